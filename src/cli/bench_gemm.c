@@ -5,6 +5,7 @@
 #include "cli/bench_gemm.h"
 
 #include "base/diag.h"
+#include "base/json.h"
 #include "base/file.h"
 #include "cli/problem.h"
 #include "cli/results.h"
@@ -269,7 +270,7 @@ static tw_status describe_environment(bench_run *r, tw_diag *diag) {
     const tw_cuda_info *i = tw_cuda_describe(r->cuda);
     json_t *o = json_pack("{s:s, s:s, s:i, s:i, s:s}", "device", i->name, "driver", i->driver, "sms", i->sms,
                           "clock_khz", i->clock_khz, "tilewright", TW_VERSION);
-    char *text = o ? json_dumps(o, JSON_SORT_KEYS) : NULL;
+    char *text = tw_json_text(o, JSON_SORT_KEYS);
     const tw_status st = text ? TW_OK : tw_fail_memory(diag);
     if (text) snprintf(r->environment, sizeof r->environment, "%s", text);
     free(text);

@@ -12,18 +12,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a strategy's choices came to. Each array has room for all problems. */
+typedef struct judged {
+    const char *name;
+    double *shares; /* [problem]: the oracle's time divided by the choice's (tw_evaluated.share). */
+    double *over;   /* [problem]: time of the first baseline divided by the choice's. 0: one of the two has no time. */
+    double *ns;     /* [problem]: nanoseconds that the choice took. */
+} judged;
+
 typedef struct evaluating {
     const tw_family *f;
-    bool json;
-    bool correct; /* True: every problem so far was correct. */
+    bool json;    /* True: results are printed as JSON. */
+    bool correct; /* True: no result of the problems so far was wrong. */
     bool timed;   /* True: summaries say how long decisions took. */
-    /* Of each strategy and problem: the share, the default's time over the choice's, nanoseconds of the decision. */
-    double *shares[TW_EVALUATE_STRATEGIES], *over[TW_EVALUATE_STRATEGIES], *ns[TW_EVALUATE_STRATEGIES];
-    const char *names[TW_EVALUATE_STRATEGIES];
-    int n, most, strategies;
-    int compared;     /* Number of problems for which both artefacts have a time. */
-    int same;         /* Number of those on which both chose the same configuration. */
-    int within_noise; /* Number of the others on which their times differ by at most the oracle's noise. */
+    judged of[TW_EVALUATE_STRATEGIES];
+    int strategies;   /* Number of strategies. */
+    int n;            /* Number of problems so far. */
+    int most;         /* Number of problems that the arrays have room for. */
+    int compared;     /* Number of problems on which the choices of both artefacts have a time. */
+    int same;         /* Number of compared problems on which both artefacts chose the same configuration. */
+    int within_noise; /* Number of other compared problems on which the two times differ by at most the oracle's noise.
+                       */
 } evaluating;
 
 static void print_json(const evaluating *e, const tw_evaluation *r) {
@@ -55,7 +64,7 @@ static const tw_evaluated *find_strategy(const tw_evaluation *r, const char *nam
     return NULL;
 }
 
-/* Compares the decisions of two artefacts. */
+/* Compares the choices of two artefacts, which are the strategies "select" and "other". */
 static void compare(evaluating *e, const tw_evaluation *r) {
     const tw_evaluated *a = find_strategy(r, "select"), *b = find_strategy(r, "other");
     if (!a || !b || !(a->time > 0) || !(b->time > 0)) return;
@@ -80,10 +89,11 @@ static tw_status take(void *context, const tw_evaluation *r, tw_diag *diag) {
     }
     fflush(stdout);
     for (int i = 0; i < r->n && e->n < e->most; i++) {
-        e->names[i] = r->of[i].name;
-        e->shares[i][e->n] = r->of[i].share;
-        e->over[i][e->n] = r->of[0].time > 0 && r->of[i].time > 0 ? r->of[0].time / r->of[i].time : 0;
-        e->ns[i][e->n] = r->of[i].ns;
+        judged *of = &e->of[i];
+        of->name = r->of[i].name;
+        of->shares[e->n] = r->of[i].share;
+        of->over[e->n] = r->of[0].time > 0 && r->of[i].time > 0 ? r->of[0].time / r->of[i].time : 0;
+        of->ns[e->n] = r->of[i].ns;
     }
     e->strategies = r->n;
     compare(e, r);
@@ -92,22 +102,23 @@ static tw_status take(void *context, const tw_evaluation *r, tw_diag *diag) {
     return TW_OK;
 }
 
-static void print_summary(evaluating *e) {
+static void print_summaries(evaluating *e) {
     for (int i = 0; i < e->strategies; i++) {
-        const tw_evaluate_summary s = tw_evaluate_summarise(e->shares[i], e->n);
-        const tw_evaluate_summary over = tw_evaluate_summarise(e->over[i], e->n);
+        const judged *of = &e->of[i];
+        const tw_evaluate_summary s = tw_evaluate_summarise(of->shares, e->n);
+        const tw_evaluate_summary over = tw_evaluate_summarise(of->over, e->n);
         if (!s.n) continue;
         if (!e->json) {
-            printf("%-10s of %d problems: %.2f %% of the best, 5 %% are below %.1f %%, worst %.1f %%%s\n", e->names[i],
+            printf("%-10s of %d problems: %.2f %% of the best, 5 %% are below %.1f %%, worst %.1f %%%s\n", of->name,
                    s.n, s.mean * 100, s.low5 * 100, s.worst * 100, e->correct ? "" : "; some results are wrong");
             continue;
         }
-        json_t *o = json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:b}", "case", "summary", "strategy", e->names[i],
+        json_t *o = json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:b}", "case", "summary", "strategy", of->name,
                               "problems", s.n, "of_best", s.mean, "low5", s.low5, "worst", s.worst, "over_default",
                               over.mean, "correct", e->correct);
-        /* Baselines are rules, which take no decision. */
+        /* The first strategies are the baselines, which are fixed rules and take no time. */
         if (o && e->timed && i >= e->f->n_baselines)
-            json_object_set_new(o, "decision_ns", json_real(tw_stats_of(e->ns[i], (size_t)e->n).median));
+            json_object_set_new(o, "decision_ns", json_real(tw_stats_of(of->ns, (size_t)e->n).median));
         cli_results_print(o, CLI_RESULTS_DIGITS);
     }
 }
@@ -125,12 +136,12 @@ static void print_agreement(const evaluating *e) {
 
 /* The configurations among which oracles are looked for. */
 typedef struct pruned {
-    tw_choice *of; /* The configurations. NULL: all legal ones. */
-    int n;
-    tw_cover_loss loss;
+    tw_choice *of;      /* The configurations. NULL: all legal ones. */
+    int n;              /* Number of configurations. */
+    tw_cover_loss loss; /* What they lose on screened problems. */
 } pruned;
 
-/* Picks the configurations by the screened problems. */
+/* Picks `most` own configurations, and half as many of vendors', by the screened problems. `most` 0: picks nothing. */
 static tw_status prune(pruned *p, const tw_family *f, tw_store *s, int64_t most, tw_diag *diag) {
     tw_trials t;
     if (!most) return TW_OK;
@@ -172,12 +183,22 @@ static void print_pruned(const pruned *p) {
 static bool make_room(evaluating *e, int problems) {
     bool good = true;
     for (int i = 0; i < TW_EVALUATE_STRATEGIES; i++) {
-        good = (e->shares[i] = calloc((size_t)problems, sizeof **e->shares)) != NULL && good;
-        good = (e->over[i] = calloc((size_t)problems, sizeof **e->over)) != NULL && good;
-        good = (e->ns[i] = calloc((size_t)problems, sizeof **e->ns)) != NULL && good;
+        judged *of = &e->of[i];
+        of->shares = calloc((size_t)problems, sizeof *of->shares);
+        of->over = calloc((size_t)problems, sizeof *of->over);
+        of->ns = calloc((size_t)problems, sizeof *of->ns);
+        good = good && of->shares && of->over && of->ns;
     }
     e->most = problems;
     return good;
+}
+
+static void free_room(evaluating *e) {
+    for (int i = 0; i < TW_EVALUATE_STRATEGIES; i++) {
+        free(e->of[i].shares);
+        free(e->of[i].over);
+        free(e->of[i].ns);
+    }
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
@@ -241,16 +262,12 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (st == TW_OK && e.json) print_head(&t.family, &only, commit, command);
     if (st == TW_OK && !e.json) print_pruned(&only);
     if (st == TW_OK) st = tw_evaluate(&t.family, store, &o, &d);
-    if (st == TW_OK) print_summary(&e);
+    if (st == TW_OK) print_summaries(&e);
     if (st == TW_OK) print_agreement(&e);
     free(only.of);
     tw_strategies_close(&s);
     tw_rivals_close(&rivals);
-    for (int i = 0; i < TW_EVALUATE_STRATEGIES; i++) {
-        free(e.shares[i]);
-        free(e.over[i]);
-        free(e.ns[i]);
-    }
+    free_room(&e);
     tw_store_close(store);
     tw_family_close(&t.family);
     return st == TW_OK ? CLI_OK : cli_fail(&d);

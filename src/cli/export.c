@@ -12,13 +12,13 @@
 
 typedef struct exporting {
     tw_interchange format;
-    const char *environment; /* Device, or whole environment as JSON, of the measurements. NULL: of any. */
-    json_t *parsed;          /* The same as JSON. NULL: it is no JSON. */
-    json_t *all;             /* Measurements so far of a format that is not lines. */
-    tw_buf out;
+    const char *environment; /* Value of --environment: a device's name, or an environment as JSON. NULL: any. */
+    json_t *parsed;          /* `environment` as JSON. NULL: it is no JSON. */
+    json_t *all;             /* Measurements of a file that is not lines (tw_interchange_add). */
+    tw_buf out;              /* The text that is written. */
 } exporting;
 
-/* Tells whether an environment is the one that is asked for. */
+/* Tells whether --environment selects an environment. */
 static bool is_asked(const exporting *e, const char *environment) {
     if (!e->environment || !strcmp(e->environment, environment)) return true;
     json_t *has = json_loads(environment, 0, NULL);

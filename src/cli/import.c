@@ -11,18 +11,19 @@
 
 typedef struct adding {
     tw_store *store;
-    int64_t added, there;
+    int64_t added; /* Number of measurements that were added. */
+    int64_t there; /* Number of measurements that the store had already. */
 } adding;
 
 static tw_status add(void *context, const tw_measurement *m, tw_diag *diag) {
     adding *a = context;
     bool added = false;
     const tw_status st = tw_store_add(a->store, m, &added, diag);
-    if (st == TW_OK) (added ? &a->added : &a->there)[0]++;
+    if (st == TW_OK) *(added ? &a->added : &a->there) += 1;
     return st;
 }
 
-/* Adds the lines of a text. Those before a line that is wrong stay added: they are measurements. */
+/* Adds the lines of a text. A wrong line ends it, and the lines before it stay added. */
 static tw_status add_lines(adding *a, const tw_buf *text, const char *path, tw_diag *diag) {
     const char *at = text->data, *end = text->data ? text->data + text->size : NULL;
     tw_status st = TW_OK;
@@ -56,7 +57,8 @@ static tw_status add_text(adding *a, const tw_buf *text, const char *path, const
     }
 }
 
-/* Imports a file. The store is not made if the file cannot be read. */
+/* Imports the file `path`. `t1` is the path of its description in T1, or NULL. The store is not made if a file cannot
+   be read. */
 static tw_status import(adding *a, const char *store, const char *path, const char *t1, tw_interchange_names *names,
                         tw_diag *diag) {
     tw_buf text = {0};

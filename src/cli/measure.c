@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { DEVICES = 64 };
+enum { DEVICES = 64 /* The most devices of a list. */ };
 
 /* Waits for processes. Returns the highest exit status. */
 static int wait_for(const pid_t *children, int n) {
@@ -26,13 +26,14 @@ static int wait_for(const pid_t *children, int n) {
     return worst;
 }
 
-/* Starts a process for each device of a list "cuda:0,cuda:1". In those, returns true with the device in *device and its
-   place in *place; in the calling process false, when all have ended, with the exit status. Nothing has opened a device
-   yet. */
+/* Starts a process for each device of a list such as "cuda:0,cuda:1". It returns true in these processes, with the name
+   of the process's device in *device and its place in the list in *place. In the calling process it waits for them and
+   returns false, with the exit status in *status. Without a list it starts nothing and returns true, with *place 0. No
+   device may be open, since the processes are forks. */
 static bool divide(const char **device, int *place, int *status) {
     pid_t children[DEVICES];
     int n = 0, failed = CLI_OK;
-    static char *list; /* The names of the devices, which last as long as the process. */
+    static char *list; /* The text that *device points into in the processes. */
     char *rest = NULL;
     list = *device && strchr(*device, ',') ? strdup(*device) : NULL;
     *place = 0;
@@ -44,7 +45,7 @@ static bool divide(const char **device, int *place, int *status) {
         free(list);
         return false;
     }
-    cli_interrupted(); /* An interruption ends the processes, and then this one. */
+    cli_interrupted(); /* From the first call on Ctrl-C does not kill this process, which waits for the others. */
     fflush(NULL);
     for (char *one = strtok_r(list, ",", &rest); one; one = strtok_r(NULL, ",", &rest)) {
         const pid_t child = fork();

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli/results.h"
 
+#include "base/json.h"
 #include "tilewright/base.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@
 #include <time.h>
 
 void cli_results_print(json_t *o, size_t flags) {
-    char *line = o ? json_dumps(o, flags) : NULL;
+    char *line = tw_json_text(o, flags);
     if (line) puts(line);
     free(line);
     json_decref(o);

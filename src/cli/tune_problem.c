@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIRST = 100 /* Configurations that are drawn where the store has nothing to learn from. */ };
+enum { FIRST = 100 /* Number of configurations that are drawn where the store has nothing to learn from. */ };
 
 static void print_json(const cli_tuning *t, const char *problem, const char *model, const tw_again_result *r) {
     json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:i, s:s, s:f, s:s, s:f, s:f, s:f, s:b, s:b}",
@@ -29,8 +29,8 @@ static void print_text(const cli_tuning *t, const char *problem, const char *mod
     if (r->rank) printf("it was number %d by %s, which learned from %d trials\n", r->rank, model, r->learned);
 }
 
-/* Finds the model that ranks: the one that is asked for, else the spline where problems were spread, else the analytic
-   one, which learns from little. */
+/* Finds the model that ranks configurations. `by` is its name. NULL: the spline if the store has problems of the
+   spread, else the analytic model, which learns from few trials. */
 static tw_status find_form(const cli_tuning *t, tw_store *s, const char *by, tw_model_form *form, tw_diag *diag) {
     tw_trials trials;
     if (by && tw_model_form_find(by, strlen(by), form)) return TW_OK;

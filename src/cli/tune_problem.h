@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tilewright tune gemm --problem`: the fastest configuration of single problems, into an artefact. */
+/* `tilewright tune gemm --problem` finds the fastest configuration of single problems and writes an artefact that lists
+   them. */
 #ifndef TW_CLI_TUNE_PROBLEM_H
 #define TW_CLI_TUNE_PROBLEM_H
 
@@ -7,9 +8,9 @@
 
 typedef struct cli_tune_problem_options {
     cli_list problems;    /* The problems in words. */
-    const char *by;       /* Name of the model that ranks. NULL: by what the store has. */
-    int64_t again;        /* Configurations that are measured. 0: all. */
-    double seconds;       /* Budget for each problem. 0: none. */
+    const char *by;       /* Name of the model that ranks configurations. NULL: what the store has decides. */
+    int64_t again;        /* Number of configurations that are measured. 0: all, and no model ranks them. */
+    double seconds;       /* Budget for each problem in seconds. 0: no limit. */
     const char *artefact; /* Path of the artefact. */
     bool json;
 } cli_tune_problem_options;

@@ -51,14 +51,14 @@ static tw_status open_gpu(cli_tuning *t, const char *const *words, int n, int de
 
 /* ---- families of a store */
 
-/* A search for the environment of a store's first measurement that fits. */
+/* A search for the first measurement of a store that fits. */
 typedef struct search {
     bool (*fits)(void *context, const tw_measurement *m);
-    void *context;
-    char *environment; /* NULL: no measurement fits. The caller frees it. */
+    void *context;     /* Passed to `fits`. */
+    char *environment; /* Environment of the measurement. NULL: none fits. The caller frees it. */
 } search;
 
-/* Takes a measurement that fits, and ends the reading with TW_ERR_REJECTED. */
+/* Keeps the environment of a measurement that fits. Returns TW_ERR_REJECTED then, which ends the reading. */
 static tw_status take_first(void *context, const tw_measurement *m, tw_diag *diag) {
     search *s = context;
     if (!s->fits(s->context, m)) return TW_OK;
@@ -75,19 +75,19 @@ static tw_status find_environment(const char *store, search *s, tw_diag *diag) {
     return s->environment ? TW_OK : st;
 }
 
-/* The products of a recorded family. */
+/* The kind of products that a measurement is of. */
 typedef struct products {
-    const char *only;        /* Type that the products must have, such as "type=f32". NULL: any type. */
-    bool gpu;                /* True: a GPU computes them. */
-    tw_gemm_type type;       /* Type of a GPU's products. */
-    tw_panel_format weights; /* Storage format of a processor's weights. */
+    const char *only;        /* The only type that is looked for, such as "type=f32". NULL: any type. */
+    bool gpu;                /* True: a GPU computes the products. False: a processor does. */
+    tw_gemm_type type;       /* Type of a GPU's products. Without meaning for a processor's. */
+    tw_panel_format weights; /* Storage format of a processor's weights. Without meaning for a GPU's. */
 } products;
 
 static bool is_of(const products *p, const tw_measurement *m, const char *space, const char *type) {
     return !strcmp(m->space, space) && (!p->only || !strcmp(p->only, type));
 }
 
-/* Tells whether a measurement is of products, and sets which. */
+/* Tells whether a measurement is of products that are looked for, and sets their kind. */
 static bool fits_products(void *context, const tw_measurement *m) {
     products *p = context;
     p->type = is_of(p, m, "gemm-gpu-f16", "type=f16") ? TW_GEMM_F16 : TW_GEMM_BF16;
@@ -113,7 +113,8 @@ static tw_status open_recorded_gpu(cli_tuning *t, tw_gemm_type type, const char 
     return st;
 }
 
-/* Opens the recorded family of a store's first measured product, or of the first one of a type. */
+/* Opens the recorded family of the first measurement of products in the store. Words such as "type=f32" select a type.
+ */
 static tw_status open_recorded(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
     products p = {.only = n > 1 ? words[n - 1] : NULL};
     search s = {fits_products, &p, NULL};
@@ -145,7 +146,7 @@ static bool fits_space(void *context, const tw_measurement *m) {
     return !strcmp(m->space, context);
 }
 
-/* Opens the recorded family of a description in the environment of the store's first measurement of it. */
+/* Opens the recorded family that a file describes. Its environment is that of the store's first measurement of it. */
 static tw_status open_recorded_foreign(cli_tuning *t, const char *path, tw_diag *diag) {
     char name[TW_FOREIGN_NAME];
     search s = {fits_space, name, NULL};
@@ -189,7 +190,7 @@ static tw_status open_family(cli_tuning *t, const char *const *words, int n, tw_
 
 /* ---- energy */
 
-/* Compares the unit of a measurement with the family's, and ends the reading where it is another. */
+/* Fails if the unit of a measurement is not the family's. */
 static tw_status check_unit(void *context, const tw_measurement *m, tw_diag *diag) {
     const tw_family *f = context;
     if (!strcmp(m->unit, f->unit)) return TW_OK;
@@ -197,19 +198,19 @@ static tw_status check_unit(void *context, const tw_measurement *m, tw_diag *dia
                    f->energy ? "energy" : "time");
 }
 
-/* Refuses a store with measurements of the same family in another unit: their keys would be the same. */
-static tw_status check_store(const cli_tuning *t, tw_diag *diag) {
+/* Refuses a store with measurements of the family in another unit, since measurements of time and of energy have the
+   same keys. A store that cannot be opened passes. */
+static tw_status check_store(cli_tuning *t, tw_diag *diag) {
     tw_store *s;
     if (!tw_file_exists(t->store) || tw_store_open(&s, t->store, true, NULL) != TW_OK) return TW_OK;
     const tw_store_filter filter = {.space = t->family.name};
-    tw_family f = t->family;
-    const tw_status st = tw_store_read(s, &filter, check_unit, &f, NULL, diag);
+    const tw_status st = tw_store_read(s, &filter, check_unit, &t->family, NULL, diag);
     tw_store_close(s);
     if (st != TW_OK && !diag->path[0]) snprintf(diag->path, sizeof diag->path, "%s", t->store);
     return st;
 }
 
-/* Makes energy what is minimised. */
+/* Makes energy the quantity that is measured and minimised. */
 static tw_status choose_energy(cli_tuning *t, tw_diag *diag) {
     t->family.unit = "uJ";
     t->family.energy = true;
@@ -219,7 +220,7 @@ static tw_status choose_energy(cli_tuning *t, tw_diag *diag) {
                    t->family.device ? t->family.device : t->family.name);
 }
 
-/* Sets the usual values of an axis to a range such as "m=16:512". */
+/* Sets the least and the largest usual value of an axis from a text such as "m=16:512". */
 static tw_status set_range(tw_family *f, const char *text, tw_diag *diag) {
     for (int a = 0; a < f->n_axes; a++) {
         const size_t n = strlen(f->axes[a]);

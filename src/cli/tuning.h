@@ -9,12 +9,12 @@
 
 /* The words and flags of a tuner's verb, and the family that they name. */
 typedef struct cli_tuning {
-    const char *device;   /* Value of --device. NULL: cpu. */
-    const char *store;    /* Value of --store. NULL before cli_tuning_open: tuned.db. */
+    const char *device;   /* Value of --device. NULL: cpu, or what the command of a described family runs on. */
+    const char *store;    /* Value of --store. NULL before cli_tuning_open: tuned.db, or energy.db for energy. */
     int64_t threads;      /* Value of -t. 0: all cores. */
     cli_list ranges;      /* Values of --range. */
-    const char *minimise; /* Value of --minimise. NULL: time. */
-    tw_family family;
+    const char *minimise; /* Value of --minimise, "time" or "energy". NULL: time. */
+    tw_family family;     /* The family, from cli_tuning_open on. */
 } cli_tuning;
 #define CLI_TUNING_FLAGS(t)                                                                                            \
     {"--device", CLI_TEXT, &(t).device, "cpu|cuda[:N]|recorded",                                                       \
@@ -28,8 +28,8 @@ typedef struct cli_tuning {
 /* Opens the family of words such as "gemm type=bf16". The caller closes t->family. */
 tw_status cli_tuning_open(cli_tuning *t, const char *const *words, int n, tw_diag *diag);
 
-/* Returns the usual seconds between references of a campaign: 5, and 0 where a described command measures, since its
-   author decides what it runs. */
+/* Returns the usual value of tw_campaign_options.reference for the family of a word: 5 seconds for "gemm" and "strips".
+   Of a description it is 0, so that its command measures nothing but what the plan asks for. */
 double cli_tuning_reference(const char *word);
 
 /* Sets the campaign's options of an effort, "quick" or "full", and of a plan, "spread" or "waves". Returns TW_ERR_USAGE
@@ -45,7 +45,8 @@ void cli_tuning_progress_end(void);
 void cli_tuning_print_campaign(const tw_family *f, const tw_campaign_progress *p, bool json);
 void cli_tuning_print_trained(const tw_family *f, const tw_trained *t, const char *path, bool json);
 
-bool cli_tuning_interrupted(void *context); /* Tells whether Ctrl-C was pressed. */
+/* Tells whether Ctrl-C was pressed. `context` may be NULL. */
+bool cli_tuning_interrupted(void *context);
 
 /* Returns the exit status of a run that the same command continues after an interruption. Prints the diagnostic of a
    failure, or that the run was interrupted. */

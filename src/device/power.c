@@ -10,11 +10,11 @@ enum { CLOCK_AGE = 10000000 /* Nanoseconds for which a clock rate is not read ag
 
 struct tw_power {
     tw_power_source source;
-    double joules; /* The counter when the current interval began. */
-    int64_t since; /* When it began. */
-    double watts;  /* Mean of the last complete interval. 0: there is none. */
-    double clock;  /* The clock rate in MHz. */
-    int64_t read;  /* When it was read. */
+    double joules; /* The counter at the beginning of the current interval. */
+    int64_t since; /* Time of the beginning of the current interval. */
+    double watts;  /* Mean power over the last complete interval. 0: there is none. */
+    double clock;  /* Clock rate in MHz when it was last read. */
+    int64_t read;  /* Time when the clock rate was last read. */
 };
 
 static int64_t now(const tw_power *p) {

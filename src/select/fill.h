@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Corrections of a macro choice's time that depend on how the blocks fill the device. With x = G / slots and W =
-   ceil(x) waves, the fill is x / W. A macro choice has a row of cells. The row has a part for problems of 1 wave, of 2,
-   of 3 or 4, and of more. A part has evenly spaced nodes, the first for a fill of 0 and the last for a fill of 1. A
-   node has a cell for whole tiles and a cell for each ragged axis. The latter is multiplied by the empty part of the
-   axis's last tile. */
+/* Corrections by fill: corrections of a macro choice's time that depend on how its blocks fill the device. G blocks, of
+   which `slots` run at once, take W = ceil(x) waves with x = G / slots. The fill is x / W.
+   A macro choice has a row of cells, which is an array of parts of nodes of cells:
+   - The parts are for problems of 1 wave, of 2, of 3 or 4, and of more waves.
+   - The nodes of a part are evenly spaced, from a fill of 0 to a fill of 1. Between two nodes cells are interpolated.
+   - The cells of a node are one for whole tiles, and one for each ragged axis. The correction is the sum of the former
+   and of each of the latter times the empty part of the last tile along its axis. */
 #ifndef TW_SELECT_FILL_H
 #define TW_SELECT_FILL_H
 
@@ -22,7 +24,7 @@ typedef struct tw_fill_place {
     float part; /* Position between the nodes. 0: the lower node. 1: the upper node. */
 } tw_fill_place;
 
-/* Finds the nodes around a fill of `waves` waves. */
+/* Finds the place of a fill among the nodes of the part for `waves` waves. */
 static inline tw_fill_place tw_fill_find(float fill, float waves) {
     const int part = waves <= 1 ? 0 : waves <= 2 ? 1 : waves <= 4 ? 2 : 3;
     const float at = fill * (TW_FILL_NODES - 1);

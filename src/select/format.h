@@ -51,8 +51,8 @@ enum {
     COLUMN_STEP,                                   /* The unit of corrections, as bf16. */
     COLUMNS,
     /* A direct artefact has no lower bounds of times. These columns are in their place. */
-    COLUMN_LOW = COLUMN_BOUND, /* The lower bound of the macro choice's corrections of fills, as bf16. */
-    COLUMN_HIGH                /* The upper bound of the macro choice's corrections of fills, as bf16. */
+    COLUMN_LOW = COLUMN_BOUND, /* No correction by fill is below this number (bf16). */
+    COLUMN_HIGH                /* No correction by fill is above this number (bf16). */
 };
 
 /* Indices of select_header.texts. */
@@ -94,7 +94,7 @@ typedef struct select_header {
        direct. */
     uint32_t terms_at, terms_pitch;
     uint32_t fills_at;             /* A select_fill for each macro choice. 0: there are none. */
-    uint32_t ragged[TW_FILL_AXES]; /* Ragged axes, counted from 1. 0: none. */
+    uint32_t ragged[TW_FILL_AXES]; /* Index of each ragged axis, plus 1. 0: there is none. */
     select_column columns[COLUMNS];
 } select_header;
 _Static_assert(sizeof(select_header) == 448, "the file's layout");
@@ -111,10 +111,10 @@ typedef struct select_macro {
 } select_macro;
 _Static_assert(sizeof(select_macro) == 16, "the file's layout");
 
-/* The corrections of a macro choice's fills, a cache line. */
+/* The corrections by fill of a macro choice, in a cache line. */
 typedef struct select_fill {
-    int8_t cell[TW_FILL_CELLS]; /* Multiples of `step`. */
-    uint16_t step;              /* As bf16. */
+    int8_t cell[TW_FILL_CELLS]; /* The row of cells of select/fill.h, in units of `step`. */
+    uint16_t step;              /* Unit of the cells, as bf16. */
     uint16_t zero[7];
 } select_fill;
 _Static_assert(sizeof(select_fill) == SELECT_LINE, "the file's layout");

@@ -37,9 +37,9 @@ struct select_view {
     const tw_lattice *nodes;
     const float *terms; /* Rows of terms. NULL: the artefact is not direct. */
     size_t terms_pitch;
-    const select_fill *fills; /* Corrections of each macro choice's fills. NULL: the artefact has none. */
-    int ragged[TW_FILL_AXES]; /* Indices of the ragged axes. -1: there is none. */
-    const uint32_t *first;    /* Number of each macro choice's first record. NULL: all have as many fits. */
+    const select_fill *fills; /* [macro]: corrections by fill (select/fill.h). NULL: the artefact has none. */
+    int ragged[TW_FILL_AXES]; /* Indices of the ragged axes, whose last tiles may be partly empty. -1: there is none. */
+    const uint32_t *first;    /* [macro]: number of the first record. NULL: all macro choices have as many fits. */
     const uint32_t *records;
     uint32_t record_words;
     const select_macro *tails; /* The data of each macro choice that predictions do not need. */
@@ -119,16 +119,16 @@ struct select_corners {
 
 /* G, L and bounds of the time of a block of macro choices, for a problem. */
 struct select_scan {
-    float grid[SELECT_BLOCK];   /* G. It is exact below SELECT_EXACT, and rounded from there on. */
-    float rounds[SELECT_BLOCK]; /* L. It is exact below SELECT_EXACT unless an axis shrinks, and else rounded. */
+    float grid[SELECT_BLOCK];   /* G. Exact below SELECT_EXACT, and rounded from there on. */
+    float rounds[SELECT_BLOCK]; /* L. Exact below SELECT_EXACT if no axis shrinks. Rounded otherwise. */
     float low[SELECT_BLOCK];    /* A lower bound of the time. 0: there is none. */
-    float high[SELECT_BLOCK];   /* An upper bound. Infinity: there is none. */
-    float factor[SELECT_BLOCK]; /* 1 plus the lattice's correction. The bounds include it. */
-    /* The rest is filled in for direct artefacts alone. */
-    float time[SELECT_BLOCK];                /* Time by the terms, without corrections. */
-    float waves[SELECT_BLOCK];               /* W. It is x, not rounded up, if G is SELECT_EXACT or more. */
-    float fill[SELECT_BLOCK];                /* The fill x / W (select/fill.h). */
-    float empty[TW_FILL_AXES][SELECT_BLOCK]; /* Empty part of the last tile along each ragged axis. */
+    float high[SELECT_BLOCK];   /* An upper bound of the time. Infinity: there is none. */
+    float factor[SELECT_BLOCK]; /* 1 plus the lattice's correction. The bounds are of the corrected time. */
+    /* The fields below are set for direct artefacts alone. */
+    float time[SELECT_BLOCK];  /* Time by the terms, without corrections. */
+    float waves[SELECT_BLOCK]; /* W, the number of waves. It is not rounded up from G = SELECT_EXACT on. */
+    float fill[SELECT_BLOCK];  /* The fill x / W (select/fill.h). */
+    float empty[TW_FILL_AXES][SELECT_BLOCK]; /* Empty part, from 0 to 1, of the last tile along each ragged axis. */
 };
 
 /* Fills in `s` for macro choices `from` to from + n - 1, n at most SELECT_BLOCK. */

@@ -3,9 +3,11 @@
    time that its size limits: parts that are read one after another do not overlap. */
 #include "base/diag.h"
 #include "base/hash.h"
+#include "base/utf8.h"
 #include "select/selector.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct file {
     const unsigned char *data;
@@ -23,28 +25,9 @@ static tw_status bad(const file *f, const void *where, const char *what) {
 
 /* ---- texts */
 
-/* Returns the length in bytes of the character at p, where n bytes are left. 0: it is no UTF-8. */
-static size_t character(const unsigned char *p, size_t n) {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (p[0] < 0x80) return 1;
-    const size_t bytes = p[0] >> 5 == 6 ? 2 : p[0] >> 4 == 14 ? 3 : p[0] >> 3 == 30 ? 4 : 0;
-    if (!bytes || bytes > n) return 0;
-    uint32_t c = p[0] & (0x7fu >> bytes);
-    for (size_t i = 1; i < bytes; i++) {
-        if (p[i] >> 6 != 2) return 0;
-        c = c << 6 | (p[i] & 0x3f);
-    }
-    return c >= least[bytes] && c <= 0x10ffff && c >> 11 != 0x1b ? bytes : 0;
-}
-
 bool select_is_text(const void *text, size_t room) {
-    const unsigned char *p = text;
-    for (size_t i = 0, n; i < room; i += n) {
-        if (!p[i]) return true;
-        n = character(p + i, room - i);
-        if (!n) return false;
-    }
-    return false;
+    const char *first = text, *end = memchr(first, 0, room);
+    return end && tw_utf8_check(first, (size_t)(end - first)) == (size_t)(end - first);
 }
 
 /* ---- places */

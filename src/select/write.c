@@ -12,16 +12,16 @@ typedef struct writer {
     tw_buf out;
     tw_arena arena;
     select_header h;
-    uint16_t (*columns)[TW_ARTEFACT_MACROS]; /* The columns' numbers. */
+    uint16_t (*columns)[TW_ARTEFACT_MACROS]; /* [column][macro]: the numbers of the columns. */
     select_macro *macros;
     select_rule *rules;
     uint32_t *records;    /* Records of all macro choices. */
-    uint32_t *first;      /* Number of each macro choice's first record. */
-    unsigned char **rows; /* Rows of anchors of each macro choice. */
-    uint32_t **anchors;   /* Values of L of each macro choice. */
-    int8_t *lattice;      /* Rows of corrections. */
-    float *terms;         /* Rows of terms of a direct artefact. */
-    select_fill *fills;   /* Corrections of each macro choice's fills. NULL: the artefact has none. */
+    uint32_t *first;      /* [macro]: number of the first record. */
+    unsigned char **rows; /* [macro]: rows of anchors. */
+    uint32_t **anchors;   /* [macro]: values of L that the rows' elements are for. */
+    int8_t *lattice;      /* Corrections of the lattice, a row for each node. NULL: there is no lattice. */
+    float *terms;         /* Rows of terms. NULL: the artefact is not direct. */
+    select_fill *fills;   /* [macro]: corrections by fill (select/fill.h). NULL: the artefact has none. */
 } writer;
 
 /* Adds bytes at an aligned place. Returns the place. */

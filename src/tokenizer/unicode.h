@@ -5,6 +5,8 @@
 #ifndef TW_TOKENIZER_UNICODE_H
 #define TW_TOKENIZER_UNICODE_H
 
+#include "base/utf8.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,36 +50,5 @@ bool tw_is_chinese(uint32_t cp); /* the ideographs BERT sets apart */
 
 /* Lower-case of one character, at most two code points; returns how many. */
 int tw_lowercase(uint32_t cp, uint32_t out[2]);
-
-/* UTF-8 of valid text: the code point at *i, which moves past it. */
-static inline uint32_t tw_utf8_next(const char *s, size_t *i) {
-    const unsigned char *p = (const unsigned char *)s + *i;
-    if (p[0] < 0x80) {
-        *i += 1;
-        return p[0];
-    }
-    if (p[0] < 0xe0) {
-        *i += 2;
-        return (uint32_t)(p[0] & 0x1f) << 6 | (p[1] & 0x3f);
-    }
-    if (p[0] < 0xf0) {
-        *i += 3;
-        return (uint32_t)(p[0] & 0x0f) << 12 | (uint32_t)(p[1] & 0x3f) << 6 | (p[2] & 0x3f);
-    }
-    *i += 4;
-    return (uint32_t)(p[0] & 0x07) << 18 | (uint32_t)(p[1] & 0x3f) << 12 | (uint32_t)(p[2] & 0x3f) << 6 | (p[3] & 0x3f);
-}
-
-/* The start of the character before byte i > 0. */
-static inline size_t tw_utf8_before(const char *s, size_t i) {
-    do i--;
-    while (((unsigned char)s[i] & 0xc0) == 0x80);
-    return i;
-}
-
-size_t tw_utf8_put(char out[4], uint32_t cp); /* returns the bytes written */
-
-/* The offset of the first byte that is not well-formed UTF-8, or `size`. */
-size_t tw_utf8_check(const char *text, size_t size);
 
 #endif

@@ -22,14 +22,15 @@ typedef struct keeping {
     tw_store *store;
     const char *name, *phase;
     char problem[TW_FAMILY_WORDS], protocol[TW_FAMILY_WORDS];
-    double work;
-    const char *const *configs; /* Configurations of the current call. */
+    double work;                /* Operations of the problem. */
+    const char *const *configs; /* Configurations that the family measures. */
+    int told;                   /* Number of their results so far. */
     bool (*interrupted)(void *context);
     void *context;
     tw_campaign_progress *progress;
 } keeping;
 
-/* Computes a name of the family on its device, 16 hexadecimal digits. */
+/* Writes a hash of the family's environment and name as 16 hexadecimal digits. */
 static void name_family(const tw_family *f, char out[17]) {
     uint64_t sum[2];
     tw_hash h = tw_hash_begin();
@@ -41,8 +42,8 @@ static void name_family(const tw_family *f, char out[17]) {
 
 enum { KEY = 3 * TW_FAMILY_WORDS };
 
-/* Writes the key of a configuration's measurement, and tells whether the store has it. If another device or family of
-   the store has this key, the key ends with the family's name. */
+/* Writes the key of a configuration's measurement, and tells whether the store has that measurement. If the store has
+   the key for another environment or family, the hash of name_family is appended to it. */
 static tw_status find_key(const keeping *k, const char *config, char key[KEY], bool *has, tw_diag *diag) {
     const tw_family *f = k->f;
     tw_store_found found;
@@ -59,26 +60,34 @@ static tw_status find_key(const keeping *k, const char *config, char key[KEY], b
     return st;
 }
 
+/* Returns the measurement of a result. Its texts are those of the arguments. */
+static tw_measurement measurement_of(const tw_family *f, const tw_measured *m, const char *key, const char *problem,
+                                     const char *config, const char *protocol) {
+    return (tw_measurement){.key = key,
+                            .environment = f->environment,
+                            .space = f->name,
+                            .problem = problem,
+                            .config = config,
+                            .protocol = protocol,
+                            .unit = f->unit,
+                            .status = m->status,
+                            .message = m->status == TW_OK ? "" : m->diag->message,
+                            .samples = m->samples,
+                            .n = (int)m->time.n,
+                            .clock_mhz = tw_power_clock(f->power),
+                            .watts = tw_power_watts(f->power),
+                            .began = m->began};
+}
+
 static tw_status keep(void *context, const tw_measured *m, tw_diag *diag) {
     keeping *k = context;
     char key[KEY];
     bool has;
-    const tw_status st = find_key(k, k->configs[m->candidate], key, &has, diag);
+    k->told++;
+    const char *config = k->configs[m->candidate];
+    const tw_status st = find_key(k, config, key, &has, diag);
     if (st != TW_OK) return st;
-    const tw_measurement one = {.key = key,
-                                .environment = k->f->environment,
-                                .space = k->f->name,
-                                .problem = k->problem,
-                                .config = k->configs[m->candidate],
-                                .protocol = k->protocol,
-                                .unit = k->f->unit,
-                                .status = m->status,
-                                .message = m->status == TW_OK ? "" : m->diag->message,
-                                .samples = m->samples,
-                                .n = (int)m->time.n,
-                                .clock_mhz = tw_power_clock(k->f->power),
-                                .watts = tw_power_watts(k->f->power),
-                                .began = m->began};
+    const tw_measurement one = measurement_of(k->f, m, key, k->problem, config, k->protocol);
     k->progress->measured++;
     k->progress->wrong += m->status == TW_ERR_MISMATCH;
     k->progress->failed += m->status != TW_OK && m->status != TW_ERR_MISMATCH;
@@ -129,7 +138,10 @@ tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name,
     }
     k.configs = left;
     const tw_family_listener l = {keep, is_interrupted, &k};
-    if (st == TW_OK && count && !f->recorded) st = f->calls->measure(f->self, problem, left, count, &own, &l, diag);
+    if (st == TW_OK && count && !f->recorded) {
+        st = f->calls->measure(f->self, problem, left, count, &own, &l, diag);
+        progress->cut |= k.told < count;
+    }
     free(left);
     return st;
 }
@@ -140,21 +152,22 @@ typedef struct running {
     const tw_family *f;
     tw_store *store;
     const tw_campaign_options *o;
-    int64_t began;
+    int64_t began; /* When the run began, by tw_now_ns. */
     tw_campaign_progress progress;
     bool *keep, *likes;             /* Results of tw_campaign_learn. */
-    char (*texts)[TW_FAMILY_WORDS]; /* Room for the configurations of a job. */
+    char (*texts)[TW_FAMILY_WORDS]; /* Room for the texts of `configs`. */
     const char **configs;           /* Configurations of the current job. */
-    int n;
-    double referred; /* Seconds of the campaign when the reference was measured last. */
-    double first;    /* The time that it took first. 0: it was not measured yet. */
+    int n;                          /* Number of configurations of the current job. */
+    double referred; /* Seconds from `began` to the last measurement of the reference. 0: there is none. */
+    double first;    /* First time of the reference. 0: it was not measured yet. */
 } running;
 
 static double now(const running *r) {
     return (double)(tw_now_ns() - r->began) * 1e-9;
 }
 
-/* Sets the problem and the configuration of the reference. False: there is none. */
+/* Sets the problem and the configuration of the reference. False: the family's default cannot compute the problem, or
+   no usual problem is small enough. */
 static bool find_reference(const tw_family *f, int64_t *problem, char config[TW_FAMILY_WORDS]) {
     double middle[TW_SELECT_AXES], least[TW_SELECT_AXES] = {0};
     for (int a = 0; a < TW_SELECT_AXES; a++) middle[a] = 0.5;
@@ -167,9 +180,9 @@ static bool find_reference(const tw_family *f, int64_t *problem, char config[TW_
 static bool is_over(running *r) {
     const tw_campaign_options *o = r->o;
     r->progress.seconds = now(r);
-    r->progress.cut = (o->seconds > 0 && r->progress.seconds >= o->seconds) ||
-                      (o->most > 0 && r->progress.measured >= o->most) ||
-                      (o->interrupted && o->interrupted(o->context));
+    r->progress.cut |= (o->seconds > 0 && r->progress.seconds >= o->seconds) ||
+                       (o->most > 0 && r->progress.measured >= o->most) ||
+                       (o->interrupted && o->interrupted(o->context));
     return r->progress.cut;
 }
 
@@ -179,52 +192,44 @@ static void add_config(running *r, int macro, int micro) {
     r->n++;
 }
 
-/* Takes the time of the reference, and adds the measurement to the store. */
+/* A measurement of the reference. */
+typedef struct referring {
+    running *r;
+    char problem[TW_FAMILY_WORDS], config[TW_FAMILY_WORDS];
+} referring;
+
+/* Takes the time of the reference, and adds the measurement to the store. A failure is left out. */
 static tw_status take_reference(void *context, const tw_measured *m, tw_diag *diag) {
-    running *r = context;
-    const tw_family *f = r->f;
-    char problem[TW_FAMILY_WORDS], config[TW_FAMILY_WORDS], phase[64], key[3 * TW_FAMILY_WORDS];
-    int64_t middle[TW_SELECT_AXES] = {0};
+    const referring *of = context;
+    running *r = of->r;
+    char phase[64], key[KEY];
     if (m->status != TW_OK || m->time.n < 1) return TW_OK;
-    find_reference(f, middle, config);
-    tw_family_print(f, middle, problem, sizeof problem);
     snprintf(phase, sizeof phase, "reference-%lld", (long long)m->began);
-    tw_trials_key(key, sizeof key, r->o->name, phase, problem, config);
-    const double time = tw_family_time(f, &m->time);
+    tw_trials_key(key, sizeof key, r->o->name, phase, of->problem, of->config);
+    const double time = tw_family_time(r->f, &m->time);
     if (!r->first) r->first = time;
     r->progress.references++;
     r->progress.drift = fmax(r->progress.drift, fmax(time / r->first, r->first / time) - 1);
-    const tw_measurement one = {.key = key,
-                                .environment = f->environment,
-                                .space = f->name,
-                                .problem = problem,
-                                .config = config,
-                                .protocol = f->protocol,
-                                .unit = f->unit,
-                                .message = "",
-                                .samples = m->samples,
-                                .n = (int)m->time.n,
-                                .clock_mhz = tw_power_clock(f->power),
-                                .watts = tw_power_watts(f->power),
-                                .began = m->began};
+    const tw_measurement one = measurement_of(r->f, m, key, of->problem, of->config, r->f->protocol);
     return tw_store_add(r->store, &one, NULL, diag);
 }
 
 static bool reference_interrupted(void *context) {
-    const running *r = context;
-    return r->o->interrupted && r->o->interrupted(r->o->context);
+    const tw_campaign_options *o = ((const referring *)context)->r->o;
+    return o->interrupted && o->interrupted(o->context);
 }
 
-/* Measures the reference if it is time to. One that is refused, or takes no time, is not told. */
+/* Measures the reference if it is time to. */
 static tw_status refer(running *r, tw_diag *diag) {
     const tw_measure_protocol p = {.warmups = 1, .samples = 5};
-    const tw_family_listener l = {take_reference, reference_interrupted, r};
+    referring of = {.r = r};
+    const tw_family_listener l = {take_reference, reference_interrupted, &of};
     int64_t problem[TW_SELECT_AXES] = {0};
-    char config[TW_FAMILY_WORDS];
     if (!(r->o->reference > 0) || r->f->recorded || r->f->energy || now(r) - r->referred < r->o->reference)
         return TW_OK;
-    if (!find_reference(r->f, problem, config)) return TW_OK;
-    const char *const configs[] = {config};
+    if (!find_reference(r->f, problem, of.config)) return TW_OK;
+    tw_family_print(r->f, problem, of.problem, sizeof of.problem);
+    const char *const configs[] = {of.config};
     const tw_status st = r->f->calls->measure(r->f->self, problem, configs, 1, &p, &l, diag);
     r->referred = now(r);
     return st;
@@ -244,15 +249,15 @@ static tw_status run_job(running *r, const char *phase, const int64_t *problem, 
     return st;
 }
 
-/* Jobs of a phase. Processes that share a store have the same ones. */
+/* The jobs of a phase. They are the same in all processes that run the campaign. */
 typedef struct jobs {
     const char *phase;
     tw_measure_protocol protocol;
     int64_t n;
-    /* Sets the problem and the configurations of job i. False: it is left out. */
+    /* Sets the problem and the configurations of job i. False: the job is left out. */
     bool (*set)(running *r, const void *context, int64_t i, int64_t *problem);
     const void *context;
-    double until; /* Seconds of the campaign after which no job but the first begins. 0: no limit. */
+    double until; /* Seconds since the campaign began after which only the first job may begin. 0: no limit. */
 } jobs;
 
 static void wait_a_little(void) {
@@ -260,7 +265,7 @@ static void wait_a_little(void) {
     nanosleep(&t, NULL);
 }
 
-/* Runs a job, unless another process is at it, which sets *busy. */
+/* Runs a job. *busy becomes true if another process has claimed it, and then nothing is done. */
 static tw_status run_claimed(running *r, const jobs *j, int64_t i, bool *busy, tw_diag *diag) {
     int64_t problem[TW_SELECT_AXES] = {0};
     char words[TW_FAMILY_WORDS], name[3 * TW_FAMILY_WORDS];
@@ -279,8 +284,9 @@ static tw_status run_claimed(running *r, const jobs *j, int64_t i, bool *busy, t
     return st;
 }
 
-/* Runs jobs in order. Those that other processes are at come last: when they are free, they are done, or the other
-   process ended and left them. So all jobs are done when a process goes on to the next phase. */
+/* Runs jobs in order. Jobs that other processes have claimed come last. Each of them is run when its claim is released:
+   its measurements are then in the store, or its process ended before it was done. So all jobs of a phase are done
+   before the next phase begins. */
 static tw_status run_jobs(running *r, const jobs *j, tw_diag *diag) {
     int64_t *others = malloc(((size_t)j->n + 1) * sizeof *others), n = 0;
     tw_status st = others ? TW_OK : tw_fail_memory(diag);
@@ -362,11 +368,11 @@ static int list_spread(const running *r, int64_t (*list)[TW_SELECT_AXES]) {
     return n;
 }
 
-/* Problems of the spread, and the choices that are measured at each. */
+/* The second phase. */
 typedef struct spreading {
-    int64_t (*list)[TW_SELECT_AXES];
-    const tw_choice *choices;
-    int n;
+    int64_t (*list)[TW_SELECT_AXES]; /* The problems. */
+    const tw_choice *choices;        /* The choices that are measured on each problem. */
+    int n;                           /* Number of choices. */
 } spreading;
 
 static bool set_spread(running *r, const void *context, int64_t i, int64_t *problem) {
@@ -427,10 +433,10 @@ static tw_status spread(running *r, tw_diag *diag) {
     return st;
 }
 
-/* Jobs of tw_campaign_plan: those that are corners, or with `corners` false the others. */
+/* Jobs of tw_campaign_plan. */
 typedef struct pointing {
     const tw_campaign_job *jobs;
-    bool corners;
+    bool corners; /* True: the corners are run. False: the other jobs are. */
 } pointing;
 
 static bool set_point(running *r, const void *context, int64_t i, int64_t *problem) {
@@ -476,14 +482,13 @@ static tw_status run_phases(running *r, tw_diag *diag) {
 tw_status tw_campaign_run(const tw_family *f, tw_store *s, const tw_campaign_options *o, tw_campaign_progress *out,
                           tw_diag *diag) {
     running r = {.f = f, .store = s, .o = o, .began = tw_now_ns(), .progress = {.energy = f->energy}};
-    int most = 0;
+    const size_t most = (size_t)tw_family_configs(f) + 1;
     tw_status st = o->waves ? tw_campaign_check_points(f, diag) : TW_OK;
     if (st != TW_OK) return st;
-    for (int m = 0; m < f->n_macros; m++) most += f->macros[m].n_micros;
     r.keep = calloc((size_t)f->n_macros + 1, sizeof *r.keep);
     r.likes = calloc(((size_t)f->n_macros + 1) * TW_ARTEFACT_MICROS, sizeof *r.likes);
-    r.texts = malloc(((size_t)most + 1) * sizeof *r.texts);
-    r.configs = malloc(((size_t)most + 1) * sizeof *r.configs);
+    r.texts = malloc(most * sizeof *r.texts);
+    r.configs = malloc(most * sizeof *r.configs);
     st = r.keep && r.likes && r.texts && r.configs ? run_phases(&r, diag) : tw_fail_memory(diag);
     free(r.keep);
     free(r.likes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Campaigns measure problems of a family in configurations, within a budget, and add the measurements to a store. A
-   campaign may be interrupted and run again at any time, and several processes may work on it at once: measurements
-   that the store has are not repeated, and a process leaves a job to the one that claimed it (tune/store.h). */
+   campaign may be interrupted and run again at any time. A measurement that the store has is not repeated. Several
+   processes may run the same campaign at once: each job is done by the process that claims it (tw_store_claim). */
 #ifndef TW_TUNE_CAMPAIGN_H
 #define TW_TUNE_CAMPAIGN_H
 
@@ -10,18 +10,20 @@
 
 /* The progress of a campaign. */
 typedef struct tw_campaign_progress {
-    int64_t jobs, planned; /* Jobs that are done, and jobs in all. A job is a problem in several configurations. */
-    int64_t measured, had; /* Configurations that this run measured, and those that the store had. */
-    /* Configurations that this run measured with a wrong result, and those that failed to run. */
-    int64_t wrong, failed;
-    double seconds; /* Seconds since the run began. */
-    double best;    /* The highest rate of this run in operations a second, or a joule. */
-    bool energy;    /* True: samples are of energy. */
-    /* The reference (tw_campaign_options.reference): how often it was measured, and the largest ratio of its time to
-       the first one's or the other way round, less 1. */
-    int references;
+    int64_t jobs;     /* Number of jobs that are done. A job is a problem in several configurations. */
+    int64_t planned;  /* Number of jobs in all, as far as they are planned. */
+    int64_t measured; /* Number of configurations that this run measured. */
+    int64_t had;      /* Number of configurations that the store had a measurement of. */
+    int64_t wrong;    /* Number of configurations that this run measured whose result was wrong. */
+    int64_t failed;   /* Number of configurations that this run could not measure. */
+    double seconds;   /* Seconds since the run began. */
+    double best;      /* Highest rate of this run in operations a second. With `energy`: in operations a joule. */
+    bool energy;      /* True: samples are energies. False: samples are times. */
+    int references;   /* Number of measurements of the reference (tw_campaign_options.reference). */
+    /* The drift of the reference. With r = a measurement's time divided by the first one's, it is the largest r - 1 or
+       1 / r - 1 of all. 0: the reference was not measured twice. */
     double drift;
-    bool cut; /* True: a limit or an interruption ended the run before all jobs were done. */
+    bool cut; /* True: a limit or an interruption ended the run before all configurations were measured. */
 } tw_campaign_progress;
 
 typedef struct tw_campaign_options {
@@ -33,26 +35,27 @@ typedef struct tw_campaign_options {
     double slow; /* A macro choice is kept if it takes at most so many times the least time on a screened problem. */
     int cover;   /* Number of configurations of the second phase. 0: there is no such phase. */
     int spread;  /* Number of problems of the second phase. */
-    int waves,
-        parts;   /* Number of first waves with points, and of grids in each of them. 0 waves: there are no points. */
-    int far;     /* Number of grids in later waves, each half as large again as the one before. */
-    int rounds;  /* Number of values of L, at least 1. */
-    int micros;  /* Number of micro choices that are measured at points, the best ones at corners. 0: all. */
-    int samples; /* Number of samples of a configuration, at least 1. One more is thrown away before them. */
-    /* Seconds after which the reference is measured again, between jobs: the family's default in the middle of the
-       usual problems, whose time should stay the same. 0: it is not measured. A recorded family, and one whose
-       energy is measured, have none. */
+    int waves;   /* Number of waves, from the first on, that have points. 0: the campaign has no corners and points. */
+    int parts;   /* Number of points in each of these waves. */
+    int far;     /* Number of points in later waves. The grid of each is 1.5 times the grid of the one before. */
+    int rounds;  /* Number of values of L at each point, at least 1. */
+    int micros;  /* Number of micro choices that are measured at points: the best ones at the corners. 0: all. */
+    int samples; /* Number of samples of a configuration, at least 1. One more is discarded before them. */
+    /* Least number of seconds between two measurements of the reference, which are made between jobs. The reference is
+       the family's default on the problem in the middle of the usual ones. Its time should stay the same. 0: it is not
+       measured. It is never measured of a recorded family, nor where energy is measured. */
     double reference;
-    uint64_t seed; /* Seed of the jobs. Processes with the same seed share them; those with others have other jobs. */
+    uint64_t seed;                      /* Seed of the jobs. Processes with the same seed share the jobs. */
     bool (*interrupted)(void *context); /* Returns true to end the run. May be NULL. */
     void (*progress)(void *context, const tw_campaign_progress *progress); /* Called after each job. May be NULL. */
     void *context;                                                         /* Passed to both functions. */
 } tw_campaign_options;
 
-/* The share of `seconds` after which screening ends if the spread phase follows it. */
+/* The share of tw_campaign_options.seconds after which screening ends if the spread phase follows it. */
 #define TW_CAMPAIGN_SCREEN 0.4
 
-/* Seconds in which the power of a sample of energy is measured: several ticks of a GPU's counter. */
+/* Least number of seconds over which the power is measured for a sample of energy. A GPU renews its counter several
+   times in it. */
 #define TW_CAMPAIGN_POWER 0.3
 
 /* Runs a campaign in up to four phases. Returns TW_OK also if a limit or an interruption ended the run. `out` may be
@@ -75,29 +78,33 @@ typedef struct tw_campaign_job {
     int64_t problem[TW_SELECT_AXES];
 } tw_campaign_job;
 
-/* Plans the wave-aware jobs of a family (WaveTune, arXiv 2604.10187, section 4.2): usual problems in whole tiles of
-   each macro choice, with grids at the waves' points and a few values of L. Where blocks are heads, each value of the
-   columns' axis being one, grids are multiples of a number of heads. Where rounds divide the axis of a side, as those
-   of causal attention do, that side has the blocks that L asks for, and the other one as many as the point leaves.
-   Further axes have three values each, in all combinations, of which points take one after the other; those that
-   multiply the grid are groups, among which the point divides. Macro choices take turns, so that any prefix of the plan
-   covers them evenly. The corners of a macro choice come first, its other jobs in random order. Macro choice i is left
-   out if keep[i] is false. The caller frees *jobs. TW_ERR_USAGE: the family has no such jobs. */
+/* Plans the wave-aware jobs of a family (WaveTune, arXiv 2604.10187, section 4.2). A job is a usual problem in whole
+   tiles of its macro choice. Its grid is that of a point, and its L is one of a few values.
+   - Where each value of the columns' axis is a block, as heads of attention are, this axis counts as a further one, and
+     the grid is a multiple of its value.
+   - Where rounds divide the axis of rows or that of columns, as in causal attention, L decides the blocks along that
+     axis, and the point those along the other one.
+   - Each further axis has three values. Points take one combination of these values after the other. Axes among them
+     that multiply the grid form groups, and the blocks of a point are divided among the groups.
+   Macro choices take turns, so that any prefix of the plan covers them evenly. The corners of a macro choice come
+   first, its other jobs in random order. Macro choice i is left out if keep[i] is false. The caller frees *jobs.
+   TW_ERR_USAGE: the family has no such jobs. */
 tw_status tw_campaign_plan(const tw_family *f, const tw_campaign_options *o, const bool *keep, tw_campaign_job **jobs,
                            int64_t *n, tw_diag *diag);
 
-/* Checks that a family has wave-aware jobs: rows and columns are two axes, and each macro choice has tiles of them and
-   of rounds. TW_ERR_USAGE: it has none. */
+/* Checks that a family has wave-aware jobs: the axes of rows and of columns differ, and each macro choice has tiles of
+   both and rounds. TW_ERR_USAGE: it has none. */
 tw_status tw_campaign_check_points(const tw_family *f, tw_diag *diag);
 
-/* Evaluates the phases that the store has. keep[i] tells whether macro choice i is kept; one without measurements is.
-   likes[i * TW_ARTEFACT_MICROS + j] tells whether micro choice j of macro choice i is among the best at the points so
-   far; without points all are. */
+/* Evaluates the phases that the store has. keep[i] becomes true if macro choice i is kept: a macro choice without
+   measurements is kept, too. likes[i * TW_ARTEFACT_MICROS + j] becomes true if micro choice j of macro choice i is
+   among the best at the points so far. Without points all micro choices are. */
 tw_status tw_campaign_learn(const tw_family *f, tw_store *s, const tw_campaign_options *o, bool *keep, bool *likes,
                             tw_diag *diag);
 
-/* Measures configurations of a problem in a phase of a campaign, and adds them to a store under keys of tw_trials_key.
-   Configurations that the store has are not measured, and none of a recorded family. Counts are added to *progress. */
+/* Measures n configurations of a problem in phase `phase` of campaign `name`, and adds the measurements to a store
+   under keys of tw_trials_key. Configurations that the store has are not measured, and none of a recorded family.
+   Counts are added to *progress, and its `cut` becomes true if measuring ended before the last configuration. */
 tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name, const char *phase,
                               const int64_t *problem, const char *const *configs, int n, const tw_measure_protocol *p,
                               bool (*interrupted)(void *context), void *context, tw_campaign_progress *progress,

@@ -9,32 +9,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES = 3 /* The most values of an axis that is neither of rows nor of columns nor of rounds. */ };
+enum { VALUES = 3 /* Number of values of a further axis, whose value no point gives. */ };
 
 typedef struct planning {
     const tw_family *f;
     const tw_campaign_options *o;
-    int64_t *rounds; /* [o->rounds]: room for the values of L. */
+    int64_t *rounds; /* [o->rounds]: room for the values of L of a macro choice. */
     tw_campaign_job *jobs;
     int n;    /* Number of jobs. */
     int room; /* Capacity in jobs. */
 } planning;
 
-/* ---- axes beside those of rows, columns and rounds */
+/* ---- further axes */
 
-/* Tells whether blocks are heads: each value of the axis of columns is a block in all macro choices. */
+/* Tells whether each value of the axis of columns is a block in all macro choices, as heads of attention are. */
 static bool has_heads(const tw_family *f) {
     bool heads = f->rows != f->loops && f->columns != f->loops;
     for (int m = 0; m < f->n_macros; m++) heads = heads && f->macros[m].grid[f->columns] == 1;
     return heads;
 }
 
-/* Tells whether points give an axis its value. Other axes have one of a few values at each point. */
+/* Tells whether points give an axis its value. All other axes are further axes. */
 static bool is_of_points(const tw_family *f, int a) {
     return a == f->rows || a == f->loops || (a == f->columns && !has_heads(f));
 }
 
-/* Returns value i of an axis: from the least to the most usual value, a geometric sequence in steps. */
+/* Returns value i, below VALUES, of an axis: a geometric sequence from the least to the largest usual value, rounded up
+   to the axis's steps. */
 static int64_t value_of(const tw_family *f, int a, int i) {
     const double least = (double)f->least[a], ratio = (double)f->most[a] / least;
     const int64_t near = (int64_t)(0.5 + least * pow(ratio, (double)i / (VALUES - 1)));
@@ -42,7 +43,7 @@ static int64_t value_of(const tw_family *f, int a, int i) {
     return value <= f->most[a] ? value : f->most[a];
 }
 
-/* Sets the axes to combination c of their values. Returns the number of combinations. */
+/* Sets the further axes to combination c of their values. Returns the number of combinations. */
 static int combine(const tw_family *f, int c, int64_t *problem) {
     int n = 1;
     for (int a = 0; a < f->n_axes; a++) {
@@ -55,14 +56,15 @@ static int combine(const tw_family *f, int c, int64_t *problem) {
 
 /* ---- jobs */
 
-/* Adds a job if it is a usual problem, and not there already. False: it is none, or memory ran out. */
+/* Adds a job if its problem is a usual one that its macro choice can compute, and the job is not planned already.
+   False: it was not added. If memory ran out, *st says so. */
 static bool add_job(planning *p, const tw_campaign_job *job, tw_status *st) {
     const tw_family *f = p->f;
     for (int a = 0; a < f->n_axes; a++)
         if (job->problem[a] < f->least[a] || job->problem[a] > f->most[a]) return false;
     if (f->most_work > 0 && tw_family_work(f, job->problem) > f->most_work) return false;
     if (!tw_family_divide(f, job->macro, job->problem).grid) return false;
-    /* Points may coincide where the grid's sides are limited. */
+    /* Two points may have the same grid where its sides are limited. */
     for (int64_t i = p->n; i-- > 0 && p->jobs[i].macro == job->macro;)
         if (!memcmp(p->jobs[i].problem, job->problem, sizeof job->problem)) return false;
     tw_campaign_job *const jobs = tw_grow(p->jobs, p->n, &p->room, 256, sizeof *jobs);
@@ -90,8 +92,9 @@ static int find_rounds(const planning *p, int macro, int64_t *rounds) {
     return n;
 }
 
-/* Limits a grid: to usual problems, to multiples of what the axes beside its sides add to it, and, where rounds divide
-   an axis of its sides, to that side. Returns the axis of the other side then, and -1 otherwise. */
+/* Sets the limits of a job's grid: the largest usual sides, the groups of the further axes, and the heads. Where rounds
+   divide the axis of rows or that of columns, the blocks along this axis are given: they take the place of heads, and
+   `most_rows` limits the other of the two axes, which is returned. Returns -1 otherwise. */
 static int limit(const planning *p, const tw_campaign_job *job, tw_wave_grid *g) {
     const tw_family *f = p->f;
     const tw_artefact_macro *m = &f->macros[job->macro];
@@ -101,18 +104,18 @@ static int limit(const planning *p, const tw_campaign_job *job, tw_wave_grid *g)
     g->groups = 1;
     for (int a = 0; a < f->n_axes; a++) {
         if (m->grid[a] && a != f->rows && a != f->columns) g->groups *= tw_ceil_div(job->problem[a], m->grid[a]);
-        /* Points never have so many blocks. */
+        /* No point has so many blocks. */
         if (g->groups > INT32_MAX) g->groups = INT32_MAX;
     }
     if (has_heads(f)) g->heads = job->problem[f->columns];
     if (free_side < 0) return -1;
-    /* The side that rounds divide has so many blocks as L says, and takes the place of heads. */
     g->heads = tw_ceil_div(job->problem[f->loops], m->grid[f->loops]);
     g->most_rows = f->most[free_side] / m->grid[free_side];
     return free_side;
 }
 
-/* Finds the problem of a point: part `part` of wave `wave`, or, with `most` above 0, the largest grid up to that. */
+/* Sets the sides of a job's problem to those of a point: point `part` of wave `wave`, or with `most` above 0 the
+   largest grid of at most `most` blocks. False: no usual problem has such a grid. */
 static bool place(const planning *p, int wave, int part, int64_t most, tw_campaign_job *job) {
     const tw_family *f = p->f;
     const tw_artefact_macro *m = &f->macros[job->macro];
@@ -121,7 +124,7 @@ static bool place(const planning *p, int wave, int part, int64_t most, tw_campai
     tw_wave_point at;
     const int free_side = limit(p, job, &g);
     if (!g.most_rows || !g.most_columns || part >= g.parts) return false;
-    /* Grids are far from square where one side is short. */
+    /* Where usual sides are so short that square grids do not reach the waves, grids of any form count. */
     const double square = (double)g.most_rows * (double)g.most_rows * (double)g.groups;
     if (square < (double)(tw_ceil_div(m->slots, times) * p->o->waves)) g.longest = INFINITY;
     if (!tw_wave_point_at(&g, wave, part, &at)) return false;
@@ -134,14 +137,14 @@ static bool place(const planning *p, int wave, int part, int64_t most, tw_campai
     return true;
 }
 
-/* Returns the nearest extent of the rounds' axis, above if there is a usual one, that has whole blocks. */
+/* Rounds an extent of the axis of rounds up to whole blocks, or down if that is no usual extent. */
 static int64_t whole(const tw_family *f, const tw_artefact_macro *m, int64_t extent) {
     const int64_t tile = m->grid[f->loops], up = tw_ceil_div(extent, tile) * tile;
     return up > f->most[f->loops] ? up - tile : up;
 }
 
-/* Adds the job of a point and an L. The axes beside rows, columns and rounds take the first combination, from `turn`
-   on, that has such a problem. */
+/* Adds the job of a point (see place) and of an L of `rounds`. The further axes take the first combination, from number
+   `turn` on, with which there is such a problem. Without one no job is added. */
 static tw_status plan_point(planning *p, int macro, int wave, int part, int64_t most, int64_t rounds, int turn) {
     const tw_family *f = p->f;
     const tw_artefact_macro *m = &f->macros[macro];
@@ -158,7 +161,7 @@ static tw_status plan_point(planning *p, int macro, int wave, int part, int64_t 
     return TW_OK;
 }
 
-/* Returns the most blocks of usual problems of a macro choice, without the factor `times`. */
+/* Returns the largest number of blocks that a usual problem has in a macro choice, without the factor `times`. */
 static double most_blocks(const tw_family *f, const tw_artefact_macro *m) {
     double blocks = 1;
     for (int a = 0; a < f->n_axes; a++)
@@ -187,8 +190,8 @@ static tw_status plan_macro(planning *p, int macro) {
 
 /* ---- the order */
 
-/* Compares the grids of two jobs and, if they are equal, their rounds. `grid` and `rounds` are 1 if more comes first,
-   and -1 if less does. */
+/* Tells whether job a comes before job b, by their grids and, if these are equal, by their rounds. `grid` and `rounds`
+   are 1 if the larger one comes first, and -1 if the smaller one does. */
 static bool comes_before(const tw_family *f, const tw_campaign_job *a, const tw_campaign_job *b, int grid, int rounds) {
     const tw_wave_division x = tw_family_divide(f, a->macro, a->problem), y = tw_family_divide(f, b->macro, b->problem);
     return x.grid != y.grid ? (x.grid > y.grid) == (grid > 0) : (x.loops - y.loops) * rounds > 0;

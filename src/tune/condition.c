@@ -10,21 +10,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH = 100 /* The most nested parentheses and operators. */, VALUES = 4096, ARGUMENTS = 16 };
+enum {
+    DEPTH = 100,   /* The most levels of nested parentheses and operators. */
+    VALUES = 4096, /* The most values of a list. */
+    ARGUMENTS = 16 /* The most arguments of a function. */
+};
 
-/* A number, or the string of n characters at `text`. */
+/* A number or a string. */
 typedef struct value {
-    const char *text; /* NULL: a number. */
+    const char *text; /* The string, which is n bytes long and not ended by 0. NULL: the value is a number. */
     size_t n;
-    double number;
+    double number; /* Truth values are 0 and 1. */
 } value;
 
 typedef struct parser {
-    const char *text, *at;
-    const json_t *names;
-    const char *wrong; /* What is wrong at `at`. NULL: nothing so far. */
-    bool failed;       /* True: memory ran out. */
-    int depth;
+    const char *text;    /* The whole text. */
+    const char *at;      /* What is read next. */
+    const json_t *names; /* Object of the names' values. NULL: there are no names. */
+    const char *wrong;   /* What is wrong at `at`. NULL: nothing so far. */
+    bool failed;         /* True: memory ran out. */
+    int depth;           /* Number of levels around `at`. */
 } parser;
 
 static value parse_or(parser *p);
@@ -34,7 +39,7 @@ static value number(double x) {
     return (value){.number = x};
 }
 
-/* Notes the first error. */
+/* Notes an error if it is the first one. Returns 0 as a value for the caller to go on with. */
 static value fail(parser *p, const char *wrong) {
     if (!p->wrong) p->wrong = wrong;
     return number(0);
@@ -48,7 +53,8 @@ static bool is_word(char c) {
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Takes a symbol, or a word that ends there. */
+/* Skips a symbol if it comes next. False: it does not, or there was an error. A symbol of letters must be a whole word.
+ */
 static bool take(parser *p, const char *symbol) {
     const size_t n = strlen(symbol);
     skip(p);
@@ -65,7 +71,7 @@ static bool is_true(value v) {
     return v.text ? v.n > 0 : v.number != 0;
 }
 
-/* Returns below 0, 0 or above 0, as a is less than, equal to or more than b. 2: a number and a string. */
+/* Returns -1, 0 or 1, as a is less than, equal to or more than b. 2: one is a number, and the other a string. */
 static int compare(value a, value b) {
     if (!a.text != !b.text) return 2;
     if (!a.text) return (a.number > b.number) - (a.number < b.number);
@@ -73,6 +79,7 @@ static int compare(value a, value b) {
     return by ? (by > 0) - (by < 0) : (a.n > b.n) - (a.n < b.n);
 }
 
+/* Returns the number of a value. A string is an error. */
 static double numeric(parser *p, value v) {
     if (v.text) fail(p, "a string where a number belongs");
     return v.number;
@@ -95,7 +102,7 @@ static value parse_number(parser *p) {
     return number(x);
 }
 
-/* Computes a function of the arguments in parentheses. */
+/* Computes a function. The text stands behind its opening parenthesis. `name` has n characters. */
 static value call(parser *p, const char *name, size_t n) {
     static const char *const names[] = {"min", "max", "abs", "int"};
     double x[ARGUMENTS] = {0};
@@ -190,7 +197,7 @@ static value parse_sum(parser *p) {
     return v;
 }
 
-/* Tells whether a value is in the list or tuple that follows. */
+/* Reads a list or tuple, and tells whether a value is in it. */
 static bool parse_in(parser *p, value v) {
     const bool list = take(p, "[");
     bool found = false;
@@ -279,8 +286,8 @@ tw_status tw_condition(const char *text, const json_t *values, bool *holds, tw_d
 
 /* ---- lists */
 
-/* Makes a value of a list. NULL: it is wrong, or memory ran out. Numbers that are spelled without a fraction and an
- * exponent are whole. */
+/* Reads a value of a list. A number that is spelled without fraction and exponent becomes an integer. NULL: the value
+   is wrong, which is noted, or memory ran out. */
 static json_t *item(parser *p) {
     skip(p);
     const char *first = p->at;
@@ -294,7 +301,7 @@ static json_t *item(parser *p) {
     return real ? json_real(v.number) : json_integer((json_int_t)v.number);
 }
 
-/* Appends a value, which then belongs to the list. NULL without an error before: memory ran out. */
+/* Appends a value, which then belongs to the list. `v` NULL, without an error before it: memory ran out. */
 static void append(parser *p, json_t *out, json_t *v) {
     if (json_array_size(out) == VALUES) {
         json_decref(v);
@@ -305,7 +312,7 @@ static void append(parser *p, json_t *out, json_t *v) {
     }
 }
 
-/* Reads the arguments of range. */
+/* Reads the arguments of range, and appends its values. */
 static void read_range(parser *p, json_t *out) {
     double x[3] = {0, 0, 1};
     int n = 0;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double WORST = -7; /* Least logarithm of a share. */
+static const double WORST = -7; /* Least logarithm of a share. A smaller one counts as this. */
 
 typedef struct covering {
     const tw_family *f;
@@ -17,7 +17,7 @@ typedef struct covering {
     double *worth; /* [trial]: logarithm of the least time of the trial's problem divided by the trial's time. */
     int *problem;  /* [trial]: number of the trial's problem. */
     double *best;  /* [problem]: largest worth of this round's picks. */
-    double *gain;  /* [configuration]: increase of the sum of `best` if the configuration were picked. */
+    double *gain;  /* [configuration]: increase of the sum of `best` by picking the configuration. */
     bool *picked;  /* [configuration]: true if it was picked in any round. */
     int n;         /* Number of configurations. */
     int problems;  /* Number of problems. */
@@ -86,9 +86,7 @@ static int cover(covering *c, int most, tw_choice *out) {
 
 tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, double gain, int most, tw_choice *out, int *n,
                    tw_diag *diag) {
-    size_t configs = 1;
-    const size_t room = (size_t)trials->n + 1;
-    for (int m = 0; m < f->n_macros; m++) configs += (size_t)f->macros[m].n_micros;
+    const size_t configs = (size_t)tw_family_configs(f) + 1, room = (size_t)trials->n + 1;
     covering c = {.f = f,
                   .trials = trials,
                   .least = gain,
@@ -113,7 +111,8 @@ tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, double gain,
 
 /* ---- covers of two kinds */
 
-/* Adds a cover of the trials of vendors' configurations, or of the others, without those of the library's ranking. */
+/* Adds a cover of vendors' configurations, or with `vendor` false of the others. Places of a library's ranking are left
+   out. */
 static tw_status cover_some(const tw_family *f, const tw_trial_list *trials, double gain, bool vendor, int most,
                             tw_choice *out, int *n, tw_diag *diag) {
     tw_trial_list some = {.at = malloc(((size_t)trials->n + 1) * sizeof *some.at)};
@@ -165,17 +164,17 @@ typedef struct losing {
     int *first;        /* [macro]: number of the macro choice's first configuration. */
     int n;             /* Number of configurations. */
     bool *screened;    /* [configuration]: true if it ran on any screened problem. */
-    bool *seen;        /* [configuration]: true if it was screened on the current problem. */
-    bool *kept;        /* [configuration]: true if it is one whose loss is computed. */
-    tw_cover_loss sum; /* Sums of logarithms. */
-    int own;           /* Number of problems with own configurations. */
+    bool *seen;        /* [configuration]: true if it was screened on the current problem, whether it ran or not. */
+    bool *kept;        /* [configuration]: true if it is one of those whose loss is computed. */
+    tw_cover_loss sum; /* The number of problems so far, and sums of the logarithms of 1 plus their losses. */
+    int own;           /* Number of problems so far on which an own configuration ran. */
 } losing;
 
 static int number_of(const losing *l, const tw_trial *t) {
     return l->first[t->macro] + t->micro;
 }
 
-/* Tells whether the current problem was screened in all that could be. */
+/* Tells whether the current problem was screened in every configuration that can compute it and ran on any problem. */
 static bool is_full(const losing *l, const int64_t *problem) {
     for (int m = 0; m < l->f->n_macros; m++) {
         if (!tw_family_divide(l->f, m, problem).grid) continue;
@@ -185,9 +184,11 @@ static bool is_full(const losing *l, const int64_t *problem) {
     return true;
 }
 
-/* Adds the loss of the trials of a problem. */
+/* Adds the loss on a problem. `at` are its n trials. */
 static void add_losses(losing *l, const tw_trial *at, int n, const tw_trial_list *refused) {
-    double least[2][2]; /* [own][kept]: the least time of the own ones and of the kept ones. */
+    /* [own][kept]: the least time. own 0: of all configurations, 1: of own ones. kept 0: of all these, 1: of those that
+       are kept. */
+    double least[2][2];
     for (int i = 0; i < 4; i++) least[i / 2][i % 2] = (double)INFINITY;
     memset(l->seen, 0, (size_t)l->n * sizeof *l->seen);
     for (int i = 0; i < n; i++) l->seen[number_of(l, &at[i])] = true;
@@ -221,8 +222,7 @@ static void lose(losing *l, const tw_trials *t, const tw_choice *of, int n) {
 
 tw_status tw_cover_lose(const tw_family *f, const tw_trials *t, const tw_choice *of, int n, tw_cover_loss *out,
                         tw_diag *diag) {
-    size_t configs = 1;
-    for (int m = 0; m < f->n_macros; m++) configs += (size_t)f->macros[m].n_micros;
+    const size_t configs = (size_t)tw_family_configs(f) + 1;
     losing l = {.f = f,
                 .first = calloc((size_t)f->n_macros + 1, sizeof *l.first),
                 .screened = calloc(configs, sizeof *l.screened),

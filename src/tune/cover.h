@@ -17,32 +17,34 @@ typedef struct tw_choice {
    *n is the number of picks. */
 tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, double gain, int most, tw_choice *out, int *n,
                    tw_diag *diag);
-/* Values of `gain`. Smaller gains of single samples are noise. Predictions have no noise. */
-#define TW_COVER_SAMPLES     1e-3
-#define TW_COVER_PREDICTIONS 1e-4
+/* Values of `gain`. */
+#define TW_COVER_SAMPLES     1e-3 /* For measured times. Their noise makes smaller gains. */
+#define TW_COVER_PREDICTIONS 1e-4 /* For predicted times, which have no noise. */
 
-/* Picks covers of own and of vendors' configurations apart, so that choices without vendors are covered, too. Half of
-   `most` are vendors'. If the trials have none of either kind, all are of the other. Places of a library's ranking
-   (tw_family.ranking) are not picked, since no model can learn their times. If the vendors have nothing else, the first
-   place is picked. */
+/* Picks a cover of own configurations and one of vendors' ones, so that choices without vendors are covered, too. Half
+   of `most` are vendors'. If the trials are all of one kind, so are all picks. No place of a library's ranking
+   (tw_family.ranking) is picked, since no model can learn their times. The first place is, if the vendors have nothing
+   else. */
 tw_status tw_cover_apart(const tw_family *f, const tw_trial_list *trials, double gain, int most, tw_choice *out, int *n,
                          tw_diag *diag);
 
 /* Picks the configurations among which the fastest of all and the fastest own one are looked for: a cover of `most` own
-   configurations, one of half as many of vendors' ones, and all places of a library's ranking. The caller frees *out.
-   */
+   configurations, a cover of half as many of vendors' ones, and all places of a library's ranking. The caller frees
+   *out. */
 tw_status tw_cover_both(const tw_family *f, const tw_trial_list *trials, int most, tw_choice **out, int *n,
                         tw_diag *diag);
 
 /* What configurations lose on screened problems. */
 typedef struct tw_cover_loss {
-    int problems; /* Number of problems that were screened in every configuration that any problem was screened in. */
-    /* The least time of the configurations divided by the least time of all, less 1: geometric mean over the problems.
-     */
+    /* Number of problems that count: those screened in every configuration that can compute them and ran on any
+     * problem. */
+    int problems;
+    /* The least time of the configurations divided by the least time of all, as a geometric mean over the problems,
+       less 1. */
     double all;
-    double own; /* The same of configurations that are not a vendor's. */
+    double own; /* The same with own configurations alone. */
 } tw_cover_loss;
-/* Computes the loss of n configurations. Where none of them ran, the loss is e^7. */
+/* Computes the loss of n configurations. On a problem where none of them ran, the ratio of times counts as e^7. */
 tw_status tw_cover_lose(const tw_family *f, const tw_trials *t, const tw_choice *of, int n, tw_cover_loss *out,
                         tw_diag *diag);
 

@@ -27,7 +27,7 @@ typedef struct tw_evaluated {
        was wrong in any measurement. */
     double time;
     double share; /* The oracle's time divided by `time`. 0: there is no time. */
-    double ns;    /* Nanoseconds that the choice took, the first time that the problem was asked for. */
+    double ns;    /* Nanoseconds that the choice took. The strategy had not seen the problem before. */
     bool own;     /* True: `share` is of the own oracle. */
 } tw_evaluated;
 

@@ -144,7 +144,8 @@ static int64_t unary(reader *r) {
     return value;
 }
 
-/* Reads operands with operators of one character between them, and combines them from left to right. */
+/* Reads a chain of operands, and combines them from left to right. `operators` has the characters that may stand
+   between two of them. */
 static int64_t chain(reader *r, const char *operators, int64_t (*operand)(reader *)) {
     int64_t value = operand(r);
     for (const char *o = operators; *o;) {

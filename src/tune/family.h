@@ -31,14 +31,14 @@ typedef struct tw_family_calls {
     /* Writes the configuration of baseline i for a problem. */
     void (*baseline)(const void *self, int i, const int64_t *problem, char *out, size_t size);
     void (*close)(void *self);
-    /* Counts what a configuration asks of the device for a problem (kernels/demand.h). False: it cannot compute it.
-       NULL: the family cannot tell. */
+    /* Counts what a configuration asks of the device for a problem (kernels/demand.h). False: the configuration cannot
+       compute the problem. NULL: the family has no such counts. */
     bool (*demand)(const void *self, int macro, int micro, const int64_t *problem, tw_demand *out);
 } tw_family_calls;
 
 struct tw_family {
     const char *name;        /* Name of the family, "gemm-cpu-bf16". */
-    const char *unit;        /* Unit of times: "us". */
+    const char *unit;        /* Unit of samples: "us", or "uJ" with `energy`. */
     const char *environment; /* Device and versions that measurements depend on, as a JSON object. */
     const char *protocol;    /* Conditions of the samples in words: "caches=hot". */
     /* Texts of tw_selector_info. */
@@ -58,8 +58,9 @@ struct tw_family {
     const tw_artefact_macro *macros; /* The macro choices, without fits. */
     int n_macros;
     int macro, micro; /* The default choice of artefacts. */
-    /* The macro choice whose micro choices are places in a library's own ranking, counted from 1. Each problem may have
-       another algorithm there, so measurements of some problems tell nothing of others. 0: none. */
+    /* Index of the macro choice that stands for a library's own ranking of its algorithms, plus 1. Its micro choices
+       are places in the ranking. A place may have another algorithm for each problem, so measurements of some problems
+       tell nothing about others. 0: there is no such macro choice. */
     int ranking;
     const char *const *baselines; /* Names of the baselines, "default". The first one is the choice without a tuner. */
     int n_baselines;
@@ -67,13 +68,13 @@ struct tw_family {
     /* True: other processes use the device, too, and delay samples. Samples of different configurations are taken in
        turn then, and the least one of a configuration counts. False: the median counts. */
     bool shared;
-    /* True: the device's clock drifts, so that samples are taken in turn where several count. */
+    /* True: the device's clock rate drifts. Where a configuration has several samples, configurations take turns then.
+     */
     bool drifts;
-    /* Meter of the device's power. The family owns it. NULL: the power is unknown. */
-    tw_power *power;
-    /* True: energy is minimised. The unit is "uJ" then, and `power` is not NULL unless the family is recorded. */
+    tw_power *power; /* Meter of the device's power. The family owns it. NULL: the power is unknown. */
+    /* True: samples are energies, and `unit` is "uJ". Then `power` is not NULL, unless the family is recorded. */
     bool energy;
-    bool recorded; /* True: the device is not here, and only the store's measurements are available. */
+    bool recorded; /* True: nothing can be measured, and only a store's measurements are available. */
     const tw_family_calls *calls;
     void *self; /* Passed to `work` and to the calls. */
 };
@@ -102,6 +103,13 @@ bool tw_family_find(const tw_family *f, const char *config, int *macro, int *mic
 /* Tells whether a vendor's library computes a macro choice. */
 static inline bool tw_family_is_vendor(const tw_family *f, int macro) {
     return f->macros[macro].properties & TW_MACRO_VENDOR;
+}
+
+/* Counts the configurations. */
+static inline int tw_family_configs(const tw_family *f) {
+    int n = 0;
+    for (int m = 0; m < f->n_macros; m++) n += f->macros[m].n_micros;
+    return n;
 }
 
 /* Computes G and L of a problem for a macro choice. The grid is 0 if the choice cannot compute the problem. */

@@ -71,7 +71,7 @@ static tw_status keep_environment(tw_foreign *g, const json_t *line, const char 
     json_t *told = json_object_get(line, "environment");
     const char *device = json_string_value(json_object_get(told, "device"));
     if (!device || !*device) return give_up_line(g, said, "the first line tells no environment with a device", diag);
-    char *text = json_dumps(told, JSON_SORT_KEYS);
+    char *text = tw_json_text(told, JSON_SORT_KEYS);
     if (!text) return tw_fail_memory(diag);
     const bool same = !g->text || !strcmp(g->text, text);
     if (!g->text) {
@@ -113,7 +113,7 @@ static char *request_of(const tw_foreign *g, const int64_t *problem, const char 
     json_decref(at);
     json_decref(list);
     if (o && json_object_set_new(o, "seconds", p->seconds > 0 ? json_real(p->seconds) : json_null())) good = false;
-    char *text = o && good ? json_dumps(o, JSON_COMPACT) : NULL;
+    char *text = good ? tw_json_text(o, JSON_COMPACT) : NULL;
     json_decref(o);
     return text;
 }

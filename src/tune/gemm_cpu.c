@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/diag.h"
 #include "base/divide.h"
+#include "base/json.h"
 #include "base/team.h"
 #include "device/identity.h"
 #include "tune/cpu_rig.h"
@@ -207,8 +208,8 @@ static tw_status describe_rig(gemm_cpu *g, tw_family *f, tw_diag *diag) {
     tw_cpu_isa_names(p.isa, isa, sizeof isa);
     json_t *o = json_pack("{s:s, s:i, s:s, s:s, s:s}", "device", p.model, "threads", p.threads, "isa", isa, "openblas",
                           i->openblas, "tilewright", TW_VERSION);
-    if (o && *i->onednn) json_object_set_new(o, "onednn", json_string(i->onednn));
-    char *text = o ? json_dumps(o, JSON_SORT_KEYS) : NULL;
+    const bool good = o && (!*i->onednn || !json_object_set_new(o, "onednn", json_string(i->onednn)));
+    char *text = good ? tw_json_text(o, JSON_SORT_KEYS) : NULL;
     const tw_status st = text ? describe(g, f, &p, text, diag) : tw_fail_memory(diag);
     json_decref(o);
     free(text);
@@ -244,8 +245,8 @@ tw_status tw_gemm_cpu_open(tw_family *out, const tw_gemm_cpu_options *o, tw_diag
     if (st == TW_OK) st = describe_rig(g, out, diag);
     if (st != TW_OK)
         close_family(g);
-    else if (tw_power_open_cpu(&out->power, NULL) != TW_OK)
-        out->power = NULL;
+    else
+        tw_power_open_cpu(&out->power, NULL);
     return st;
 }
 

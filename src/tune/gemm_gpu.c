@@ -5,6 +5,7 @@
 #include "base/diag.h"
 #include "base/divide.h"
 #include "base/grow.h"
+#include "base/json.h"
 #include "device/identity.h"
 #include "kernels/gemm/estimate.h"
 #include "tune/gemm_algorithms.h"
@@ -22,17 +23,17 @@ enum { WORKSPACE = 256 << 20, POOL_MOST = 1 << 30, POOL_SEED = 1 };
 typedef struct gemm_gpu {
     tw_arena arena;
     tw_cuda *cuda;
-    tw_cublaslt *vendor; /* NULL: not installed. */
+    tw_cublaslt *vendor; /* NULL: cuBLASLt is not installed, or the family is recorded. */
     tw_gemm_pool *pool;
     tw_gemm_kernels *kernels;
     tw_gemm_type type;
-    tw_cuda_info info;               /* The device. A recorded one has no memory's clock and width. */
-    const tw_artefact_macro *macros; /* The macro choices of the family. */
+    tw_cuda_info info; /* The device. Of a recorded device only `sms`, `clock_khz` and `target` are known. */
+    const tw_artefact_macro *macros; /* The macro choices of the family, as in tw_family. */
 } gemm_gpu;
 
 static const char vendors[] = "by=cublaslt";
 
-/* Returns the product A B^T of a problem's m, n and k. It is not completed. */
+/* Returns the product A B^T of a problem's m, n and k, before tw_gemm_problem_complete. */
 static tw_gemm_problem product_of(const gemm_gpu *g, const int64_t *problem) {
     return (tw_gemm_problem){
         .type = g->type, .m = problem[0], .n = problem[1], .k = problem[2], .trans_b = true, .alpha = 1};
@@ -53,7 +54,7 @@ typedef struct session {
     tw_gemm_problem p;
     tw_gemm_rig *rig;
     tw_cublaslt_plan *plan; /* NULL: cuBLASLt is missing or cannot compute the product. */
-    int ranked;             /* Number of algorithms of the plan that the library proposed, with which it begins. */
+    int ranked;             /* Number of algorithms that the library proposed: the first ones of the plan. */
     const char *const *words;
     tw_gemm_config *configs;
     runner *runners;
@@ -76,8 +77,7 @@ static tw_status prepare(void *context, int first, int n, tw_diag *diag) {
     return st;
 }
 
-/* Finds the number in the plan of an algorithm, which is named by its place in the library's ranking or by its
-   attributes. */
+/* Finds the number of an algorithm in the plan. `words` name its place in the library's ranking or its attributes. */
 static tw_status find_algorithm(const session *s, const char *words, int *number, tw_diag *diag) {
     tw_gemm_algorithm a;
     if (!s->plan) return tw_fail(diag, TW_ERR_UNSUPPORTED, "there is no cuBLASLt for this product");
@@ -197,23 +197,26 @@ static void baseline(const void *self, int i, const int64_t *problem, char *out,
     tw_gemm_config_print(&c, out, size);
 }
 
-/* Counts what an algorithm of a vendor asks for. Its tiles are the macro choice's, and a round has 64 elements of k. */
+/* Counts what a vendor's algorithm asks of the device. The macro choice's grid divides the problem into clusters of
+   tiles, with a block for each tile and part of k. A round is taken for ROUND elements of k, and three stages for what
+   is on its way. */
 static void vendor_demand(const gemm_gpu *g, const tw_artefact_macro *m, const tw_gemm_problem *p, tw_demand *out) {
     enum { ROUND = 64 };
     const int64_t times = m->times ? m->times : 1;
-    const int64_t tiles = tw_ceil_div(p->m, m->grid[0]) * tw_ceil_div(p->n, m->grid[1]);
-    const double area = (double)m->grid[0] * (double)m->grid[1];
-    const int64_t split = m->rounds[2] / ROUND, whole = times / split; /* Tiles of a cluster. */
+    const int64_t clusters = tw_ceil_div(p->m, m->grid[0]) * tw_ceil_div(p->n, m->grid[1]);
+    const int64_t split = m->rounds[2] / ROUND; /* Number of parts of k. */
+    const int64_t tiles = times / split;        /* Number of tiles of a cluster. */
+    const double cluster = (double)m->grid[0] * (double)m->grid[1], tile = cluster / (double)tiles; /* Cells of C. */
     *out = (tw_demand){.unit = TW_DEMAND_VENDOR,
                        .clock = g->info.clock_khz * 1e-3,
-                       .blocks = (double)tw_ceil_div(tiles * times, g->info.sms),
+                       .blocks = (double)tw_ceil_div(clusters * times, g->info.sms),
                        .together = 1,
                        .rounds = (double)tw_ceil_div(p->k, m->rounds[2]),
-                       .busy = area / (double)whole * ROUND / g->info.target->tensor_f16,
+                       .busy = tile * ROUND / g->info.target->tensor_f16,
                        .ahead = 3,
-                       .stored = area / (double)whole * 4,
+                       .stored = tile * 4,
                        .memory = ((double)p->m + (double)p->n) * (double)p->k * 2 + (double)p->m * (double)p->n * 2,
-                       .parts = split > 1 ? 8.0 * area * (double)tiles * (double)split : 0,
+                       .parts = split > 1 ? 8.0 * cluster * (double)clusters * (double)split : 0,
                        .turns = split > 1};
 }
 
@@ -243,7 +246,7 @@ static void close_family(void *self) {
 }
 
 /* Appends the vendor's algorithms as macro choices: a choice of a place in the library's own ranking, and n algorithms
-   that are known by their attributes. Which tiles a place has is unknown. Large ones of 128 and 256 stand for them. */
+   that are known by their attributes. The tiles of a place in the ranking are unknown, and count as 128 x 256. */
 static tw_status add_vendor(gemm_gpu *g, tw_family *f, const tw_artefact_macro *own, int sms,
                             const char *const *algorithms, int n, tw_diag *diag) {
     static const char *const ranks[] = {
@@ -312,7 +315,7 @@ static tw_status describe_gpu(gemm_gpu *g, tw_family *f, tw_diag *diag) {
     json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:I, s:i, s:s, s:s}", "device", i->name, "driver", i->driver, "target",
                           d.target, "sms", i->sms, "l2_bytes", (json_int_t)i->l2_bytes, "clock_khz", i->clock_khz,
                           "cublaslt", version, "tilewright", TW_VERSION);
-    char *text = o ? json_dumps(o, JSON_SORT_KEYS) : NULL;
+    char *text = tw_json_text(o, JSON_SORT_KEYS);
     algorithms a = {.g = g};
     tw_status st = text ? TW_OK : tw_fail_memory(diag);
     if (st == TW_OK && g->vendor)
@@ -357,8 +360,8 @@ tw_status tw_gemm_gpu_open(tw_family *out, const tw_gemm_gpu_options *o, tw_diag
     if (st == TW_OK) st = describe_gpu(g, out, diag);
     if (st != TW_OK)
         close_family(g);
-    else if (tw_power_open_gpu(&out->power, tw_cuda_describe(g->cuda)->bus, NULL) != TW_OK)
-        out->power = NULL;
+    else
+        tw_power_open_gpu(&out->power, g->info.bus, NULL);
     return st;
 }
 

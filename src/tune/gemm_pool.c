@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 enum {
-    ALIGN = 256,
+    ALIGN = 256,              /* Bytes of which each matrix's address is a multiple. */
     LEAST_OUTPUTS = 64 << 20, /* Least size of the block of outputs in bytes. */
     REPEAT = 8000009          /* Period of the elements: a prime, so that rows begin anywhere in it. */
 };
@@ -20,10 +20,10 @@ enum {
 struct tw_gemm_pool {
     tw_cuda *cuda;
     tw_gemm_type type;
-    uint64_t at;
-    size_t bytes;
-    uint64_t outputs;    /* Block of outputs. 0: nobody asked for one. */
-    size_t output_bytes; /* Its size. */
+    uint64_t at;         /* Address of the elements. */
+    size_t bytes;        /* Size of the elements. */
+    uint64_t outputs;    /* Address of the block of outputs. 0: there is none. */
+    size_t output_bytes; /* Size of the block of outputs. */
     tw_cuda_module *refer;
 };
 
@@ -81,6 +81,7 @@ void tw_gemm_pool_free(tw_gemm_pool *p) {
     free(p);
 }
 
+/* Returns the bytes that a matrix takes up to the next one. */
 static size_t room(int64_t rows, int64_t columns) {
     return ((size_t)(rows * columns) * 2 + ALIGN - 1) / ALIGN * ALIGN;
 }
@@ -104,16 +105,18 @@ void tw_gemm_pool_place(const tw_gemm_pool *p, const tw_gemm_problem *q, int set
     *b = *a + for_a;
 }
 
-tw_status tw_gemm_pool_outputs(tw_gemm_pool *p, size_t bytes, uint64_t *at, tw_diag *diag) {
+tw_status tw_gemm_pool_outputs(tw_gemm_pool *p, const tw_gemm_problem *q, int n, uint64_t *c, tw_diag *diag) {
+    const size_t apart = room(q->m, q->n), bytes = (size_t)n * apart;
     if (bytes > p->output_bytes) {
         if (p->outputs) tw_cuda_release(p->cuda, p->outputs);
         p->outputs = 0;
-        p->output_bytes = bytes > LEAST_OUTPUTS ? bytes : LEAST_OUTPUTS;
-        const tw_status st = tw_cuda_alloc(p->cuda, p->output_bytes, &p->outputs, diag);
-        if (st != TW_OK) p->output_bytes = 0;
+        p->output_bytes = 0;
+        const size_t most = bytes > LEAST_OUTPUTS ? bytes : LEAST_OUTPUTS;
+        const tw_status st = tw_cuda_alloc(p->cuda, most, &p->outputs, diag);
         if (st != TW_OK) return st;
+        p->output_bytes = most;
     }
-    *at = p->outputs;
+    for (int i = 0; i < n; i++) c[i] = p->outputs + (size_t)i * apart;
     return TW_OK;
 }
 

@@ -22,10 +22,10 @@ tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *prob
 /* Returns the addresses of A and B of set `set`. Sets overlap only if the pool is too small for all of them. */
 void tw_gemm_pool_place(const tw_gemm_pool *p, const tw_gemm_problem *problem, int set, uint64_t *a, uint64_t *b);
 
-/* Finds a block of at least `bytes` bytes of the device's memory for the outputs of one problem's sets. The pool owns
-   it. The next call may return the same block, or free it. One block for all problems keeps times comparable: with an
-   allocation of its own for each output, a kernel's time varied by up to 6 % from one allocation to the next (H200). */
-tw_status tw_gemm_pool_outputs(tw_gemm_pool *p, size_t bytes, uint64_t *at, tw_diag *diag);
+/* Returns the addresses of C of sets 0 to n - 1 of a problem, which the pool owns. The next call may return the same
+   ones, or free their memory. All lie in one block, which problems share, so that their times are comparable: with an
+   allocation for each output, the time of a kernel varied by up to 6 % from one allocation to the next (H200). */
+tw_status tw_gemm_pool_outputs(tw_gemm_pool *p, const tw_gemm_problem *problem, int n, uint64_t *c, tw_diag *diag);
 
 /* Computes the product A B^T (m x n f64) and the largest error of a correct kernel (m x n f32) on the device. */
 tw_status tw_gemm_pool_refer(tw_gemm_pool *p, const tw_gemm_problem *problem, uint64_t a, uint64_t b, uint64_t want,

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MOST_SETS = 64, ALIGN = 256, SAMPLE_US = 200, MOST_ROUNDS = 1000 };
+enum { MOST_SETS = 64, SAMPLE_US = 200, MOST_ROUNDS = 1000 };
 
 struct tw_gemm_rig {
     tw_cuda *cuda;
@@ -104,13 +104,12 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     r->of_pool = (tw_gemm_data){.problem = *p, .bytes[TW_GEMM_C] = 2 * cells, .cells = (int64_t)cells};
     r->workspace_bytes = workspace;
     r->sets = tw_cuda_sets(c, 2 * (p->m * p->k + p->n * p->k + p->m * p->n), MOST_SETS);
-    const size_t apart = (2 * cells + ALIGN - 1) / ALIGN * ALIGN;
-    uint64_t outputs = 0;
-    st = tw_gemm_pool_outputs(pool, (size_t)r->sets * apart, &outputs, diag);
+    uint64_t outputs[MOST_SETS] = {0};
+    st = tw_gemm_pool_outputs(pool, p, r->sets, outputs, diag);
     for (int i = 0; i < r->sets; i++) {
         uint64_t *of = r->set[i].of;
         tw_gemm_pool_place(pool, p, i, &of[TW_GEMM_A], &of[TW_GEMM_B]);
-        of[TW_GEMM_C] = outputs + (size_t)i * apart;
+        of[TW_GEMM_C] = outputs[i];
     }
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(double), &r->want, diag);
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(float), &r->tolerance, diag);

@@ -2,6 +2,10 @@
 /* What formats of other autotuners have in common: their values, and the names of their fields. */
 #define _POSIX_C_SOURCE 200809L
 #include "tune/interchange.h"
+
+#include "base/json.h"
+#include "base/python.h"
+#include "base/text.h"
 #include "tune/interchange_parts.h"
 
 #include <math.h>
@@ -9,27 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Spells a number as Python does: with the fewest digits that give it back, with an exponent below 1e-4 and from 1e16
-   on. */
-static bool spell_real(tw_buf *out, double x) {
-    char text[40];
-    int digits = 1;
-    if (!isfinite(x)) return false;
-    do snprintf(text, sizeof text, "%.*e", digits - 1, x);
-    while (strtod(text, NULL) != x && ++digits <= 17);
-    const int exponent = atoi(strchr(text, 'e') + 1);
-    if (exponent < -4 || exponent >= 16) return tw_buf_str(out, text);
-    return tw_buf_printf(out, "%.*f", digits - 1 > exponent ? digits - 1 - exponent : 1, x);
-}
-
 bool tw_interchange_spell(tw_buf *out, const json_t *value) {
+    char text[TW_PYTHON_FLOAT];
     switch (json_typeof(value)) {
     case JSON_STRING:
         return tw_buf_add(out, json_string_value(value), json_string_length(value));
     case JSON_INTEGER:
         return tw_buf_printf(out, "%lld", (long long)json_integer_value(value));
     case JSON_REAL:
-        return spell_real(out, json_real_value(value));
+        tw_python_float(text, json_real_value(value));
+        return tw_buf_str(out, text);
     case JSON_TRUE:
         return tw_buf_str(out, "True");
     case JSON_FALSE:
@@ -42,20 +35,48 @@ bool tw_interchange_spell(tw_buf *out, const json_t *value) {
 }
 
 json_t *tw_interchange_value(const char *word) {
-    char spelled[32];
-    snprintf(spelled, sizeof spelled, "%lld", strtoll(word, NULL, 10));
-    if (!strcmp(spelled, word)) return json_integer(strtoll(word, NULL, 10));
+    char spelled[TW_PYTHON_FLOAT];
+    const long long whole = strtoll(word, NULL, 10);
+    snprintf(spelled, sizeof spelled, "%lld", whole);
+    if (!strcmp(spelled, word)) return json_integer(whole);
     if (!strcmp(word, "True") || !strcmp(word, "False")) return json_boolean(*word == 'T');
-    char *end;
-    const double x = strtod(word, &end);
-    tw_buf real = {0};
-    const bool is_real = end != word && !*end && spell_real(&real, x) && !strcmp(real.data, word);
-    const bool failed = real.failed;
-    tw_buf_free(&real);
-    return failed ? NULL : is_real ? json_real(x) : json_string(word);
+    const double x = strtod(word, NULL);
+    tw_python_float(spelled, x);
+    return isfinite(x) && !strcmp(spelled, word) ? json_real(x) : json_string(word);
 }
 
-/* Returns the format that has a field. TW_INTERCHANGE_LINES: none has it. */
+const tw_interchange_status *tw_interchange_status_find(const char *word, const char *t4, const char *cache) {
+    /* The first one with a name is found. */
+    static const tw_interchange_status all[] = {{"right", "correct", NULL},
+                                                {"rejected", "constraints", "InvalidConfig"},
+                                                {"unsupported", "compile", "CompilationFailedConfig"},
+                                                {"io", "runtime", "RuntimeFailedConfig"},
+                                                {"io", "timeout", "ErrorConfig"},
+                                                {"wrong", "correctness", "RuntimeFailedConfig"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if ((word && !strcmp(word, all[i].word)) || (t4 && !strcmp(t4, all[i].t4)) ||
+            (cache && all[i].cache && !strcmp(cache, all[i].cache)))
+            return &all[i];
+    return NULL;
+}
+
+bool tw_interchange_sizes(const json_t *sizes, char *out, size_t size) {
+    const size_t n = json_is_array(sizes) ? json_array_size(sizes) : 1;
+    tw_text text = {out, size, 0};
+    for (size_t i = 0; i < n; i++) {
+        int64_t x;
+        if (!tw_json_int(json_is_array(sizes) ? json_array_get(sizes, i) : sizes, INT64_MIN, INT64_MAX, &x))
+            return false;
+        if (i) tw_text_add(&text, " ");
+        if (i < 3)
+            tw_text_add(&text, "%c=%lld", "xyz"[i], (long long)x);
+        else
+            tw_text_add(&text, "d%zu=%lld", i, (long long)x);
+    }
+    return n && text.used < size;
+}
+
+/* Returns the format that a field belongs to. TW_INTERCHANGE_LINES: it belongs to none of the others. */
 static tw_interchange format_of(const char *name, size_t n) {
     static const struct {
         const char *name;

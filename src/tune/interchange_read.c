@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads measurements of T4 and of a cache of Kernel Tuner. */
 #define _DEFAULT_SOURCE
+#include "tune/interchange.h"
+
 #include "base/diag.h"
 #include "base/json.h"
-#include "tune/interchange.h"
+#include "base/utf8.h"
 #include "tune/interchange_parts.h"
 #include "tune/lines.h"
 #include "tune/trials.h"
@@ -15,12 +17,12 @@
 #include <time.h>
 
 typedef struct reading {
-    const char *path;
+    const char *path; /* Path of the file, for messages. */
     const tw_interchange_names *names;
-    const char *from; /* The protocol of measurements that have none. */
-    json_t *environment, *space, *problem;
-    double scale; /* Microseconds in the file's unit of time. */
-    char where[200];
+    const char *from;                      /* The protocol of other tuners' measurements. */
+    json_t *environment, *space, *problem; /* Fields of each measurement. */
+    double scale;                          /* Microseconds in the file's unit of time. */
+    char where[200];                       /* Place of the current result or entry, for messages. */
     tw_status (*take)(void *context, const tw_measurement *m, tw_diag *diag);
     void *context;
 } reading;
@@ -29,45 +31,34 @@ typedef struct reading {
 
 /* ---- names */
 
-/* Sets a name: what the caller says, or what the file says, or what the description says. */
-static void set_name(json_t **out, const char *said, const json_t *own, const char *described) {
-    if (said)
-        *out = json_string(said);
-    else if (own)
-        *out = json_incref((json_t *)(uintptr_t)own);
-    else if (described)
-        *out = json_string(described);
-}
-
-/* Sets the names of the file's measurements. `device`, `space` and `problem` are what the format itself says. */
+/* Sets the names of the file's measurements. They are those that the caller gives; else those of the file's field
+   `own`; else `device`, `space` and `problem`, which are the format's own fields; else those of the description. */
 static tw_status set_names(reading *r, const json_t *own, const char *device, const char *space, const char *problem,
                            tw_diag *diag) {
     const tw_t1 *t = r->names->space_of;
-    if (!device && t) device = t->device;
-    if (r->names->device || (device && !own))
-        r->environment = json_pack("{s:s}", "device", r->names->device ? r->names->device : device);
-    else
-        set_name(&r->environment, NULL, json_object_get(own, "environment"), NULL);
-    set_name(&r->space, r->names->space, json_object_get(own, "space"), space ? space : t ? t->kernel : NULL);
-    set_name(&r->problem, r->names->problem, json_object_get(own, "problem"),
-             problem ? problem
-             : t     ? t->problem
-                     : NULL);
     const struct {
-        const json_t *v;
-        const char *name, *flag;
-    } all[] = {
-        {r->environment, "device", "--device"}, {r->space, "space", "--space"}, {r->problem, "problem", "--problem"}};
-    for (int i = 0; i < 3; i++)
-        if (!all[i].v)
-            return tw_fail_at(diag, TW_ERR_USAGE, r->path, -1, "it does not say its %s: say it with %s", all[i].name,
-                              all[i].flag);
+        json_t **to;
+        const char *field, *name, *given, *of_format, *described;
+    } all[] = {{&r->environment, "environment", "device", r->names->device, device, t ? t->device : NULL},
+               {&r->space, "space", "space", r->names->space, space, t ? t->kernel : NULL},
+               {&r->problem, "problem", "problem", r->names->problem, problem, t ? t->problem : NULL}};
+    for (int i = 0; i < 3; i++) {
+        json_t *has = all[i].given ? NULL : json_object_get(own, all[i].field);
+        const char *text = all[i].given ? all[i].given : all[i].of_format ? all[i].of_format : all[i].described;
+        if (!has && !text)
+            return tw_fail_at(diag, TW_ERR_USAGE, r->path, -1, "it does not say its %s: say it with --%s", all[i].name,
+                              all[i].name);
+        if (!has && tw_utf8_check(text, strlen(text)) != strlen(text))
+            return tw_fail(diag, TW_ERR_USAGE, "--%s: it is no UTF-8", all[i].name);
+        *all[i].to = has ? json_incref(has) : i ? json_string(text) : json_pack("{s:s}", "device", text);
+        if (!*all[i].to) return tw_fail_memory(diag);
+    }
     return TW_OK;
 }
 
 /* ---- values */
 
-/* Makes a configuration of words from one of values. */
+/* Makes the configuration of a line from an object of values. Parameters that are null are left out. */
 static tw_status words_of(const reading *r, const json_t *config, json_t **out, tw_diag *diag) {
     const char *name;
     json_t *v;
@@ -117,26 +108,10 @@ static bool read_time(const char *text, int64_t *out) {
     return true;
 }
 
-/* Makes the list of samples: `times`, or the single value `mean`, in microseconds. NULL: neither is there. */
-static json_t *samples_of(const json_t *times, const json_t *mean, double scale) {
-    json_t *out = json_array();
-    const size_t n = json_array_size(times);
-    bool good = !times || json_is_array(times);
-    for (size_t i = 0; i < n && good; i++) {
-        const json_t *v = json_array_get(times, i);
-        good = json_is_number(v) && !json_array_append_new(out, json_real(json_number_value(v) * scale));
-    }
-    if (good && !n && mean)
-        good = json_is_number(mean) && !json_array_append_new(out, json_real(json_number_value(mean) * scale));
-    if (good && json_array_size(out)) return out;
-    json_decref(out);
-    return NULL;
-}
-
 /* ---- measurements */
 
-/* Passes a measurement on. `line` has all fields but those of the whole file and the configuration, and belongs to this
-   function. */
+/* Passes a measurement on. `line` has all its fields but the configuration and those of the whole file. It belongs to
+   this function. NULL: out of memory. */
 static tw_status pass(const reading *r, json_t *line, json_t *config, tw_diag *diag) {
     json_t *words = NULL;
     char key[3 * TW_FAMILY_WORDS];
@@ -169,29 +144,61 @@ static tw_status pass(const reading *r, json_t *line, json_t *config, tw_diag *d
     return st;
 }
 
-/* Passes a measurement of another tuner on. `status` is a word of tune/lines.h, `samples` belongs to this function. */
-static tw_status pass_foreign(const reading *r, json_t *config, const char *status, const char *message,
-                              json_t *samples, const json_t *when, const json_t *clock, const json_t *watts,
-                              tw_diag *diag) {
-    const bool right = !strcmp(status, "right");
-    int64_t began = 0;
-    if (!right) {
-        json_decref(samples);
-        samples = json_array();
+/* A measurement of another tuner. */
+typedef struct foreign {
+    json_t *config;
+    const tw_interchange_status *status;
+    const char *message; /* The message of a configuration that is not right. */
+    const json_t *times; /* List of times. NULL or empty: `time` is the only one. */
+    const json_t *time;  /* NULL: there is none. */
+    double scale;        /* Microseconds in the unit of the times. */
+    const json_t *when;  /* The time of the measurement as text. NULL: unknown. */
+    const json_t *clock; /* Clock rate in MHz. NULL or no number: unknown. */
+    const json_t *watts; /* Power in watts. NULL or no number: unknown. */
+} foreign;
+
+/* Makes the list of samples in microseconds. */
+static tw_status make_samples(const reading *r, const foreign *f, json_t **out, tw_diag *diag) {
+    const size_t listed = json_array_size(f->times), n = listed ? listed : f->time != NULL;
+    bool good = n && (!f->times || json_is_array(f->times));
+    *out = json_array();
+    for (size_t i = 0; i < n && good; i++) {
+        const json_t *v = listed ? json_array_get(f->times, i) : f->time;
+        const double x = json_number_value(v) * f->scale;
+        good = json_is_number(v) && isfinite(x);
+        if (good) json_array_append_new(*out, json_real(x));
     }
-    if (!samples) return REFUSE(r, diag, "%s: its times are no numbers", r->where);
-    if (when && (!json_is_string(when) || !read_time(json_string_value(when), &began))) {
+    if (good && json_array_size(*out) == n) return TW_OK;
+    json_decref(*out);
+    *out = NULL;
+    return good ? tw_fail_memory(diag) : REFUSE(r, diag, "%s: its times are no numbers", r->where);
+}
+
+/* Passes a measurement of another tuner on. */
+static tw_status pass_foreign(const reading *r, const foreign *f, tw_diag *diag) {
+    const bool right = !f->status->cache;
+    json_t *samples = NULL;
+    int64_t began = 0;
+    const tw_status st = right ? make_samples(r, f, &samples, diag) : TW_OK;
+    if (st != TW_OK) return st;
+    if (f->when && (!json_is_string(f->when) || !read_time(json_string_value(f->when), &began))) {
         json_decref(samples);
         return REFUSE(r, diag, "%s: \"timestamp\" is no time", r->where);
     }
-    json_t *line = json_pack("{s:s, s:s, s:s, s:o, s:s, s:I}", "protocol", r->from, "unit", "us", "status", status,
-                             "samples", samples, "message", right ? "" : message, "began_ns", (json_int_t)began);
-    if (line && json_is_number(clock)) json_object_set_new(line, "clock_mhz", json_real(json_number_value(clock)));
-    if (line && json_is_number(watts)) json_object_set_new(line, "watts", json_real(json_number_value(watts)));
-    return pass(r, line, config, diag);
+    json_t *line = json_pack("{s:s, s:s, s:s, s:o, s:s, s:I}", "protocol", r->from, "unit", "us", "status",
+                             f->status->word, "samples", right ? samples : json_array(), "message",
+                             right ? "" : f->message, "began_ns", (json_int_t)began);
+    bool good = line != NULL;
+    if (good && json_is_number(f->clock))
+        good = !json_object_set_new(line, "clock_mhz", json_real(json_number_value(f->clock)));
+    if (good && json_is_number(f->watts))
+        good = !json_object_set_new(line, "watts", json_real(json_number_value(f->watts)));
+    if (good) return pass(r, line, f->config, diag);
+    json_decref(line);
+    return tw_fail_memory(diag);
 }
 
-/* Passes on what this program wrote. */
+/* Passes on a measurement that this program wrote. `rest` is its field "tilewright". */
 static tw_status pass_own(const reading *r, const json_t *rest, json_t *config, tw_diag *diag) {
     if (!json_is_object(rest)) return REFUSE(r, diag, "%s: \"%s\" is no object", r->where, TW_INTERCHANGE_REST);
     json_t *own = json_object_get(rest, "config");
@@ -200,7 +207,8 @@ static tw_status pass_own(const reading *r, const json_t *rest, json_t *config, 
 
 /* ---- T4 */
 
-/* Returns the value of a result's measurement, NULL: it has none of this name. */
+/* Returns the value of a result's measurement, and sets *unit, which may be NULL, to its unit. NULL: it has none of
+   this name. */
 static const json_t *measured(const json_t *result, const char *name, const char **unit) {
     const json_t *list = json_object_get(result, "measurements");
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -226,30 +234,28 @@ static double unit_of(const char *word) {
 }
 
 static tw_status read_result(reading *r, const json_t *o, tw_diag *diag) {
-    static const struct {
-        const char *word, *status;
-    } all[] = {{"correct", "right"},       {"correctness", "wrong"}, {"constraints", "rejected"},
-               {"compile", "unsupported"}, {"runtime", "io"},        {"timeout", "io"}};
-    json_t *config = json_object_get(o, "configuration");
     const json_t *times = json_object_get(o, "times"), *rest = json_object_get(o, TW_INTERCHANGE_REST);
-    const char *word = json_string_value(json_object_get(o, "invalidity")), *unit = NULL;
-    size_t i = 0;
+    const char *unit = NULL;
+    foreign f = {.config = json_object_get(o, "configuration"),
+                 .message = json_string_value(json_object_get(o, "invalidity")),
+                 .times = json_object_get(times, "runtimes"),
+                 .time = measured(o, "time", &unit),
+                 .when = json_object_get(o, "timestamp"),
+                 .clock = measured(o, "core_freq", NULL),
+                 .watts = measured(o, "nvml_power", NULL)};
     if (!json_is_object(o)) return REFUSE(r, diag, "%s is no object", r->where);
-    if (!json_is_object(config)) return REFUSE(r, diag, "%s: \"configuration\" is no object", r->where);
-    if (rest) return pass_own(r, rest, config, diag);
+    if (!json_is_object(f.config)) return REFUSE(r, diag, "%s: \"configuration\" is no object", r->where);
+    if (rest) return pass_own(r, rest, f.config, diag);
     if (!json_is_object(times)) return REFUSE(r, diag, "%s: \"times\" is no object", r->where);
-    while (i < sizeof all / sizeof *all && (!word || strcmp(word, all[i].word) != 0)) i++;
-    if (i == sizeof all / sizeof *all)
+    f.status = tw_interchange_status_find(NULL, f.message, NULL);
+    if (!f.status)
         return REFUSE(r, diag,
                       "%s: \"invalidity\" is not correct, correctness, constraints, compile, runtime or timeout",
                       r->where);
-    const json_t *list = json_object_get(times, "runtimes"), *time = measured(o, "time", &unit);
-    if (list && !json_is_array(list)) return REFUSE(r, diag, "%s: \"runtimes\" is no list", r->where);
-    const double scale = json_array_size(list) || !unit || !*unit ? r->scale : unit_of(unit);
-    if (!scale) return REFUSE(r, diag, "%s: the unit of \"time\" is not ns, us, ms or s", r->where);
-    return pass_foreign(r, config, all[i].status, all[i].word, samples_of(list, time, scale),
-                        json_object_get(o, "timestamp"), measured(o, "core_freq", NULL),
-                        measured(o, "nvml_power", NULL), diag);
+    if (f.times && !json_is_array(f.times)) return REFUSE(r, diag, "%s: \"runtimes\" is no list", r->where);
+    f.scale = json_array_size(f.times) || !unit || !*unit ? r->scale : unit_of(unit);
+    if (!f.scale) return REFUSE(r, diag, "%s: the unit of \"time\" is not ns, us, ms or s", r->where);
+    return pass_foreign(r, &f, diag);
 }
 
 static tw_status read_t4(reading *r, const json_t *root, tw_diag *diag) {
@@ -273,64 +279,47 @@ static tw_status read_t4(reading *r, const json_t *root, tw_diag *diag) {
 
 /* ---- Kernel Tuner's cache */
 
-/* Returns the word of an entry's error, which older versions have in place of the time. NULL: it has none. */
-static const char *error_of(const json_t *entry) {
-    static const char *const errors[] = {"InvalidConfig", "CompilationFailedConfig", "RuntimeFailedConfig",
-                                         "ErrorConfig"};
+/* Returns what became of an entry. Older versions have the name of the error in place of the time. */
+static const tw_interchange_status *status_of(const json_t *entry) {
     static const char *const fields[] = {"__error__", "time"};
-    for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) {
-        const char *word = json_string_value(json_object_get(entry, fields[f]));
-        for (size_t i = 0; i < sizeof errors / sizeof *errors && word; i++)
-            if (!strcmp(word, errors[i])) return errors[i];
-    }
-    return NULL;
+    const tw_interchange_status *found = NULL;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields && !found; i++)
+        found = tw_interchange_status_find(NULL, NULL, json_string_value(json_object_get(entry, fields[i])));
+    return found ? found : tw_interchange_status_find("right", NULL, NULL);
 }
 
-static tw_status read_entry(reading *r, const json_t *keys, const json_t *entry, tw_diag *diag) {
-    const json_t *rest = json_object_get(entry, TW_INTERCHANGE_REST);
-    if (!json_is_object(entry)) return REFUSE(r, diag, "%s is no object", r->where);
-    json_t *config = json_object();
-    tw_status st = config ? TW_OK : tw_fail_memory(diag);
+/* Makes the configuration of an entry. */
+static tw_status make_config(const reading *r, const json_t *keys, const json_t *entry, json_t **out, tw_diag *diag) {
+    tw_status st = TW_OK;
+    *out = json_object();
     for (size_t i = 0; i < json_array_size(keys) && st == TW_OK; i++) {
         const char *name = json_string_value(json_array_get(keys, i));
         json_t *v = json_object_get(entry, name);
         if (!v)
             st = REFUSE(r, diag, "%s: it has no value of \"%.60s\"", r->where, name);
-        else if (json_object_set(config, name, v))
+        else if (json_object_set(*out, name, v))
             st = tw_fail_memory(diag);
     }
-    for (size_t i = 0; i < json_array_size(rest) && st == TW_OK; i++)
-        st = pass_own(r, json_array_get(rest, i), config, diag);
-    const char *error = error_of(entry);
-    const char *status = !error                                      ? "right"
-                         : !strcmp(error, "InvalidConfig")           ? "rejected"
-                         : !strcmp(error, "CompilationFailedConfig") ? "unsupported"
-                                                                     : "io";
-    if (st == TW_OK && !json_array_size(rest)) {
-        const json_t *time = json_object_get(entry, "time"), *times = json_object_get(entry, "times");
-        st = pass_foreign(r, config, status, error, error ? NULL : samples_of(times, time, r->scale),
-                          json_object_get(entry, "timestamp"), json_object_get(entry, "core_freq"),
-                          json_object_get(entry, "nvml_power"), diag);
-    }
-    json_decref(config);
     return st;
 }
 
-/* Writes the sizes of a cache's problem as words: "x=4096 y=64", from the fourth on "d3=2". False: they are no whole
-   numbers. */
-static bool print_sizes(const json_t *sizes, char *out, size_t size) {
-    const size_t n = json_is_array(sizes) ? json_array_size(sizes) : 1;
-    size_t used = 0;
-    for (size_t i = 0; i < n && used < size; i++) {
-        int64_t x;
-        char name[24];
-        if (!tw_json_int(json_is_array(sizes) ? json_array_get(sizes, i) : sizes, INT64_MIN, INT64_MAX, &x))
-            return false;
-        snprintf(name, sizeof name, "%c", i < 3 ? "xyz"[i] : 'd');
-        if (i >= 3) snprintf(name + 1, sizeof name - 1, "%zu", i);
-        used += (size_t)snprintf(out + used, size - used, "%s%s=%lld", i ? " " : "", name, (long long)x);
-    }
-    return n && used < size;
+static tw_status read_entry(reading *r, const json_t *keys, const json_t *entry, tw_diag *diag) {
+    const json_t *rest = json_object_get(entry, TW_INTERCHANGE_REST);
+    foreign f = {.status = status_of(entry),
+                 .times = json_object_get(entry, "times"),
+                 .time = json_object_get(entry, "time"),
+                 .scale = r->scale,
+                 .when = json_object_get(entry, "timestamp"),
+                 .clock = json_object_get(entry, "core_freq"),
+                 .watts = json_object_get(entry, "nvml_power")};
+    if (!json_is_object(entry)) return REFUSE(r, diag, "%s is no object", r->where);
+    f.message = f.status->cache;
+    tw_status st = make_config(r, keys, entry, &f.config, diag);
+    for (size_t i = 0; i < json_array_size(rest) && st == TW_OK; i++)
+        st = pass_own(r, json_array_get(rest, i), f.config, diag);
+    if (st == TW_OK && !json_array_size(rest)) st = pass_foreign(r, &f, diag);
+    json_decref(f.config);
+    return st;
 }
 
 static tw_status read_cache(reading *r, const json_t *root, tw_diag *diag) {
@@ -343,7 +332,7 @@ static tw_status read_cache(reading *r, const json_t *root, tw_diag *diag) {
     for (size_t i = 0; i < json_array_size(keys); i++) good &= json_is_string(json_array_get(keys, i));
     if (!good) return REFUSE(r, diag, "\"tune_params_keys\" is no list of names");
     if (!json_is_object(cache)) return REFUSE(r, diag, "\"cache\" is no object");
-    const bool sized = print_sizes(json_object_get(root, "problem_size"), problem, sizeof problem);
+    const bool sized = tw_interchange_sizes(json_object_get(root, "problem_size"), problem, sizeof problem);
     r->from = "from=kernel-tuner";
     r->scale = 1e3;
     tw_status st =

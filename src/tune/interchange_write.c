@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes measurements as T4 and as a cache of Kernel Tuner. */
 #define _POSIX_C_SOURCE 200809L
-#include "base/diag.h"
 #include "tune/interchange.h"
+
+#include "base/diag.h"
+#include "base/json.h"
 #include "tune/interchange_parts.h"
 #include "tune/lines.h"
 
@@ -21,7 +23,7 @@ tw_status tw_interchange_add(json_t **all, const tw_measurement *m, tw_diag *dia
     for (int i = 0; i < COMMON && o && first; i++) {
         const json_t *is = json_object_get(o, common[i]), *was = json_object_get(first, common[i]);
         if (json_equal(is, was)) continue;
-        char *text = json_dumps(was, JSON_ENCODE_ANY);
+        char *text = tw_json_text(was, 0);
         tw_fail(diag, TW_ERR_USAGE, "the format has one %s a file: say which with --%s '%.300s'", common[i], common[i],
                 !text                 ? ""
                 : json_is_string(was) ? json_string_value(was)
@@ -37,18 +39,17 @@ tw_status tw_interchange_add(json_t **all, const tw_measurement *m, tw_diag *dia
 
 /* ---- parts of a measurement */
 
-/* Makes an object of the fields that are the same in a whole file. */
+/* Makes an object of the fields that are the same in a whole file. NULL: out of memory. */
 static json_t *common_of(const json_t *first) {
     json_t *o = json_object();
-    for (int i = 0; i < COMMON; i++)
-        if (json_object_set(o, common[i], json_object_get(first, common[i]))) {
-            json_decref(o);
-            return NULL;
-        }
-    return o;
+    bool good = o != NULL;
+    for (int i = 0; i < COMMON && good; i++) good = !json_object_set(o, common[i], json_object_get(first, common[i]));
+    if (good) return o;
+    json_decref(o);
+    return NULL;
 }
 
-/* Makes an object of all fields of a measurement but those and its configuration. */
+/* Makes an object of all fields of a measurement but those and its configuration. NULL: out of memory. */
 static json_t *rest_of(const json_t *line) {
     json_t *o = json_copy((json_t *)(uintptr_t)line);
     for (int i = 0; i < COMMON; i++) json_object_del(o, common[i]);
@@ -56,7 +57,8 @@ static json_t *rest_of(const json_t *line) {
     return o;
 }
 
-/* Makes the configuration with the values of the other formats, which have fractions and truth values. */
+/* Makes the configuration with the values of the other formats, which have fractions and truth values. NULL: out of
+   memory. */
 static json_t *values_of(const json_t *line) {
     json_t *config = json_deep_copy(json_object_get(line, "config")), *v;
     const char *name;
@@ -70,19 +72,65 @@ static json_t *values_of(const json_t *line) {
     return NULL;
 }
 
-static bool is_right(const json_t *line) {
-    return !strcmp(json_string_value(json_object_get(line, "status")), "right");
+static const char *text_of(const json_t *line, const char *field) {
+    return json_string_value(json_object_get(line, field));
+}
+
+static const tw_interchange_status *status_of(const json_t *line) {
+    const tw_interchange_status *s = tw_interchange_status_find(text_of(line, "status"), NULL, NULL);
+    return s ? s : tw_interchange_status_find("io", NULL, NULL);
+}
+
+/* What the other formats call the samples of a measurement. */
+typedef struct quantity {
+    const char *of;    /* Unit of the measurement. */
+    const char *t4;    /* Name in T4. */
+    const char *cache; /* Name in a cache. */
+    const char *unit;  /* Unit of both formats. */
+    double scale;      /* Their unit in the measurement's. */
+} quantity;
+
+/* A unit that the formats do not know is also the name of the quantity. */
+static quantity quantity_of(const json_t *line) {
+    static const quantity all[] = {{"us", "time", "time", "ms", 1e-3},
+                                   {"J", "energy", "nvml_energy", "J", 1},
+                                   {"uJ", "energy", "nvml_energy", "J", 1e-6}};
+    const char *unit = text_of(line, "unit");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!strcmp(unit, all[i].of)) return all[i];
+    return (quantity){unit, unit, unit, unit, 1};
 }
 
 /* Tells whether samples are times. */
 static bool is_timed(const json_t *line) {
-    return !strcmp(json_string_value(json_object_get(line, "unit")), "us");
+    return !strcmp(text_of(line, "unit"), "us");
+}
+
+/* A number that the formats have beside the samples. */
+typedef struct figure {
+    const char *name, *unit;
+    double value;
+} figure;
+enum { FIGURES = 3 };
+
+/* Lists the mean of the samples, which is that of a configuration that is right, under a name, and the clock rate and
+   the power, where they are known. Returns their number. */
+static int list_figures(const json_t *line, const char *name, double mean, figure out[FIGURES]) {
+    static const figure others[] = {{"clock_mhz", "MHz", 0}, {"watts", "W", 0}};
+    static const char *const names[] = {"core_freq", "nvml_power"};
+    int n = 0;
+    if (!status_of(line)->cache) out[n++] = (figure){name, quantity_of(line).unit, mean};
+    for (int i = 0; i < FIGURES - 1; i++) {
+        const json_t *v = json_object_get(line, others[i].name);
+        if (v) out[n++] = (figure){names[i], others[i].unit, json_number_value(v)};
+    }
+    return n;
 }
 
 /* Makes a list of the samples in the unit of the other formats, and computes their mean. NULL: out of memory. */
 static json_t *samples_of(const json_t *line, double *mean) {
     const json_t *from = json_object_get(line, "samples");
-    const double scale = is_timed(line) ? 1e-3 : 1;
+    const double scale = quantity_of(line).scale;
     const size_t n = json_array_size(from);
     json_t *to = json_array();
     *mean = 0;
@@ -96,7 +144,7 @@ static json_t *samples_of(const json_t *line, double *mean) {
     return NULL;
 }
 
-/* Makes the time at which a measurement began, as Python spells a time. */
+/* Makes the time at which a measurement began, as Python spells a time. NULL: out of memory. */
 static json_t *began_of(const json_t *line) {
     const json_int_t ns = json_integer_value(json_object_get(line, "began_ns"));
     const json_int_t below = (ns % 1000000000 + 1000000000) % 1000000000;
@@ -109,41 +157,35 @@ static json_t *began_of(const json_t *line) {
 
 /* ---- T4 */
 
-static void add_value(json_t *to, const char *name, double value, const char *unit) {
-    json_array_append_new(to, json_pack("{s:s, s:f, s:s}", "name", name, "value", value, "unit", unit));
+/* Makes the list of a result's measurements. NULL: out of memory. */
+static json_t *measurements_of(const json_t *line, double mean) {
+    figure all[FIGURES];
+    const size_t n = (size_t)list_figures(line, quantity_of(line).t4, mean, all);
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(
+            list, json_pack("{s:s, s:f, s:s}", "name", all[i].name, "value", all[i].value, "unit", all[i].unit));
+    if (json_array_size(list) == n) return list;
+    json_decref(list);
+    return NULL;
 }
 
-static const char *invalidity_of(const json_t *line) {
-    const char *status = json_string_value(json_object_get(line, "status"));
-    return !strcmp(status, "right")         ? "correct"
-           : !strcmp(status, "wrong")       ? "correctness"
-           : !strcmp(status, "rejected")    ? "constraints"
-           : !strcmp(status, "unsupported") ? "compile"
-                                            : "runtime";
-}
-
+/* Makes a result. NULL: out of memory. */
 static json_t *result_of(const json_t *line) {
-    const json_t *clock = json_object_get(line, "clock_mhz"), *watts = json_object_get(line, "watts");
-    const bool timed = is_timed(line), right = is_right(line);
-    const char *unit = json_string_value(json_object_get(line, "unit"));
-    const char *name = timed ? "time" : !strcmp(unit, "J") ? "energy" : unit;
+    const tw_interchange_status *status = status_of(line);
     double mean;
-    json_t *samples = samples_of(line, &mean), *measured = json_array();
-    if (right) add_value(measured, name, mean, timed ? "ms" : unit);
-    if (clock) add_value(measured, "core_freq", json_number_value(clock), "MHz");
-    if (watts) add_value(measured, "nvml_power", json_number_value(watts), "W");
-    if (!timed) json_array_clear(samples);
+    json_t *samples = samples_of(line, &mean), *measured = measurements_of(line, mean);
+    if (!is_timed(line)) json_array_clear(samples);
     return json_pack("{s:o, s:o, s:{s:f, s:o, s:f, s:f, s:f}, s:s, s:f, s:o, s:[s], s:o}", "timestamp", began_of(line),
                      "configuration", values_of(line), "times", "compilation_time", 0.0, "runtimes", samples,
-                     "framework", 0.0, "search_algorithm", 0.0, "validation", 0.0, "invalidity", invalidity_of(line),
-                     "correctness", right ? 1.0 : 0.0, "measurements", measured, "objectives", name,
-                     TW_INTERCHANGE_REST, rest_of(line));
+                     "framework", 0.0, "search_algorithm", 0.0, "validation", 0.0, "invalidity", status->t4,
+                     "correctness", status->cache ? 0.0 : 1.0, "measurements", measured, "objectives",
+                     quantity_of(line).t4, TW_INTERCHANGE_REST, rest_of(line));
 }
 
+/* Appends a value as JSON. `o` belongs to this function. NULL: memory ran out before. */
 static tw_status put(tw_buf *out, json_t *o, size_t flags, tw_diag *diag) {
-    char *text = o ? json_dumps(o, flags | JSON_REAL_PRECISION(17) | JSON_ENCODE_ANY) : NULL;
-    const bool good = text && tw_buf_str(out, text);
-    free(text);
+    const bool good = tw_json_append(out, o, flags | JSON_REAL_PRECISION(17));
     json_decref(o);
     return good ? TW_OK : tw_fail_memory(diag);
 }
@@ -181,7 +223,7 @@ static json_t *params_of(const json_t *configs) {
     return NULL;
 }
 
-/* Inserts a value into a list, if it is not there. */
+/* Inserts a value into a list, if it is not there. False: out of memory. */
 static bool add_to_values(json_t *values, const json_t *v) {
     size_t at = 0;
     while (at < json_array_size(values)) {
@@ -205,44 +247,38 @@ static bool fill_values(json_t *params, const json_t *configs) {
     return good;
 }
 
-/* Makes the sizes that the problem names in whole numbers: Kernel Tuner has them without names. */
+/* Makes the sizes of the problem: its words that are whole numbers, without their names. A problem without sizes has a
+   single 1. NULL: out of memory. */
 static json_t *sizes_of(const json_t *line) {
-    json_t *words = tw_lines_words(json_string_value(json_object_get(line, "problem"))), *sizes = json_array(), *v;
+    json_t *words = tw_lines_words(text_of(line, "problem")), *sizes = json_array(), *v;
     const char *name;
-    json_object_foreach(words, name, v) if (json_is_integer(v)) json_array_append(sizes, v);
-    if (!json_array_size(sizes)) json_array_append_new(sizes, json_integer(1));
+    bool good = words && sizes;
+    json_object_foreach(words, name, v) if (json_is_integer(v)) good = good && !json_array_append(sizes, v);
+    if (good && !json_array_size(sizes)) good = !json_array_append_new(sizes, json_integer(1));
     json_decref(words);
-    return sizes;
+    if (good) return sizes;
+    json_decref(sizes);
+    return NULL;
 }
 
-static const char *error_of(const json_t *line) {
-    const char *status = json_string_value(json_object_get(line, "status"));
-    return !strcmp(status, "rejected")      ? "InvalidConfig"
-           : !strcmp(status, "unsupported") ? "CompilationFailedConfig"
-                                            : "RuntimeFailedConfig";
-}
-
-/* Sets the figures of a cache's entry to those of a measurement. */
+/* Sets the figures of a cache's entry to those of a measurement. False: out of memory. */
 static bool set_figures(json_t *entry, const json_t *line) {
-    const json_t *clock = json_object_get(line, "clock_mhz"), *watts = json_object_get(line, "watts");
-    const size_t n = json_array_size(json_object_get(line, "samples"));
-    const bool timed = is_timed(line);
+    const tw_interchange_status *status = status_of(line);
+    figure all[FIGURES];
     double mean;
     json_t *samples = samples_of(line, &mean);
+    const int n = list_figures(line, quantity_of(line).cache, mean, all);
+    const bool timed = is_timed(line);
+    const double spent = timed ? mean * (double)json_array_size(samples) : 0;
     bool good = samples != NULL;
-    if (!is_right(line)) {
-        good &= !json_object_set_new(entry, "__error__", json_string(error_of(line)));
-    } else {
-        const char *unit = json_string_value(json_object_get(line, "unit"));
-        const char *name = timed ? "time" : !strcmp(unit, "J") ? "nvml_energy" : unit;
-        good &= !json_object_set_new(entry, name, json_real(mean));
-        if (timed) good &= !json_object_set(entry, "times", samples);
-    }
-    if (clock) good &= !json_object_set_new(entry, "core_freq", json_real(json_number_value(clock)));
-    if (watts) good &= !json_object_set_new(entry, "nvml_power", json_real(json_number_value(watts)));
+    for (int i = 0; i < n; i++) good &= !json_object_set_new(entry, all[i].name, json_real(all[i].value));
+    if (status->cache)
+        good &= !json_object_set_new(entry, "__error__", json_string(status->cache));
+    else if (timed)
+        good = good && !json_object_set(entry, "times", samples);
     good &= !json_object_set_new(entry, "compile_time", json_integer(0));
     good &= !json_object_set_new(entry, "verification_time", json_integer(0));
-    good &= !json_object_set_new(entry, "benchmark_time", json_real(timed ? mean * (double)n : 0));
+    good &= !json_object_set_new(entry, "benchmark_time", json_real(spent));
     good &= !json_object_set_new(entry, "timestamp", began_of(line));
     json_decref(samples);
     return good;
@@ -264,7 +300,7 @@ static json_t *key_of(const json_t *params, const json_t *config) {
     return out;
 }
 
-/* Makes an entry without figures. */
+/* Makes an entry without figures. NULL: out of memory. */
 static json_t *make_entry(const json_t *params, const json_t *config) {
     json_t *entry = json_object(), *v, *value;
     const char *name;
@@ -289,32 +325,30 @@ static bool has_values(const json_t *entry, const json_t *params, const json_t *
     return true;
 }
 
-/* Tells whether a measurement has at least as many samples as each of a list. */
-static bool has_most(const json_t *list, const json_t *line) {
-    const size_t n = json_array_size(json_object_get(line, "samples"));
-    for (size_t i = 0; i < json_array_size(list); i++)
-        if (json_array_size(json_object_get(json_array_get(list, i), "samples")) > n) return false;
-    return true;
-}
-
-/* Adds a measurement to the entry of its configuration, which is made if it is not there. */
-static bool add_entry(json_t *cache, const json_t *params, const json_t *config, const json_t *line) {
-    static const char *const figures[] = {"__error__", "time", "times", "core_freq", "nvml_power", "nvml_energy"};
+/* Adds a measurement to the entry of its configuration, which is made if it is not there. False: out of memory. */
+static bool add_to_entry(json_t *cache, const json_t *params, const json_t *config, const json_t *line) {
     json_t *key = key_of(params, config), *rest = rest_of(line);
     json_t *entry = key ? json_object_get(cache, json_string_value(key)) : NULL;
     bool good = key && rest;
     if (good && !entry) good = !json_object_set_new(cache, json_string_value(key), entry = make_entry(params, config));
     json_decref(key);
     /* A new entry that could not be added is freed. */
-    json_t *list = good ? json_object_get(entry, TW_INTERCHANGE_REST) : NULL;
     if (good && !has_values(entry, params, config))
         good = !json_object_set(rest, "config", json_object_get(line, "config"));
-    const bool most = good && has_most(list, line);
-    if (!good) json_decref(rest);
-    if (!good || json_array_append_new(list, rest)) return false;
-    if (!most) return true;
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) json_object_del(entry, figures[i]);
-    return set_figures(entry, line);
+    if (good) return !json_array_append_new(json_object_get(entry, TW_INTERCHANGE_REST), rest);
+    json_decref(rest);
+    return false;
+}
+
+/* Returns the measurement of a list that has the most samples, of equal ones the last. */
+static const json_t *find_most(const json_t *list) {
+    const json_t *most = NULL;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        if (json_array_size(json_object_get(one, "samples")) >= json_array_size(json_object_get(most, "samples")))
+            most = one;
+    }
+    return most;
 }
 
 static json_t *device_of(const json_t *line) {
@@ -327,12 +361,13 @@ static json_t *device_of(const json_t *line) {
 static tw_status put_head(tw_buf *out, const json_t *first, const json_t *params, tw_diag *diag) {
     json_t *keys = json_array(), *v;
     const char *name;
-    json_object_foreach((json_t *)(uintptr_t)params, name, v) json_array_append_new(keys, json_string(name));
-    json_t *head = json_pack("{s:o, s:O, s:o, s:o, s:O, s:[s], s:o}", "device_name", device_of(first), "kernel_name",
-                             json_object_get(first, "space"), "problem_size", sizes_of(first), "tune_params_keys", keys,
-                             "tune_params", params, "objective", is_timed(first) ? "time" : "nvml_energy",
-                             TW_INTERCHANGE_REST, common_of(first));
-    bool good = head && tw_buf_str(out, "{\n");
+    bool good = true;
+    json_object_foreach((json_t *)(uintptr_t)params, name, v) good &= !json_array_append_new(keys, json_string(name));
+    json_t *head =
+        json_pack("{s:o, s:O, s:o, s:o, s:O, s:[s], s:o}", "device_name", device_of(first), "kernel_name",
+                  json_object_get(first, "space"), "problem_size", sizes_of(first), "tune_params_keys", keys,
+                  "tune_params", params, "objective", quantity_of(first).cache, TW_INTERCHANGE_REST, common_of(first));
+    good = good && head && tw_buf_str(out, "{\n");
     tw_status st = TW_OK;
     json_object_foreach(head, name, v) {
         good = good && tw_buf_printf(out, "\"%s\": ", name);
@@ -363,13 +398,16 @@ static tw_status put_entries(tw_buf *out, json_t *cache, tw_diag *diag) {
 tw_status tw_interchange_write_cache(tw_buf *out, const json_t *all, tw_diag *diag) {
     const size_t n = json_array_size(all);
     if (!n) return tw_fail(diag, TW_ERR_USAGE, "there are no such measurements: a cache has at least one");
-    json_t *configs = json_array(), *cache = json_object();
+    json_t *configs = json_array(), *cache = json_object(), *entry;
+    const char *key;
     bool good = configs && cache;
     for (size_t i = 0; i < n && good; i++) good = !json_array_append_new(configs, values_of(json_array_get(all, i)));
     json_t *params = params_of(configs);
     good = good && params && fill_values(params, configs);
     for (size_t i = 0; i < n && good; i++)
-        good = add_entry(cache, params, json_array_get(configs, i), json_array_get(all, i));
+        good = add_to_entry(cache, params, json_array_get(configs, i), json_array_get(all, i));
+    json_object_foreach(cache, key, entry) good =
+        good && set_figures(entry, find_most(json_object_get(entry, TW_INTERCHANGE_REST)));
     tw_status st = good ? put_head(out, json_array_get(all, 0), params, diag) : tw_fail_memory(diag);
     if (st == TW_OK) st = put_entries(out, cache, diag);
     json_decref(params);

@@ -5,6 +5,7 @@
 #include "base/diag.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,10 +46,13 @@ json_t *tw_lines_words(const char *words) {
     return o;
 }
 
+/* Makes a list. NULL: out of memory. */
 static json_t *numbers(const double *x, int n) {
     json_t *a = json_array();
     for (int i = 0; i < n; i++) json_array_append_new(a, json_real(x[i]));
-    return a;
+    if (json_array_size(a) == (size_t)n) return a;
+    json_decref(a);
+    return NULL;
 }
 
 static void print_time(int64_t ns, char text[64]) {
@@ -58,27 +62,42 @@ static void print_time(int64_t ns, char text[64]) {
     if (gmtime_r(&seconds, &utc)) strftime(text, 64, "%Y-%m-%dT%H:%M:%SZ", &utc);
 }
 
+/* Makes the environment: an object, or a string if the text is no JSON. NULL: out of memory. */
+static json_t *environment_of(const tw_measurement *m) {
+    json_error_t e;
+    json_t *o = json_loads(m->environment, 0, &e);
+    return o || tw_json_lacks_memory(&e) ? o : json_string(m->environment);
+}
+
+/* Makes the message. One that was cut within a character ends with "?". NULL: out of memory. */
+static json_t *message_of(const tw_measurement *m) {
+    char *text = strdup(m->message);
+    if (text) tw_utf8_mend(text);
+    json_t *o = text ? json_string(text) : NULL;
+    free(text);
+    return o;
+}
+
 json_t *tw_lines_object(const tw_measurement *m) {
     char began[64];
     print_time(m->began, began);
-    json_t *environment = json_loads(m->environment, 0, NULL);
-    if (!environment) environment = json_string(m->environment);
-    json_t *o = json_pack("{s:o, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:s, s:I}", "environment", environment, "space",
-                          m->space, "problem", m->problem, "config", tw_lines_words(m->config), "protocol", m->protocol,
-                          "unit", m->unit, "status", statuses[m->status], "samples", numbers(m->samples, m->n), "began",
-                          began, "began_ns", (json_int_t)m->began);
-    if (o && *m->message) json_object_set_new(o, "message", json_string(m->message));
-    if (o && m->clock_mhz > 0) json_object_set_new(o, "clock_mhz", json_real(m->clock_mhz));
-    if (o && m->watts > 0) json_object_set_new(o, "watts", json_real(m->watts));
-    if (o && m->key) json_object_set_new(o, "key", json_string(m->key));
-    return o;
+    json_t *o = json_pack("{s:o, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:s, s:I}", "environment", environment_of(m),
+                          "space", m->space, "problem", m->problem, "config", tw_lines_words(m->config), "protocol",
+                          m->protocol, "unit", m->unit, "status", statuses[m->status], "samples",
+                          numbers(m->samples, m->n), "began", began, "began_ns", (json_int_t)m->began);
+    bool good = o != NULL;
+    if (good && *m->message) good = !json_object_set_new(o, "message", message_of(m));
+    if (good && m->clock_mhz > 0) good = !json_object_set_new(o, "clock_mhz", json_real(m->clock_mhz));
+    if (good && m->watts > 0) good = !json_object_set_new(o, "watts", json_real(m->watts));
+    if (good && m->key) good = !json_object_set_new(o, "key", json_string(m->key));
+    if (good) return o;
+    json_decref(o);
+    return NULL;
 }
 
 tw_status tw_lines_write(tw_buf *out, const tw_measurement *m, tw_diag *diag) {
     json_t *o = tw_lines_object(m);
-    char *text = o ? json_dumps(o, JSON_REAL_PRECISION(17)) : NULL;
-    const bool good = text && tw_buf_str(out, text) && tw_buf_str(out, "\n");
-    free(text);
+    const bool good = tw_json_append(out, o, JSON_REAL_PRECISION(17)) && tw_buf_str(out, "\n");
     json_decref(o);
     return good ? TW_OK : tw_fail_memory(diag);
 }
@@ -148,7 +167,7 @@ static const char *take_fields(tw_line *l) {
     tw_measurement *m = &l->m;
     int64_t began;
     l->environment = json_is_string(environment) ? strdup(json_string_value(environment))
-                                                 : json_dumps(environment, JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+                                                 : tw_json_text(environment, JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
     l->failed = environment && !l->environment;
     l->config = object_words(json_object_get(o, "config"), &l->failed);
     if (!(m->environment = l->environment)) return "environment";
@@ -190,6 +209,7 @@ tw_status tw_lines_read(tw_line *out, const char *text, size_t size, const char 
     json_t *object = json_loadb(text, size, JSON_REJECT_DUPLICATES, &e);
     const char *wrong;
     *out = (tw_line){0};
+    if (!object && tw_json_lacks_memory(&e)) return tw_fail_memory(diag);
     if (!object) return tw_fail_line(diag, TW_ERR_FORMAT, path, number, e.column, "%s", e.text);
     const tw_status st = tw_lines_take(out, object, &wrong);
     if (st == TW_ERR_MEMORY) return tw_fail_memory(diag);

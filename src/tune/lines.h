@@ -23,11 +23,11 @@ typedef struct tw_line {
     json_t *json;
     char *environment, *config;
     double *samples;
-    bool failed;  /* True: memory ran out. */
-    char key[33]; /* The key of a measurement that has none: a hash of all its fields, in hexadecimal digits. */
+    bool failed;  /* True: memory ran out. Used by tw_lines_take alone. */
+    char key[33]; /* `m.key` if the line has no key: a hash of all fields, in hexadecimal digits. */
 } tw_line;
-/* Reads the object of a line, which then belongs to *out, or is freed after a failure. TW_ERR_FORMAT: the field *wrong
-   is missing or out of range. TW_ERR_MEMORY: memory ran out. The caller frees *out. */
+/* Reads the object of a line. It then belongs to *out. After a failure it is freed. TW_ERR_FORMAT: the field *wrong is
+   missing or out of range. There is no diagnostic. The caller frees *out. */
 tw_status tw_lines_take(tw_line *out, json_t *object, const char **wrong);
 /* Reads a line. `path` and `number` are for messages. TW_ERR_FORMAT: it is no measurement. The caller frees it. */
 tw_status tw_lines_read(tw_line *out, const char *text, size_t size, const char *path, int number, tw_diag *diag);

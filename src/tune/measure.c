@@ -80,11 +80,12 @@ static tw_status begin(measuring *m, int first, int k) {
     return st == TW_OK ? TW_OK : tell(m, first, k, st, 0);
 }
 
-/* Runs a candidate until the counter of energy changes after at least `seconds`. Returns its reading, the time of the
-   change, the sum of the runs' times and their number. */
+/* Runs a candidate until the counter of energy has changed at least `seconds` seconds after the call. *joules and *at
+   are the reading after this change and its time, *sum is the sum of the runs' times, and *runs is their number. An
+   interruption ends it, too. */
 static tw_status run_until(measuring *m, int i, double seconds, double *joules, int64_t *at, double *sum, int64_t *runs,
                            tw_diag *why) {
-    enum { STILL = 5 /* Seconds after which a counter stands still. */ };
+    enum { STILL = 5 /* Seconds beyond `seconds` after which a counter that has not changed is given up. */ };
     double before, time;
     int64_t began, last;
     tw_power *const p = m->p->power;
@@ -109,7 +110,7 @@ static tw_status run_until(measuring *m, int i, double seconds, double *joules, 
     return TW_OK;
 }
 
-/* Takes the energy of a run in microjoules. */
+/* Takes the energy of a run in microjoules. After an interruption *uj is not set. */
 static tw_status sample_energy(measuring *m, int i, double *uj, tw_diag *why) {
     double from, to = 0, sum;
     int64_t began, ended = 0, runs;

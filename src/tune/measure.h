@@ -48,13 +48,13 @@ typedef struct tw_measure_protocol {
     int samples;    /* Samples of a candidate that count, at least 1. */
     bool turns;     /* True: candidates of a batch are sampled in turn, so that drift affects all alike. */
     double seconds; /* Time after which no candidate, or round of turns, begins. 0: no limit. */
-    /* NULL: samples are what tw_measure_calls.sample returns. Otherwise a sample is the energy of a run in the
-       microjoules of one that takes a microsecond at a watt: candidates run again and again, from one change of the
-       device's counter to another at least `power_seconds` later, and the power in between times the mean of their
-       times is the sample. What the host does between runs counts as if it drew as much, which makes it too small by
-       the part of the time in which the device waits for the host. */
+    /* Meter of the device's power. A sample is then the energy of a run in microjoules, if tw_measure_calls.sample
+       takes times in microseconds. For a sample the candidate runs again and again, from one change of the meter's
+       counter to another one at least `power_seconds` later. The sample is the mean power in between times the mean
+       time of the runs. Time in which the device waits for the host between runs lowers this power, and so the sample.
+       NULL: samples are what tw_measure_calls.sample takes. */
     tw_power *power;
-    double power_seconds;
+    double power_seconds; /* Least number of seconds between these two changes of the counter. */
     int64_t most_samples; /* Samples, warm-ups included, after which no candidate or round begins. 0: no limit. */
 } tw_measure_protocol;
 

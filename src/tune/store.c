@@ -20,8 +20,8 @@ struct tw_store {
     sqlite3 *db;
     char *path;
     bool reads;
-    int claims; /* The file, opened to lock bytes of. -1: not yet. */
-    sqlite3_stmt *intern, *find, *add, *has, *same;
+    int claims; /* Descriptor of the file for the locks of claims. -1: it is not open. */
+    sqlite3_stmt *intern, *find, *add, *same;
 };
 
 /* Texts that many measurements share are stored once. */
@@ -113,7 +113,6 @@ static tw_status open_store(tw_store *s, tw_diag *diag) {
     if (st == TW_OK && !s->reads)
         st = execute(s, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL", "open it", diag);
     if (st == TW_OK) st = prepare(s, &s->find, "SELECT id FROM text WHERE value=?1", diag);
-    if (st == TW_OK) st = prepare(s, &s->has, "SELECT 1 FROM measurement WHERE key=?1", diag);
     if (st == TW_OK)
         st = prepare(s, &s->same,
                      "SELECT (SELECT value FROM text WHERE id=environment)=?2 AND"
@@ -151,7 +150,6 @@ void tw_store_close(tw_store *s) {
     sqlite3_finalize(s->intern);
     sqlite3_finalize(s->find);
     sqlite3_finalize(s->add);
-    sqlite3_finalize(s->has);
     sqlite3_finalize(s->same);
     sqlite3_close(s->db);
     if (s->claims >= 0) close(s->claims);
@@ -271,15 +269,6 @@ tw_status tw_store_add(tw_store *s, const tw_measurement *m, bool *added, tw_dia
     return st;
 }
 
-tw_status tw_store_has(tw_store *s, const char *key, bool *has, tw_diag *diag) {
-    sqlite3_bind_text(s->has, 1, key, -1, SQLITE_STATIC);
-    const int code = sqlite3_step(s->has);
-    *has = code == SQLITE_ROW;
-    const tw_status st = code == SQLITE_ROW || code == SQLITE_DONE ? TW_OK : failed(s, "read it", diag);
-    sqlite3_reset(s->has);
-    return st;
-}
-
 tw_status tw_store_find(tw_store *s, const char *key, const char *environment, const char *space, tw_store_found *found,
                         tw_diag *diag) {
     sqlite3_bind_text(s->same, 1, key, -1, SQLITE_STATIC);
@@ -294,8 +283,9 @@ tw_status tw_store_find(tw_store *s, const char *key, const char *environment, c
 
 /* ---- claims */
 
-/* Locks or unlocks the byte of a job. Such locks belong to the open file and not to the process, so those of SQLite are
-   not concerned; their bytes are far beyond the end of the file. The kernel removes them when the process ends. */
+/* Locks (F_WRLCK) or unlocks (F_UNLCK) the byte of a job, which lies far beyond the end of the file. Its offset is a
+   hash of the job. Such a lock belongs to the open file description, while SQLite's locks belong to the process, so
+   neither touches the other. The kernel removes it when the process ends. Returns 0 or an errno. */
 static int lock(const tw_store *s, const char *job, short type) {
     uint64_t sum[2];
     tw_hash h = tw_hash_begin();

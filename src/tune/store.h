@@ -47,24 +47,24 @@ void tw_store_close(tw_store *s); /* NULL is fine. */
    TW_ERR_USAGE: a field is missing or out of range. */
 tw_status tw_store_add(tw_store *s, const tw_measurement *m, bool *added, tw_diag *diag);
 
-/* Returns whether the store has a measurement with this key. */
-tw_status tw_store_has(tw_store *s, const char *key, bool *has, tw_diag *diag);
-
 /* What a store has under a key. */
 typedef enum tw_store_found {
-    TW_STORE_NONE,  /* No measurement. */
-    TW_STORE_SAME,  /* One of this environment and space. */
-    TW_STORE_OTHER, /* One of another environment or space. */
+    TW_STORE_NONE,  /* There is no measurement. */
+    TW_STORE_SAME,  /* There is a measurement of the given environment and space. */
+    TW_STORE_OTHER, /* There is a measurement of another environment or space. */
 } tw_store_found;
-/* Looks for a measurement with this key. */
+/* Finds what the store has under a key. */
 tw_status tw_store_find(tw_store *s, const char *key, const char *environment, const char *space, tw_store_found *found,
                         tw_diag *diag);
 
-/* Claims a job for this store handle: until it is released, the handle is closed or the process ends, however that
-   happens, other handles and processes of this machine cannot claim it. *mine becomes false if another one has it. A
-   name is anything. A store that is open to read only claims nothing, and neither does one whose file system has no
-   locks; *mine is true then. */
+/* Claims a job for this handle of the store. `job` may be any text. *mine becomes false if another handle of the file,
+   in this or another process of this machine, has claimed the job. A claim ends when it is released, when the handle is
+   closed, or when the process ends in any way. *mine is true without a claim if the handle only reads, or if the file
+   system has no locks. A handle that has claimed jobs must not be closed while the process has another handle of the
+   file: closing it removes all POSIX locks that the process has on the file (fcntl(2)), and with them those of SQLite
+   for the other handle. */
 tw_status tw_store_claim(tw_store *s, const char *job, bool *mine, tw_diag *diag);
+/* Ends the claim of a job. */
 void tw_store_release(tw_store *s, const char *job);
 
 /* Selects measurements by the text of a field. A field that is NULL selects all. */
@@ -85,8 +85,8 @@ tw_status tw_store_read(tw_store *s, const tw_store_filter *f,
                         tw_status (*take)(void *context, const tw_measurement *m, tw_diag *diag), void *context,
                         tw_store_report *report, tw_diag *diag);
 
-/* Calls `take` for each configuration that begins with a prefix, once, in ascending order of bytes. Measurements are
-   not read, so that this is fast, and a damaged measurement's configuration counts. */
+/* Calls `take` once for each configuration that begins with `prefix`, in ascending order of bytes. It is fast, since
+   measurements are not read. So configurations of damaged measurements are among them. */
 tw_status tw_store_configs(tw_store *s, const tw_store_filter *f, const char *prefix,
                            tw_status (*take)(void *context, const char *config, tw_diag *diag), void *context,
                            tw_diag *diag);

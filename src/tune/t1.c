@@ -3,12 +3,12 @@
 
 #include "base/diag.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "tune/condition.h"
+#include "tune/interchange_parts.h"
 
 #include <string.h>
 
-enum { PARAMS = 64, CONDITIONS = 1000 };
+enum { PARAMS = 64 /* The most parameters. */, CONDITIONS = 1000 /* The most conditions. */ };
 
 #define REFUSE(t, diag, ...) tw_fail_at(diag, TW_ERR_FORMAT, (t)->path, -1, __VA_ARGS__)
 
@@ -59,16 +59,10 @@ static tw_status read_space(tw_t1 *t, const json_t *space, tw_diag *diag) {
 
 /* Reads the sizes of the problem, which Kernel Tuner has beside the fields of the schema. */
 static tw_status read_problem(tw_t1 *t, const json_t *sizes, tw_diag *diag) {
-    const size_t n = json_array_size(sizes);
     char out[200];
-    tw_text text = {out, sizeof out, 0};
     if (!sizes) return TW_OK;
-    for (size_t i = 0; i < n || (!n && !i); i++) {
-        int64_t x;
-        if (i >= 3 || !tw_json_int(n ? json_array_get(sizes, i) : sizes, INT64_MIN, INT64_MAX, &x))
-            return REFUSE(t, diag, "KernelSpecification: \"ProblemSize\" is not 1 to 3 whole numbers");
-        tw_text_add(&text, "%s%c=%lld", i ? " " : "", "xyz"[i], (long long)x);
-    }
+    if (json_array_size(sizes) > 3 || !tw_interchange_sizes(sizes, out, sizeof out))
+        return REFUSE(t, diag, "KernelSpecification: \"ProblemSize\" is not 1 to 3 whole numbers");
     t->problem = tw_arena_strdup(&t->arena, out);
     return t->problem ? TW_OK : tw_fail_memory(diag);
 }
@@ -96,7 +90,7 @@ void tw_t1_free(tw_t1 *t) {
     *t = (tw_t1){0};
 }
 
-/* Tells whether a value is one of a parameter's. Numbers are equal as numbers. */
+/* Tells whether a value is in a list. An integer and a real number may be equal. */
 static bool is_value(const json_t *values, const json_t *v) {
     for (size_t i = 0; i < json_array_size(values); i++) {
         const json_t *other = json_array_get(values, i);

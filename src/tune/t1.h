@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* T1, the open description of a tuning problem that Kernel Tuner and KTT read (TuningSchema, version 1): the parameters
-   of a kernel, their values, and the conditions that configurations meet. */
+/* T1 is a file format that describes a tuning problem: a kernel's parameters, the values of each, and the conditions
+   that a configuration must meet. Its schema is TuningSchema, version 1. Kernel Tuner and KTT read it, too. */
 #ifndef TW_TUNE_T1_H
 #define TW_TUNE_T1_H
 
@@ -11,30 +11,33 @@
 
 typedef struct tw_t1_param {
     const char *name;
-    json_t *values; /* A list of numbers, strings and truth values. */
+    json_t *values; /* Array of the values that it may have: numbers, strings and truth values. */
 } tw_t1_param;
+
+/* A description. Its texts and arrays belong to it, except `path`. */
 
 typedef struct tw_t1 {
     const char *kernel;  /* Name of the kernel. */
     const char *device;  /* Name of the device. NULL: the file does not say. */
-    const char *problem; /* The problem as words, "x=4096 y=4096". NULL: the file does not say. */
+    const char *problem; /* The problem in words, "x=4096 y=4096". NULL: the file does not say. */
     tw_t1_param *params;
     int n_params;
-    const char **conditions; /* Python expressions of the parameters. */
+    const char **conditions; /* The conditions as expressions of tune/condition.h. */
     int n_conditions;
-    const char *path;
-    json_t *json;
+    const char *path; /* The caller's path of the file, for messages. */
+    json_t *json;     /* The file. */
     tw_arena arena;
 } tw_t1;
 
-/* Reads a description. Values are a list such as "[16, 32]", a tuple, or range(first, end, step), also as list(...).
-   TW_ERR_FORMAT: the file is no T1, or its values or conditions are others than this module reads. The caller frees it.
- */
+/* Reads a description. The file has the values of a parameter as a text that tw_condition_list reads. TW_ERR_FORMAT:
+   the file is no T1, or a list of values cannot be read. Conditions are not read before tw_t1_check. The caller frees
+   *out with tw_t1_free, which is not needed after a failure. */
 tw_status tw_t1_read(tw_t1 *out, const char *path, tw_diag *diag);
 void tw_t1_free(tw_t1 *t);
 
-/* Checks that a configuration, an object of values, is in the space; with `illegal` it need not meet the conditions.
-   TW_ERR_FORMAT: it is not, and the message says why. `path` and `where` are its place for the message. */
+/* Checks that the object `config` has one of the listed values for each parameter, and no other fields, and meets the
+   conditions. With `illegal` it need not meet them. TW_ERR_FORMAT: the check failed, or a condition cannot be
+   evaluated. The message says that configuration `where` of file `path` is wrong. */
 tw_status tw_t1_check(const tw_t1 *t, const json_t *config, bool illegal, const char *path, const char *where,
                       tw_diag *diag);
 

@@ -2,6 +2,7 @@
 #include "tune/train.h"
 
 #include "base/diag.h"
+#include "base/json.h"
 #include "tune/describe.h"
 #include "tune/exact.h"
 #include "tune/trim.h"
@@ -107,7 +108,7 @@ static char *describe_training(const tw_family *f, const tw_trained *r) {
     json_t *o = json_pack("{s:o?, s:s, s:i, s:i, s:f, s:f, s:i, s:f}", "environment", environment, "form", r->form,
                           "samples", r->quality.n, "problems", r->problems, "r2", r->quality.r2, "mean_error",
                           r->quality.mean, "macro_choices", f->n_macros, "share_of_best", r->share);
-    char *text = o ? json_dumps(o, JSON_REAL_PRECISION(6)) : NULL;
+    char *text = tw_json_text(o, JSON_REAL_PRECISION(6));
     json_decref(o);
     return text;
 }
@@ -135,8 +136,8 @@ static tw_status fit_best(const tw_family *f, const tw_training *t, tw_wave_mode
     return TW_OK;
 }
 
-/* Describes the model of configurations, of which those that are chosen are kept. Its errors are of samples that are
-   predicted without themselves. */
+/* Trims the model of configurations to CHOICES of them and describes it. The errors in *out are of the whole model, and
+   each is of a sample that is predicted without itself. */
 static tw_status train_spline(tw_artefact *a, tw_arena *arena, tw_spline *s, tw_trained *out, tw_diag *diag) {
     out->form = "spline";
     out->problems = s->problems;

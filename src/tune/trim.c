@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROBLEMS = 1500, SEED = 17 };
+enum { PROBLEMS = 1500 /* Number of random problems. */, SEED = 17 /* Seed of the problems. */ };
 
+/* Predicts the times of all configurations for the random problems. Configurations that cannot compute a problem are
+   left out of it. */
 static void predict(const tw_spline *s, tw_trial_list *out) {
     tw_random r = tw_random_seed(SEED);
     for (int i = 0; i < PROBLEMS; i++) {

@@ -8,9 +8,11 @@
 #include "base/diag.h"
 #include "base/divide.h"
 #include "base/dtype.h"
+#include "base/python.h"
 #include "base/random.h"
 #include "base/stats.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 #include <float.h>
 #include <math.h>
@@ -215,6 +217,65 @@ static void a_buffer_grows_and_its_failure_sticks(void **state) {
     tw_buf_clear(&b);
 }
 
+static void floats_are_spelled_as_python_does(void **state) {
+    (void)state;
+    static const struct {
+        double x;
+        const char *is;
+    } cases[] = {{0, "0.0"},
+                 {-0.0, "-0.0"},
+                 {0.1, "0.1"},
+                 {1e-4, "0.0001"},
+                 {1e-5, "1e-05"},
+                 {-1.5e-7, "-1.5e-07"},
+                 {1e15, "1000000000000000.0"},
+                 {9007199254740994, "9007199254740994.0"},
+                 {1e16, "1e+16"},
+                 {1.7976931348623157e308, "1.7976931348623157e+308"},
+                 {-0.00012345678901234567, "-0.00012345678901234567"},
+                 {2.0 / 3, "0.6666666666666666"},
+                 {5e-324, "5e-324"},
+                 {(double)NAN, "nan"},
+                 {-(double)INFINITY, "-inf"}};
+    char text[TW_PYTHON_FLOAT];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tw_python_float(text, cases[i].x);
+        assert_string_equal(text, cases[i].is);
+    }
+    tw_python_json_float(text, (double)NAN);
+    assert_string_equal(text, "NaN");
+    tw_python_json_float(text, -(double)INFINITY);
+    assert_string_equal(text, "-Infinity");
+    tw_python_json_float(text, 0.5);
+    assert_string_equal(text, "0.5");
+}
+
+static void bytes_that_are_no_characters_are_found(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *mended;
+    } cases[] = {{"", ""},
+                 {"a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", NULL},
+                 {"\xed\x9f\xbf", NULL},
+                 {"\xc3", "?"},
+                 {"a\xe2\x82", "a??"},
+                 {"\xff\xc3\xa9\xfe", "?\xc3\xa9?"},
+                 {"\xc0\x80", "??"},
+                 {"\xe0\x9f\xbf", "???"},
+                 {"\xed\xa0\x80", "???"},
+                 {"\xf4\x90\x80\x80", "????"},
+                 {"\x80z", "?z"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[20];
+        const size_t size = strlen(cases[i].text);
+        const char *mended = cases[i].mended ? cases[i].mended : cases[i].text;
+        memcpy(text, cases[i].text, size + 1);
+        assert_true((tw_utf8_check(text, size) == size) == !strcmp(text, mended));
+        tw_utf8_mend(text);
+        assert_string_equal(text, mended);
+    }
+}
+
 static void texts_are_cut(void **state) {
     (void)state;
     char whole[20], out[20];
@@ -291,6 +352,8 @@ int main(void) {
         cmocka_unit_test(statistics_of_few_samples),
         cmocka_unit_test(an_arena_gives_zeroed_memory_that_is_nobody_elses),
         cmocka_unit_test(a_buffer_grows_and_its_failure_sticks),
+        cmocka_unit_test(floats_are_spelled_as_python_does),
+        cmocka_unit_test(bytes_that_are_no_characters_are_found),
         cmocka_unit_test(texts_are_cut),
         cmocka_unit_test(a_place_is_as_exact_as_what_is_known),
     };

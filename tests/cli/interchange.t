@@ -57,7 +57,7 @@ $ tilewright import x.db data/kernel_tuner/cache.json --device "My GPU" --space 
   My GPU
   n=4096
   kt|spread|n=4096|block_size_x=512 FACTOR=1e+20 FAULT=0
-# A place of what is wrong.
+# Messages have the place of what is wrong.
 $ D=data/kernel_tuner; sed 's/"FAULT": 1/"fault": 1/' $D/cache.json >c; tilewright import y.db c; sed 's/, "t/ "t/' $D/cache.json >c; tilewright import y.db c
 > sed 's/"compile"/"tired"/' $D/t4.json >c; tilewright import y.db c --device d --space s --problem p=1; tilewright export y.db | wc -l
   tilewright: c: cache "64,0.5,1": it has no value of "FAULT"

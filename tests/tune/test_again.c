@@ -91,24 +91,29 @@ static void runs_end_early(void **state) {
     tw_again_options o = {.name = "again", .form = TW_MODEL_SPLINE, .k = 3, .first = 4, .interrupted = toy_interrupted};
     toy t;
     tw_diag d;
+    tw_again_result r;
     toy_open(&t);
     tw_store *s = open_store();
     campaign(&t, s);
     o.context = &t;
     for (int end = 0; end < 6; end++) {
-        tw_again_result r;
         t.end = 0;
         o.name = "interrupted";
         if (tw_again(&t.family, s, problem, &o, &r, &d) != TW_OK) fail_msg("%s", d.message);
         assert_true(!*r.config && !t.end);
     }
+    /* The three configurations are tried, and the run ends while they are measured in turn. */
+    t.end = 4;
+    o.name = "interrupted at last";
+    if (tw_again(&t.family, s, problem, &o, &r, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_true(r.progress.cut && r.progress.measured == 4);
     /* A budget that is over lets nothing be tried. */
     t.end = -1;
     o.name = "late";
     o.seconds = 1e-9;
     t.end = 0;
     o.interrupted = NULL;
-    const tw_again_result r = again(&t, s, &o);
+    r = again(&t, s, &o);
     assert_true(r.progress.cut && !*r.config && !r.time);
     t.family.recorded = true;
     tw_again_result none;

@@ -140,7 +140,7 @@ typedef struct planned {
     int64_t n;
 } planned;
 
-/* Plans. Each wave has at least `least` jobs. */
+/* Makes a plan, in which each wave must have at least `least` jobs. */
 static void plan(planned *p, int least) {
     const tw_campaign_options o = {.waves = 6, .parts = 2, .far = 2, .rounds = 3, .seed = 1};
     const bool keep = true;
@@ -166,12 +166,12 @@ static void plan(planned *p, int least) {
     for (int w = 1; w <= 6; w++) assert_true(waves[w] >= least);
 }
 
-/* Returns the last grid of the part, of four blocks, that a grid is in. */
+/* Parts are of four blocks. Returns the largest grid of the part that a grid is in. */
 static int64_t end_of_part(int64_t grid) {
     return (grid + 3) / 4 * 4;
 }
 
-/* Groups multiply the grid, within which rows and columns are as without them. A further axis changes neither. */
+/* Groups multiply the grid. In each group rows and columns are as without groups. A further axis changes neither. */
 static void plans_align_to_groups(void **state) {
     (void)state;
     planned p = {.family = {.axes = {"groups", "m", "other", "n", "k"},
@@ -195,7 +195,7 @@ static void plans_align_to_groups(void **state) {
     free(p.jobs);
 }
 
-/* Four axes of groups of which the product does not fit into 64 bits have no points. */
+/* There are no points where the product of four axes of groups does not fit into 64 bits. */
 static void plans_refuse_endless_groups(void **state) {
     (void)state;
     tw_family f = {.name = "endless",
@@ -353,11 +353,11 @@ static void campaigns_go_on(void **state) {
     tw_store_close(s);
 }
 
-/* A second campaign that runs while the first one measures a job: in its place, with the same seed. */
+/* A second campaign of the same seed and store, which runs while the first one measures a job. */
 static struct {
     toy other;
-    int calls;   /* Jobs that the first campaign measured. */
-    int waiting; /* Times that the second one asked whether it is to end, since its last measurement. */
+    int calls;   /* Number of jobs that the first campaign began to measure. */
+    int waiting; /* Number of times that the second campaign asked for interruptions since its last measurement. */
     int64_t measured;
     tw_campaign_progress second;
 } meeting;
@@ -382,7 +382,8 @@ static tw_status meet(void *self, const int64_t *problem, const char *const *con
     return toy_measure(self, problem, configs, n, p, l, diag);
 }
 
-/* Two campaigns share their jobs: the second does all screens that the first neither did nor is at, and then waits. */
+/* Two campaigns share their jobs. The second one does all screens but those that the first one has done or claimed, and
+   then waits. */
 static void campaigns_share_jobs(void **state) {
     (void)state;
     static const tw_family_calls calls = {.measure = meet, .baseline = toy_baseline, .close = toy_close};
@@ -461,7 +462,7 @@ static void drift_is_seen(void **state) {
     assert_true(fabs(p.drift - (p.references - 1) / 100.0) < 1e-9);
     assert_int_equal(tw_store_read(s, NULL, count_references, &references, NULL, NULL), TW_OK);
     assert_int_equal(references, p.references);
-    /* What is no trial does not teach. */
+    /* Measurements of the reference are not trials, from which models learn. */
     tw_trials trials;
     assert_int_equal(tw_trials_read(&trials, &t.family, s, "tune", NULL), TW_OK);
     assert_int_equal(trials.screens.n + trials.spread.n + trials.points.n + trials.unknown + trials.wrong, p.measured);

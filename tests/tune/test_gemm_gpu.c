@@ -159,19 +159,23 @@ static void pools_have_room_for_sets(void **state) {
         if (i && i < 3) assert_true(a[i] >= b[i - 1] + 2 * 200 * 520);
     }
     assert_true(a[3] == a[0] && b[3] == b[0]);
-    /* Outputs of a problem lie in one block, apart from each other. */
+    /* Outputs of a problem lie in one block, apart from each other. A larger block serves smaller problems, too. */
     tw_gemm_rig *rig;
-    uint64_t block = 0, again = 0;
+    uint64_t c_of[2];
     if (tw_gemm_rig_make_of(&rig, c, pool, &p, 1024, &d) != TW_OK) fail_msg("%s", d.message);
-    assert_int_equal(tw_gemm_pool_outputs(pool, 1, &block, &d), TW_OK);
+    assert_int_equal(tw_gemm_pool_outputs(pool, &p, 1, c_of, &d), TW_OK);
     for (int i = 0; i < tw_gemm_rig_sets(rig); i++) {
-        const uint64_t at = tw_gemm_rig_buffers(rig, i).of[TW_GEMM_C];
-        assert_true((at - block) % 256 == 0 && at - block >= (uint64_t)i * 2 * 100 * 200);
+        const uint64_t at = tw_gemm_rig_buffers(rig, i).of[TW_GEMM_C] - c_of[0];
+        assert_true(at % 256 == 0 && at >= (uint64_t)i * 2 * 100 * 200);
     }
     tw_gemm_rig_free(rig);
-    assert_int_equal(tw_gemm_pool_outputs(pool, 100 << 20, &again, &d), TW_OK);
-    assert_int_equal(tw_gemm_pool_outputs(pool, 99 << 20, &block, &d), TW_OK);
-    assert_true(block == again);
+    tw_gemm_problem large = p;
+    large.m = large.n = 5000;
+    assert_int_equal(tw_gemm_pool_outputs(pool, &large, 2, c_of, &d), TW_OK);
+    assert_true(c_of[1] - c_of[0] >= 2 * 5000 * 5000);
+    const uint64_t block = c_of[0];
+    assert_int_equal(tw_gemm_pool_outputs(pool, &p, 2, c_of, &d), TW_OK);
+    assert_true(c_of[0] == block);
     tw_gemm_problem other = p;
     other.k = other.lda = other.ldb = 516;
     assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_ERR_UNSUPPORTED);

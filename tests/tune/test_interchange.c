@@ -113,19 +113,21 @@ static void files_are_read_as_they_were(void **state) {
     free(all);
 }
 
+/* One configuration's measurement, of a single sample of 1 us. */
+static const double one = 1;
+static const tw_measurement plain = {.environment = "{\"device\": \"A\"}",
+                                     .space = "s",
+                                     .problem = "p=1",
+                                     .config = "a=1",
+                                     .protocol = "",
+                                     .unit = "us",
+                                     .message = "",
+                                     .samples = &one,
+                                     .n = 1};
+
 static void a_file_has_one_problem(void **state) {
     (void)state;
-    const double one = 1;
-    const tw_measurement m = {.environment = "{\"device\": \"A\"}",
-                              .space = "s",
-                              .problem = "p=1",
-                              .config = "a=1",
-                              .protocol = "",
-                              .unit = "us",
-                              .message = "",
-                              .samples = &one,
-                              .n = 1};
-    tw_measurement other[3] = {m, m, m};
+    tw_measurement other[3] = {plain, plain, plain};
     static const char *const flags[] = {"--environment '{\"device\": \"A\"}'", "--space 's'", "--problem 'p=1'"};
     other[0].environment = "{\"device\": \"B\"}";
     other[1].space = other[2].problem = "other";
@@ -133,7 +135,7 @@ static void a_file_has_one_problem(void **state) {
     tw_diag d;
     for (int i = 0; i < 3; i++) {
         json_t *all = NULL;
-        assert_int_equal(tw_interchange_add(&all, &m, &d), TW_OK);
+        assert_int_equal(tw_interchange_add(&all, &plain, &d), TW_OK);
         assert_int_equal(tw_interchange_add(&all, &other[i], &d), TW_ERR_USAGE);
         assert_non_null(strstr(d.message, flags[i]));
         json_decref(all);
@@ -147,16 +149,12 @@ static void a_file_has_one_problem(void **state) {
 static void entries_have_the_most_samples(void **state) {
     (void)state;
     const double few[] = {9000}, many[] = {1000, 2000, 6000};
-    tw_measurement m = {.environment = "{\"device\": \"A\"}",
-                        .space = "s",
-                        .problem = "p",
-                        .config = "a=2 b=x",
-                        .protocol = "",
-                        .unit = "us",
-                        .message = "no",
-                        .samples = few,
-                        .n = 0,
-                        .status = TW_ERR_UNSUPPORTED};
+    tw_measurement m = plain;
+    m.problem = "p";
+    m.config = "a=2 b=x";
+    m.message = "no";
+    m.status = TW_ERR_UNSUPPORTED;
+    m.n = 0;
     json_t *all = NULL;
     tw_buf out = {0};
     tw_diag d;
@@ -184,6 +182,36 @@ static void entries_have_the_most_samples(void **state) {
     json_decref(o);
     json_decref(all);
     tw_buf_free(&out);
+}
+
+/* Other autotuners have energies in joules. */
+static void energies_are_joules(void **state) {
+    (void)state;
+    const double samples[] = {1e6, 3e6};
+    tw_measurement m = plain;
+    m.unit = "uJ";
+    m.samples = samples;
+    m.n = 2;
+    json_t *all = NULL;
+    tw_buf t4 = {0}, cache = {0};
+    tw_diag d;
+    assert_int_equal(tw_interchange_add(&all, &m, &d), TW_OK);
+    assert_int_equal(tw_interchange_write_t4(&t4, all, &d), TW_OK);
+    assert_int_equal(tw_interchange_write_cache(&cache, all, &d), TW_OK);
+    json_t *result = json_loads(t4.data, 0, NULL), *o = json_loads(cache.data, 0, NULL), *values;
+    values = json_object_get(json_array_get(json_object_get(result, "results"), 0), "measurements");
+    char *text = json_dumps(values, 0), *objective = json_dumps(json_object_get(o, "objective"), 0);
+    assert_string_equal(text, "[{\"name\": \"energy\", \"value\": 2.0, \"unit\": \"J\"}]");
+    assert_string_equal(objective, "[\"nvml_energy\"]");
+    const json_t *entry = json_object_get(json_object_get(o, "cache"), "1");
+    assert_true(json_real_value(json_object_get(entry, "nvml_energy")) == 2);
+    free(text);
+    free(objective);
+    json_decref(result);
+    json_decref(o);
+    json_decref(all);
+    tw_buf_free(&t4);
+    tw_buf_free(&cache);
 }
 
 /* ---- files of others */
@@ -499,17 +527,13 @@ static void configurations_lie_in_the_space(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(files_are_read_as_they_were),
-                                       cmocka_unit_test(a_file_has_one_problem),
-                                       cmocka_unit_test(entries_have_the_most_samples),
-                                       cmocka_unit_test(files_of_kernel_tuner_are_read),
-                                       cmocka_unit_test(figures_of_others_are_read),
-                                       cmocka_unit_test(results_become_trials),
-                                       cmocka_unit_test(wrong_files_are_refused),
-                                       cmocka_unit_test(formats_are_told_apart),
-                                       cmocka_unit_test(damaged_files_do_no_harm),
-                                       cmocka_unit_test(conditions_are_pythons),
-                                       cmocka_unit_test(lists_are_pythons),
-                                       cmocka_unit_test(configurations_lie_in_the_space)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_are_read_as_they_were),    cmocka_unit_test(a_file_has_one_problem),
+        cmocka_unit_test(entries_have_the_most_samples),  cmocka_unit_test(energies_are_joules),
+        cmocka_unit_test(files_of_kernel_tuner_are_read), cmocka_unit_test(figures_of_others_are_read),
+        cmocka_unit_test(results_become_trials),          cmocka_unit_test(wrong_files_are_refused),
+        cmocka_unit_test(formats_are_told_apart),         cmocka_unit_test(damaged_files_do_no_harm),
+        cmocka_unit_test(conditions_are_pythons),         cmocka_unit_test(lists_are_pythons),
+        cmocka_unit_test(configurations_lie_in_the_space)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

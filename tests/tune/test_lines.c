@@ -112,8 +112,27 @@ static void what_is_no_measurement_is_refused(void **state) {
     }
 }
 
+/* A message that is longer than its diagnostic ends within a character. */
+static void a_message_may_be_cut_anywhere(void **state) {
+    (void)state;
+    const tw_measurement m = {.environment = "{}",
+                              .space = "s",
+                              .problem = "p=1",
+                              .config = "a=1",
+                              .protocol = "",
+                              .unit = "us",
+                              .status = TW_ERR_IO,
+                              .message = "\xc3\xa9\xe2\x82"};
+    tw_buf b = {0};
+    tw_diag d;
+    assert_int_equal(tw_lines_write(&b, &m, &d), TW_OK);
+    assert_non_null(strstr(b.data, "\"message\": \"\xc3\xa9??\""));
+    tw_buf_free(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(lines_are_read_as_they_were),
-                                       cmocka_unit_test(what_is_no_measurement_is_refused)};
+                                       cmocka_unit_test(what_is_no_measurement_is_refused),
+                                       cmocka_unit_test(a_message_may_be_cut_anywhere)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -251,13 +251,13 @@ static void interruptions_leave_nothing_open(void **state) {
 
 /* ---- energy */
 
-/* A device that draws 200 W, in a time that only runs go on in. Its counter is renewed every 50 ms. */
+/* A device that draws 200 W. Its time passes only while candidates run, and its counter is renewed every 50 ms. */
 typedef struct drawing {
     int64_t ns;
     int64_t each;  /* Nanoseconds of a run. */
     int runs;      /* Runs so far. */
     int end;       /* Runs until an interruption. 0: there is none. */
-    bool still;    /* The counter is not renewed any more. */
+    bool still;    /* True: the counter is not renewed. */
     int broken_at; /* The run after which the counter cannot be read. 0: none. */
     double seen;   /* The result. -1: there is none. */
     tw_status status;

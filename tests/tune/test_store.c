@@ -128,7 +128,7 @@ static int count(tw_store *s, const tw_store_filter *f, int most) {
 static void what_is_added_is_read(void **state) {
     (void)state;
     tw_store *s = opened(false);
-    bool has;
+    tw_store_found found;
     tw_diag d;
     for (int i = 0; i < 30; i++) add(s, i, true);
     add(s, 7, false);
@@ -143,10 +143,12 @@ static void what_is_added_is_read(void **state) {
               30),
         5);
     assert_int_equal(count(s, &(tw_store_filter){.space = "other"}, 30), 0);
-    assert_int_equal(tw_store_has(s, "key 3", &has, &d), TW_OK);
-    assert_true(has);
-    assert_int_equal(tw_store_has(s, "key 30", &has, &d), TW_OK);
-    assert_false(has);
+    assert_int_equal(tw_store_find(s, "key 3", "{\"device\": \"A\"}", "gemm", &found, &d), TW_OK);
+    assert_int_equal(found, TW_STORE_SAME);
+    assert_int_equal(tw_store_find(s, "key 3", "{\"device\": \"B\"}", "gemm", &found, &d), TW_OK);
+    assert_int_equal(found, TW_STORE_OTHER);
+    assert_int_equal(tw_store_find(s, "key 30", "", "gemm", &found, &d), TW_OK);
+    assert_int_equal(found, TW_STORE_NONE);
     char key[32];
     double samples[8];
     const tw_measurement m = made(31, key, samples);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Energy of processors by RAPL: counters of microjoules that the kernel shows as files, one for each socket. They wrap
-   around at a value that is a file, too. */
+/* Energy of processors by RAPL. The kernel has a file for each socket's counter, in microjoules, and one for the value
+   at which the counter wraps around. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/diag.h"
 #include "device/power.h"
@@ -11,19 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SOCKETS = 64 };
+enum { SOCKETS = 64 /* The most sockets. Further ones are left out. */ };
 
 typedef struct socket_counter {
     char path[300];
     char name[32]; /* Name of the socket, "package-0". */
-    double wraps;  /* Microjoules after which it begins again. 0: it does not. */
-    double last;   /* Microjoules at the last reading. */
+    double wraps;  /* Value of the counter, in microjoules, after which it begins again at 0. 0: unknown. */
+    double last;   /* Value of the counter at the last reading. */
 } socket_counter;
 
 typedef struct rapl {
     socket_counter sockets[SOCKETS];
     int n;
-    double joules; /* Joules of all since the meter was opened. */
+    double joules; /* Energy of all sockets since the meter was opened. */
 } rapl;
 
 static bool read_number(const char *path, double *out) {
@@ -33,8 +33,7 @@ static bool read_number(const char *path, double *out) {
     return good;
 }
 
-/* Reads the name of a zone. False: it is no whole socket. Parts of a socket, and the whole machine, would count twice.
- */
+/* Reads the name of a zone. False: the zone is not a whole socket, but a part of one or the whole machine. */
 static bool read_socket(const char *zone, char name[32]) {
     char path[300];
     snprintf(path, sizeof path, "%s/name", zone);
@@ -65,7 +64,7 @@ static bool read_energy(void *context, double *joules) {
         socket_counter *s = &r->sockets[i];
         double now;
         if (!read_number(s->path, &now)) return false;
-        /* A counter that is smaller than before began anew at 0. */
+        /* A counter that fell has wrapped around, or was set to 0. `rest` is what it counted before that. */
         const double rest = now < s->last ? fmax(s->wraps - s->last, 0) : 0;
         r->joules += (now < s->last ? now + rest : now - s->last) * 1e-6;
         s->last = now;

@@ -22,7 +22,7 @@ typedef struct tw_cuda_graph tw_cuda_graph;   /* launches captured, to be replay
 typedef struct tw_cuda_info {
     char name[128];
     char driver[32]; /* version, "580.159", or "CUDA 13.0" where the former is not to be had */
-    char bus[32];    /* PCI bus number, "0000:1B:00.0"; "" when unknown */
+    char bus[32];    /* PCI bus number, "0000:1B:00.0". "": unknown */
     int sm;          /* compute capability, major * 10 + minor */
     int sms;
     int clock_khz, memory_clock_khz, memory_bus_bits; /* 0 when unknown */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Energy and clock of a GPU by NVML (the driver's library for management, its documented interface of version 12). */
+/* Energy and clock rate of a GPU by NVML, the management library of NVIDIA's driver (NVML API reference, version 12).
+ */
 #define _GNU_SOURCE
 #include "base/diag.h"
 #include "device/power.h"
@@ -8,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NVML_CLOCK_SM = 1 };
+enum { NVML_CLOCK_SM = 1 /* The clock of multiprocessors. */ };
 
 typedef struct nvml {
     void *library;
-    bool started;
-    void *device;
+    bool started; /* True: `init` succeeded, and `shutdown` is due. */
+    void *device; /* The GPU's handle. */
     int (*init)(void);
     int (*shutdown)(void);
     int (*by_bus)(const char *bus, void **device);
@@ -48,7 +49,7 @@ static double read_clock(void *context) {
     return n->clock(n->device, NVML_CLOCK_SM, &mhz) == 0 ? mhz : 0;
 }
 
-/* Returns what is missing. NULL: the GPU was found. */
+/* Opens the library and finds the GPU. Returns what went wrong. NULL: nothing. */
 static const char *open_nvml(nvml *n, const char *bus) {
     const char *own = getenv("TILEWRIGHT_LIBNVML");
     n->library = dlopen(own && *own ? own : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Python's two ways to format: text % values, and text.format(values). */
+#include "base/python.h"
 #include "tokenizer/jinja/jinja.h"
 #include "tokenizer/unicode.h"
 
@@ -379,8 +380,8 @@ static void put_formatted(formatting *k, jinja_buffer *b, jinja_value v, const j
     } else if (f.type && strchr("eEfFgG%", f.type))
         put_float(env, at, b, &f, jinja_as_float(env, at, v));
     else if (!whole && !f.type && f.precision < 0 && !f.group) {
-        char digits[JINJA_FLOAT_TEXT];
-        jinja_float_text(fabs(v.f), digits);
+        char digits[TW_PYTHON_FLOAT];
+        tw_python_float(digits, fabs(v.f));
         put_number(env, b, &f, sign_of(&f, signbit(v.f) && !isnan(v.f)), "", digits);
     } else if (f.type && !strchr("ncs", f.type))
         jinja_fail(env, at, "the format specification is not understood");

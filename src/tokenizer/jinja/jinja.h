@@ -499,8 +499,6 @@ bool jinja_is_printable(uint32_t c);
 
 __extension__ typedef __int128 jinja_wide; /* for steps that may pass 64 bits */
 
-enum { JINJA_FLOAT_TEXT = 40 };
-void jinja_float_text(double f, char out[JINJA_FLOAT_TEXT]); /* Python's repr */
 jinja_value jinja_arithmetic(jinja_env *env, const jinja_node *at, jinja_type op, jinja_value a, jinja_value b);
 jinja_value jinja_negate(jinja_env *env, const jinja_node *at, jinja_value v, bool minus);
 double jinja_as_float(jinja_env *env, const jinja_node *at, jinja_value v);

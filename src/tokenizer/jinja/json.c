@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads values from JSON, and writes them as Python's json.dumps does. */
+#include "base/python.h"
 #include "tokenizer/jinja/jinja.h"
-
 #include "tokenizer/unicode.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -104,9 +103,9 @@ static void put_newline(writer *w, int level) {
 }
 
 static void put_float(writer *w, double f) {
-    char text[JINJA_FLOAT_TEXT];
-    jinja_float_text(f, text);
-    jinja_add_text(w->env, &w->b, isnan(f) ? "NaN" : isinf(f) ? f > 0 ? "Infinity" : "-Infinity" : text);
+    char text[TW_PYTHON_FLOAT];
+    tw_python_json_float(text, f);
+    jinja_add_text(w->env, &w->b, text);
 }
 
 static void put(writer *w, jinja_value v, int level);

@@ -10,37 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void jinja_float_text(double f, char out[JINJA_FLOAT_TEXT]) {
-    if (!isfinite(f)) {
-        strcpy(out, isnan(f) ? "nan" : f > 0 ? "inf" : "-inf");
-        return;
-    }
-    /* Finds the fewest digits that read back as the same number. */
-    char text[40];
-    for (int digits = 0; digits < 17; digits++) {
-        snprintf(text, sizeof text, "%.*e", digits, f);
-        if (strtod(text, NULL) == f) break;
-    }
-    char *e = strchr(text, 'e'), digit[24];
-    int exponent = atoi(e + 1), n = 0;
-    for (const char *p = text; p < e; p++)
-        if (*p >= '0' && *p <= '9') digit[n++] = *p;
-    while (n > 1 && digit[n - 1] == '0') n--;
-    digit[n] = 0;
-    char *o = out;
-    if (signbit(f)) *o++ = '-';
-    if (exponent < -4 || exponent >= 16) {
-        *o++ = digit[0];
-        if (n > 1) o += sprintf(o, ".%s", digit + 1);
-        sprintf(o, "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent));
-    } else if (exponent < 0)
-        sprintf(o, "0.%.*s%s", -exponent - 1, "000", digit);
-    else {
-        for (int i = 0; i <= exponent; i++) *o++ = i < n ? digit[i] : '0';
-        sprintf(o, ".%s", n > exponent + 1 ? digit + exponent + 1 : "0");
-    }
-}
-
 bool jinja_is_whole(double f) {
     return isfinite(f) && f == trunc(f);
 }

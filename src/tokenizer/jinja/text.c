@@ -2,6 +2,7 @@
 /* Text under construction, and values as Python's str and repr write them. All text is made by appending stretches of
    other text, with their marks of what was typed. */
 #define _GNU_SOURCE
+#include "base/python.h"
 #include "tokenizer/jinja/jinja.h"
 #include "tokenizer/unicode.h"
 
@@ -207,7 +208,7 @@ static bool add_nested(jinja_env *env, const jinja_node *at, jinja_buffer *b, ji
 }
 
 bool jinja_add_repr(jinja_env *env, const jinja_node *at, jinja_buffer *b, jinja_value v) {
-    char text[JINJA_FLOAT_TEXT];
+    char text[TW_PYTHON_FLOAT];
     switch (v.kind) {
     case JINJA_MISSING:
     case JINJA_UNDEFINED:
@@ -220,7 +221,7 @@ bool jinja_add_repr(jinja_env *env, const jinja_node *at, jinja_buffer *b, jinja
         snprintf(text, sizeof text, "%lld", (long long)v.i);
         return jinja_add_text(env, b, text);
     case JINJA_FLOAT:
-        jinja_float_text(v.f, text);
+        tw_python_float(text, v.f);
         return jinja_add_text(env, b, text);
     case JINJA_STRING:
         return add_quoted(env, b, v.s);
