@@ -17,7 +17,7 @@ struct tw_power {
     int64_t read;  /* Time when the clock rate was last read. */
 };
 
-static int64_t now(const tw_power *p) {
+int64_t tw_power_now(const tw_power *p) {
     return p->source.now ? p->source.now(p->source.context) : tw_now_ns();
 }
 
@@ -45,7 +45,7 @@ void tw_power_close(tw_power *p) {
 
 bool tw_power_energy(tw_power *p, double *joules, int64_t *at) {
     const bool good = p->source.energy(p->source.context, joules);
-    *at = now(p);
+    *at = tw_power_now(p);
     return good;
 }
 
@@ -53,7 +53,7 @@ double tw_power_watts(tw_power *p) {
     double joules;
     int64_t at;
     if (!p) return 0;
-    if (now(p) - p->since < TW_POWER_INTERVAL) return p->watts;
+    if (tw_power_now(p) - p->since < TW_POWER_INTERVAL) return p->watts;
     if (!tw_power_energy(p, &joules, &at)) return 0;
     p->watts = (joules - p->joules) / ((double)(at - p->since) * 1e-9);
     p->joules = joules;
@@ -63,7 +63,7 @@ double tw_power_watts(tw_power *p) {
 
 double tw_power_clock(tw_power *p) {
     if (!p || !p->source.clock) return 0;
-    const int64_t at = now(p);
+    const int64_t at = tw_power_now(p);
     if (at - p->read < CLOCK_AGE) return p->clock;
     p->clock = p->source.clock(p->source.context);
     p->read = at;

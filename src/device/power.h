@@ -35,6 +35,8 @@ void tw_power_close(tw_power *p); /* NULL is fine. */
 
 /* Reads the counter in joules, and the time in monotonic nanoseconds. False: the counter cannot be read. */
 bool tw_power_energy(tw_power *p, double *joules, int64_t *now);
+/* Returns the time of the meter's clock in monotonic nanoseconds. */
+int64_t tw_power_now(const tw_power *p);
 /* Returns the mean power in watts over the last complete interval. An interval ends at the first call that is at least
    TW_POWER_INTERVAL after its beginning, and the next one begins there. 0: none is complete, the counter cannot be
    read, or `p` is NULL. */

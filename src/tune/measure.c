@@ -82,20 +82,24 @@ static tw_status begin(measuring *m, int first, int k) {
 
 /* Runs a candidate until the counter of energy has changed at least `seconds` seconds after the call. *joules and *at
    are the reading after this change and its time, *sum is the sum of the runs' times, and *runs is their number. An
-   interruption ends it, too. */
+   interruption ends it, too. The counter is read at most every PAUSE nanoseconds, since a GPU is idle meanwhile. */
 static tw_status run_until(measuring *m, int i, double seconds, double *joules, int64_t *at, double *sum, int64_t *runs,
                            tw_diag *why) {
-    enum { STILL = 5 /* Seconds beyond `seconds` after which a counter that has not changed is given up. */ };
+    enum {
+        PAUSE = 10000000, /* Nanoseconds. */
+        STILL = 5,        /* Seconds beyond `seconds` after which a counter that has not changed is given up. */
+    };
     double before, time;
-    int64_t began, last;
+    int64_t began, last; /* Times of the first reading, and of the first reading after the last change. */
     tw_power *const p = m->p->power;
     *sum = 0;
     *runs = 0;
     if (!tw_power_energy(p, &before, &began)) return tw_fail(why, TW_ERR_IO, "the counter of energy cannot be read");
-    for (last = began; !interrupted(m); *runs += 1) {
+    for (last = *at = began; !interrupted(m); *runs += 1) {
         const tw_status st = m->calls->sample(m->context, i, &time, why);
         if (st != TW_OK) return st;
         *sum += time;
+        if (tw_power_now(p) - *at < PAUSE) continue;
         if (!tw_power_energy(p, joules, at)) return tw_fail(why, TW_ERR_IO, "the counter of energy cannot be read");
         const bool changed = *joules != before, late = (double)(*at - began) * 1e-9 >= seconds;
         if (changed && late) {

@@ -15,7 +15,6 @@ typedef struct tw_t1_param {
 } tw_t1_param;
 
 /* A description. Its texts and arrays belong to it, except `path`. */
-
 typedef struct tw_t1 {
     const char *kernel;  /* Name of the kernel. */
     const char *device;  /* Name of the device. NULL: the file does not say. */
