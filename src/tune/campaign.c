@@ -384,11 +384,17 @@ static bool set_spread(running *r, const void *context, int64_t i, int64_t *prob
     return true;
 }
 
+/* Returns the number of samples of a configuration. On a shared device the least one counts, for which more are needed
+   than for a median. */
+static int samples_of(const running *r) {
+    return r->f->shared ? 2 * r->o->samples : r->o->samples;
+}
+
 static tw_status spread_over(running *r, const tw_choice *choices, int n, tw_diag *diag) {
     spreading s = {calloc((size_t)r->o->spread + 1, sizeof *s.list), choices, n};
     if (!s.list) return tw_fail_memory(diag);
     const jobs j = {.phase = TW_TRIALS_SPREAD,
-                    .protocol = {.warmups = 1, .samples = r->o->samples, .turns = r->f->shared || r->f->drifts},
+                    .protocol = {.warmups = 1, .samples = samples_of(r), .turns = r->f->shared || r->f->drifts},
                     .n = list_spread(r, s.list),
                     .set = set_spread,
                     .context = &s};

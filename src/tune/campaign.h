@@ -40,7 +40,8 @@ typedef struct tw_campaign_options {
     int far;     /* Number of points in later waves. The grid of each is 1.5 times the grid of the one before. */
     int rounds;  /* Number of values of L at each point, at least 1. */
     int micros;  /* Number of micro choices that are measured at points: the best ones at the corners. 0: all. */
-    int samples; /* Number of samples of a configuration, at least 1. One more is discarded before them. */
+    int samples; /* Number of samples of a configuration, at least 1. One more is discarded before them. Spread problems
+                    have twice as many on a shared device. */
     /* Least number of seconds between two measurements of the reference, which are made between jobs. The reference is
        the family's default on the problem in the middle of the usual ones. Its time should stay the same. 0: it is not
        measured. It is never measured of a recorded family, nor where energy is measured. */

@@ -127,19 +127,63 @@ static tw_status cover_some(const tw_family *f, const tw_trial_list *trials, dou
     return st;
 }
 
+static bool has_default(const tw_family *f, const tw_trial_list *trials) {
+    for (int i = 0; i < trials->n; i++)
+        if (trials->at[i].macro == f->macro && trials->at[i].micro == f->micro) return true;
+    return false;
+}
+
+/* Replaces the last of n picks by the family's default, unless it is picked. */
+static void put_default(const tw_family *f, tw_choice *out, int n) {
+    for (int i = 0; i < n; i++)
+        if (out[i].macro == f->macro && out[i].micro == f->micro) return;
+    out[n - 1] = (tw_choice){f->macro, f->micro};
+}
+
+/* What trials are of. Trials of a library's ranking count in `ranked` alone. */
+typedef struct kinds {
+    int own, vendors, ranked;
+    int both;    /* Number of problems that have trials of own configurations and of vendors'. */
+    double lead; /* Sum over these of the logarithm of the least own time divided by the least time of vendors. */
+} kinds;
+
+static kinds count_kinds(const tw_family *f, const tw_trial_list *trials) {
+    kinds k = {0};
+    double all;
+    for (int i = 0, end; i < trials->n; i = end) {
+        double least[2] = {(double)INFINITY, (double)INFINITY}; /* [vendor] */
+        end = tw_trials_end(trials, i, tw_trials_by_problem, &all);
+        for (int j = i; j < end; j++) {
+            const tw_trial *t = &trials->at[j];
+            const bool vendor = tw_family_is_vendor(f, t->macro), ranked = t->macro + 1 == f->ranking;
+            *(ranked ? &k.ranked : vendor ? &k.vendors : &k.own) += 1;
+            if (!ranked) least[vendor] = fmin(least[vendor], t->time);
+        }
+        if (!isfinite(least[0]) || !isfinite(least[1])) continue;
+        k.lead += log(least[0] / least[1]);
+        k.both++;
+    }
+    return k;
+}
+
+/* Returns how many of `most` picks are vendors'. */
+static int share_of_vendors(const kinds *k, int most) {
+    static const double SLOW = 1.25; /* Vendors whose least times are so many times the own ones have few picks. */
+    if (!k->vendors && !k->ranked) return 0;
+    if (!k->own) return most;
+    return k->both && k->lead < -log(SLOW) * k->both ? (most + 7) / 8 : most / 2;
+}
+
 tw_status tw_cover_apart(const tw_family *f, const tw_trial_list *trials, double gain, int most, tw_choice *out, int *n,
                          tw_diag *diag) {
-    int ranked = 0, vendors = 0; /* Number of trials of the ranking, and of vendors' other configurations. */
+    const kinds k = count_kinds(f, trials);
+    const int vendors = share_of_vendors(&k, most);
     *n = 0;
-    for (int i = 0; i < trials->n; i++) {
-        const int macro = trials->at[i].macro;
-        ranked += macro + 1 == f->ranking;
-        vendors += macro + 1 != f->ranking && tw_family_is_vendor(f, macro);
-    }
-    const int some = vendors + ranked == trials->n ? most : vendors + ranked ? most / 2 : 0;
-    const tw_status st = cover_some(f, trials, gain, false, most - some, out, n, diag);
-    if (ranked && !vendors && some) out[(*n)++] = (tw_choice){f->ranking - 1, 0};
-    return st == TW_OK ? cover_some(f, trials, gain, true, some, out, n, diag) : st;
+    tw_status st = cover_some(f, trials, gain, false, most - vendors, out, n, diag);
+    if (st != TW_OK) return st;
+    if (*n && has_default(f, trials)) put_default(f, out, *n);
+    if (k.ranked && !k.vendors && vendors) out[(*n)++] = (tw_choice){f->ranking - 1, 0};
+    return cover_some(f, trials, gain, true, vendors, out, n, diag);
 }
 
 tw_status tw_cover_both(const tw_family *f, const tw_trial_list *trials, int most, tw_choice **out, int *n,

@@ -13,14 +13,20 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     ROUND = 256, /* Columns of x and W in a round of a block's loop. */
     ANY = 65536  /* A tile size above all usual extents. */
 };
 
-/* The default configuration, for problems without a prediction. */
+/* Values of the parameters that a configuration does not name. */
 static const tw_tiled_config usual = {0, 64, 256, 2048, 48, 0};
+
+/* The default choice: rows are whole, and columns are divided equally among the threads, as a machine without an artefact
+   does it. Its tiles depend on the problem, so tw_tiled_space has no such configuration. */
+static const char strips[] = "by=own strips=1";
+static const char *const alone[] = {""}; /* The micro choices of a macro choice that has one. */
 
 typedef struct gemm_cpu {
     tw_arena arena;
@@ -39,8 +45,9 @@ static int strip_of(int threads, const int64_t *problem) {
 static tw_status read_tiles(const gemm_cpu *g, const int64_t *problem, const char *words, tw_tiled_config *out,
                             tw_diag *diag) {
     *out = usual;
-    const tw_status st = tw_space_parse(&tw_tiled_space, out, words, diag);
-    if (g->strips) {
+    const bool whole = !strcmp(words, strips);
+    const tw_status st = whole ? TW_OK : tw_space_parse(&tw_tiled_space, out, words, diag);
+    if (g->strips || whole) {
         out->tm = ANY;
         out->tn = strip_of(g->threads, problem);
         /* A machine unpacks so much of a strip at a time for a vendor. */
@@ -134,44 +141,51 @@ static void describe_macro(tw_artefact_macro *m, const tw_tiled_config *c, int t
     m->rounds[2] = ROUND;
     m->multiple[1] = TW_PANEL_ROWS;
     m->slots = threads;
-    /* The default is legal for every problem. */
-    if (c->by == usual.by && c->tm == usual.tm && c->tn == usual.tn) return;
     tw_tiled_least(c, &m->least[0], &m->least[1]);
 }
 
-/* Lists the macro choices of the configurations that are legal for any problem. */
+/* Describes a macro choice of strips. Its work is counted in panels of columns by as many rows. */
+static tw_artefact_macro describe_strips(const char *config, bool vendor, int threads) {
+    return (tw_artefact_macro){.config = config,
+                               .properties = vendor ? TW_MACRO_VENDOR : 0,
+                               .grid = {TW_PANEL_ROWS, TW_PANEL_ROWS},
+                               .rounds = {0, 0, ROUND},
+                               .multiple = {0, TW_PANEL_ROWS},
+                               .slots = threads,
+                               .micros = alone,
+                               .n_micros = 1};
+}
+
+/* Lists the macro choices of the configurations that are legal for any problem, then the default. */
 static bool list_macros(gemm_cpu *g, const tw_tiled_context *any, tw_family *f) {
     tw_artefact_macro *list = NULL;
     tw_tiled_config c = {0};
-    char config[200];
+    int n = 0;
     for (uint64_t i = 0; tw_space_point(&tw_tiled_space, i, &c); i++) {
         bool added;
         if (tw_space_judge(&tw_tiled_space, any, &c, NULL) != TW_OK) continue;
-        tw_artefact_macro *m = tw_macros_add(&g->arena, &list, &f->n_macros, &tw_tiled_space, &c, &added);
+        tw_artefact_macro *m = tw_macros_add(&g->arena, &list, &n, &tw_tiled_space, &c, &added);
         if (!m) return false;
         if (added) describe_macro(m, &c, g->threads);
     }
-    f->macros = list;
-    tw_space_print(&tw_tiled_space, &usual, config, sizeof config);
-    return tw_family_find(f, config, &f->macro, &f->micro);
+    tw_artefact_macro *const all = tw_arena_array(&g->arena, (size_t)n + 1, sizeof *all);
+    if (!all) return false;
+    if (n) memcpy(all, list, (size_t)n * sizeof *all);
+    all[n] = describe_strips(strips, false, g->threads);
+    f->macros = all;
+    f->macro = n;
+    f->n_macros = n + 1;
+    return true;
 }
 
-/* Lists the choices of a machine. Work is counted in panels of columns by as many rows. */
+/* Lists the choices of a machine: who computes strips. */
 static bool list_makers(gemm_cpu *g, const tw_tiled_context *any, tw_family *f) {
-    static const char *const alone[] = {""};
     tw_artefact_macro *list = tw_arena_array(&g->arena, (size_t)any->vendors + 1, sizeof *list);
     if (!list) return false;
     for (int by = 0; by <= any->vendors; by++) {
         char config[32];
         snprintf(config, sizeof config, "by=%s", tw_tiled_makers[by]);
-        list[by] = (tw_artefact_macro){.config = tw_arena_strdup(&g->arena, config),
-                                       .properties = by ? TW_MACRO_VENDOR : 0,
-                                       .grid = {TW_PANEL_ROWS, TW_PANEL_ROWS},
-                                       .rounds = {0, 0, ROUND},
-                                       .multiple = {0, TW_PANEL_ROWS},
-                                       .slots = g->threads,
-                                       .micros = alone,
-                                       .n_micros = 1};
+        list[by] = describe_strips(tw_arena_strdup(&g->arena, config), by, g->threads);
     }
     f->macros = list;
     f->n_macros = any->vendors + 1;

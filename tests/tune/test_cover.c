@@ -130,6 +130,49 @@ static void own_ones_are_covered_too(void **state) {
     assert_true(n == 2 && has(out, 2, 1, 0) && has(out, 2, 2, 0));
 }
 
+/* The default is one of the picks, though others are always faster. */
+static void the_default_is_covered(void **state) {
+    (void)state;
+    static const double times[][TOY_MACROS] = {{1, 2, 3, 9}, {1, 2, 3, 9}, {3, 2, 1, 9}};
+    mixed m;
+    tw_trial room[100];
+    tw_choice out[4];
+    int n;
+    open_mixed(&m);
+    m.macros[1].properties = m.macros[2].properties = 0;
+    m.t.family.ranking = 0;
+    m.t.family.macro = 3;
+    m.t.family.micro = 0;
+    tw_trial_list l = list_of(times, 3, room);
+    assert_int_equal(tw_cover_apart(&m.t.family, &l, TW_COVER_SAMPLES, 2, out, &n, NULL), TW_OK);
+    assert_true(n == 2 && has(out, 2, 0, 0) && has(out, 2, 3, 0));
+    m.t.family.micro = 1;
+    assert_int_equal(tw_cover_apart(&m.t.family, &l, TW_COVER_SAMPLES, 2, out, &n, NULL), TW_OK);
+    assert_true(n == 2 && has(out, 2, 0, 0) && has(out, 2, 2, 0));
+}
+
+/* Vendors that are slow have an eighth of the picks, at least one. */
+static void slow_vendors_have_few_picks(void **state) {
+    (void)state;
+    /* Choices 1 and 3 are a vendor's. The least own times are 1 and 3. */
+    static const double fast[][TOY_MACROS] = {{1, 1.3, 1.1, 2}, {1, 1.3, 1.1, 2}, {3, 2.6, 3.3, 2}, {3, 2.6, 3.3, 2}};
+    static const double slow[][TOY_MACROS] = {{1, 2.6, 1.1, 4}, {1, 2.6, 1.1, 4}, {3, 5.2, 3.3, 4}, {3, 5.2, 3.3, 4}};
+    mixed m;
+    tw_trial room[100];
+    tw_choice out[4];
+    int n;
+    open_mixed(&m);
+    m.macros[3].properties = TW_MACRO_VENDOR;
+    m.macros[2].properties = 0;
+    m.t.family.ranking = 0;
+    tw_trial_list l = list_of(fast, 4, room);
+    assert_int_equal(tw_cover_apart(&m.t.family, &l, TW_COVER_SAMPLES, 4, out, &n, NULL), TW_OK);
+    assert_true(has(out, n, 1, 0) && has(out, n, 3, 0));
+    l = list_of(slow, 4, room);
+    assert_int_equal(tw_cover_apart(&m.t.family, &l, TW_COVER_SAMPLES, 4, out, &n, NULL), TW_OK);
+    assert_true(n == 3 && has(out, 2, 0, 0) && has(out, 2, 2, 0) && out[2].macro % 2 == 1);
+}
+
 static tw_cover_loss lose(const mixed *m, const tw_trials *t, const tw_choice *of, int n) {
     tw_cover_loss loss;
     assert_int_equal(tw_cover_lose(&m->t.family, t, of, n, &loss, NULL), TW_OK);
@@ -216,7 +259,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_together_are_picked), cmocka_unit_test(what_is_left_covers_again),
         cmocka_unit_test(missing_trials_are_the_worst), cmocka_unit_test(both_oracles_are_covered),
-        cmocka_unit_test(own_ones_are_covered_too),     cmocka_unit_test(losses_are_means),
+        cmocka_unit_test(own_ones_are_covered_too),
+        cmocka_unit_test(the_default_is_covered),
+        cmocka_unit_test(slow_vendors_have_few_picks),     cmocka_unit_test(losses_are_means),
         cmocka_unit_test(screens_are_full_or_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,8 +64,8 @@ static void families_measure_their_choices(void **state) {
     if (tw_gemm_cpu_open(&f, &o, &d) != TW_OK) fail_msg("%s", d.message);
     assert_string_equal(f.name, "gemm-cpu-bf16");
     assert_non_null(strstr(f.environment, "\"threads\": 2"));
-    /* Six heights by five widths, of our kernel and of each vendor. */
-    assert_true(f.n_macros % 30 == 0 && f.n_macros >= 60);
+    /* Six heights by five widths, of our kernel and of each vendor, and strips. */
+    assert_true(f.n_macros % 30 == 1 && f.n_macros >= 61);
     const int64_t problem[TW_SELECT_AXES] = {33, 256, 300};
     static char texts[MOST][200];
     const char *configs[MOST];
@@ -92,6 +92,17 @@ static void families_measure_their_choices(void **state) {
         if (f.calls->measure(f.self, narrow, &words, 1, &p, &listener, &d) != TW_OK) fail_msg("%s", d.message);
         assert_int_equal(one.right, 1);
     }
+    /* The default choice is the first baseline: it has the same tiles. */
+    tw_tiled_config tiles[2];
+    heard usual = {0};
+    const tw_family_listener alone = {hear, NULL, &usual};
+    const char *words = texts[MOST - 1];
+    f.calls->baseline(f.self, 0, narrow, texts[MOST - 2], sizeof texts[0]);
+    tw_family_config(&f, f.macro, f.micro, texts[MOST - 1], sizeof texts[0]);
+    for (int i = 0; i < 2; i++) assert_int_equal(tw_gemm_cpu_tiles(&f, narrow, texts[MOST - 1 - i], &tiles[i], &d), TW_OK);
+    assert_memory_equal(&tiles[0], &tiles[1], sizeof tiles[0]);
+    if (f.calls->measure(f.self, narrow, &words, 1, &p, &alone, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(usual.right, 1);
     heard h = {0};
     const tw_family_listener l = {hear, NULL, &h};
     const int step = TEST_SANITIZED ? 11 : 3; /* Samples last half a millisecond each. */
@@ -206,7 +217,7 @@ static void other_processors_are_recorded(void **state) {
     tw_family wide = open_recorded((tw_panel_format){TW_BF16, 0}, ENVIRONMENT("16", "avx2 avx512", ""));
     assert_string_equal(wide.device, "X, 16 threads");
     assert_string_equal(wide.alike, "x86-64 avx2 avx512, 16 threads");
-    assert_int_equal(wide.n_macros, 60);
+    assert_int_equal(wide.n_macros, 61);
     assert_int_equal(wide.macros[0].slots, 16);
     wide.calls->baseline(wide.self, 0, problem, words, sizeof words);
     assert_non_null(strstr(words, " tn=32 "));
@@ -215,7 +226,7 @@ static void other_processors_are_recorded(void **state) {
     tw_family amx = open_recorded((tw_panel_format){TW_BF16, 0}, ENVIRONMENT("16", "amx", ""));
     assert_true(count_configs(&wide) > count_configs(&plain) && count_configs(&plain) == count_configs(&amx));
     tw_family two = open_recorded((tw_panel_format){TW_BF16, 0}, ENVIRONMENT("16", "none", ", \"onednn\": \"3\""));
-    assert_int_equal(two.n_macros, 90);
+    assert_int_equal(two.n_macros, 91);
     tw_family *const all[] = {&wide, &plain, &amx, &two};
     for (int i = 0; i < 4; i++) tw_family_close(all[i]);
     static const char *const bad[] = {"{}",
