@@ -24,7 +24,7 @@ tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, double gain,
 /* Picks a cover of own configurations and one of vendors' ones, so that choices without vendors are covered, too. Half
    of `most` are vendors', or an eighth if their fastest ones take more than 1.25 times the time of the fastest own ones
    (geometric mean over problems). If the trials are all of one kind, so are all picks. The family's default is picked
-   if it is an own configuration of the trials, so that its time is known wherever another one is chosen. No place of a library's ranking
+   if it is an own configuration of the trials, so that it may be chosen. No place of a library's ranking
    (tw_family.ranking) is picked, since no model can learn their times. The first place is, if the vendors have nothing
    else. */
 tw_status tw_cover_apart(const tw_family *f, const tw_trial_list *trials, double gain, int most, tw_choice *out, int *n,

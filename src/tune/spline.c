@@ -25,9 +25,6 @@ static const double FEWER = 0.97; /* Other slots are taken if they lower the mea
 /* Numbers of slots that are tried, relative to the family's. */
 static const double slots[] = {1, 2, 3, 0.97, 0.94, 0.91, 0.88, 0.85};
 static const double smoothings[] = {0.3, 1, 3, 10};
-/* Values of `caution` that are tried. */
-static const double cautions[] = {0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3};
-enum { CAUTIONS = sizeof cautions / sizeof *cautions };
 
 /* A trial in the fit of its configuration. */
 typedef struct sample {
@@ -331,78 +328,38 @@ static int by_problem(const void *a, const void *b) {
     return tw_trials_by_problem((*x)->trial, (*y)->trial);
 }
 
-/* The sums from which r2 is computed. */
-typedef struct explained {
-    double off, times, squares; /* Sums of squared errors, of times, and of squared times. */
-} explained;
-
-static double r2_of(const explained *e, int n) {
-    const double variance = n ? e->squares - e->times * e->times / n : 0;
-    return variance > 0 ? 1 - e->off / variance : 0;
-}
-
-/* Orders all samples by problem. Returns their number. */
-static int order_samples(const fitting *m, sample **order) {
-    int n = 0;
-    sample *at = m->samples;
-    for (int i = 0; i < m->s->n; i++) {
-        at = find_samples(m, &m->s->configs[i], at);
-        for (int k = 0; k < m->s->configs[i].samples; k++) order[n++] = &at[k];
-    }
-    qsort(order, (size_t)n, sizeof *order, by_problem);
-    return n;
-}
-
-/* Adds, for each caution, the logarithm of the share that the choice among n samples of a problem has. */
-static void choose(const fitting *m, sample *const *at, int n, double *sums) {
-    const double none = (double)INFINITY;
-    double least = none, time = 0, usual = 0, predicted = none, predicted_usual = none;
-    for (int i = 0; i < n; i++) {
-        const tw_trial *t = at[i]->trial;
-        const double guess = t->time * (1 + at[i]->left);
-        const bool is_default = t->macro == m->f->macro && t->micro == m->f->micro;
-        least = fmin(least, t->time);
-        if (guess >= (is_default ? predicted_usual : predicted)) continue;
-        *(is_default ? &predicted_usual : &predicted) = guess;
-        *(is_default ? &usual : &time) = t->time;
-    }
-    for (int i = 0; i < CAUTIONS; i++)
-        sums[i] += log(least / (predicted_usual < predicted * (1 + cautions[i]) ? usual : time));
-}
-
-/* Computes the error and the share of the model from leave-one-out predictions, and the caution of the best share. */
+/* Computes the error and the share of the model from leave-one-out predictions. */
 static void judge_choices(fitting *m, sample **order) {
     tw_spline *s = m->s;
-    double sums[CAUTIONS] = {0}, errors = 0;
-    explained e = {0};
-    int best = 0;
-    const int n = order_samples(m, order);
+    double sum = 0, errors = 0, off = 0, times = 0, squares = 0;
+    int n = 0;
+    sample *at = m->samples;
+    for (int i = 0; i < s->n; i++) {
+        sample *first = find_samples(m, &s->configs[i], at);
+        for (int k = 0; k < s->configs[i].samples; k++) order[n++] = &first[k];
+        at = first;
+    }
+    qsort(order, (size_t)n, sizeof *order, by_problem);
     for (int i = 0, end; i < n; i = end) {
+        double least = (double)INFINITY, predicted = (double)INFINITY, time = 0;
         for (end = i; end < n && !by_problem(&order[i], &order[end]); end++) {
-            const double time = order[end]->trial->time, left = order[end]->left;
-            errors += fabs(left);
-            e.off += time * time * left * left;
-            e.times += time;
-            e.squares += time * time;
+            const sample *x = order[end];
+            const double guess = x->trial->time * (1 + x->left);
+            errors += fabs(x->left);
+            off += (guess - x->trial->time) * (guess - x->trial->time);
+            times += x->trial->time;
+            squares += x->trial->time * x->trial->time;
+            least = fmin(least, x->trial->time);
+            if (guess >= predicted) continue;
+            predicted = guess;
+            time = x->trial->time;
         }
-        choose(m, &order[i], end - i, sums);
+        sum += log(least / time);
         s->problems++;
     }
-    for (int i = 1; i < CAUTIONS; i++)
-        if (sums[i] > sums[best]) best = i;
-    s->r2 = r2_of(&e, n);
+    s->r2 = n && squares > times * times / n ? 1 - off / (squares - times * times / n) : 0;
     s->error = n ? errors / n : 0;
-    s->share = s->problems ? exp(sums[best] / s->problems) : 0;
-    s->caution = cautions[best];
-}
-
-/* Applies the caution to the default configuration. */
-static void be_cautious(const fitting *m) {
-    for (int i = 0; i < m->s->n; i++) {
-        tw_spline_config *c = &m->s->configs[i];
-        if (c->macro != m->f->macro || c->micro != m->f->micro) continue;
-        for (int k = 0; k < TW_SPLINE_TERMS; k++) c->c[k] /= 1 + m->s->caution;
-    }
+    s->share = s->problems ? exp(sum / s->problems) : 0;
 }
 
 static void judge_errors(fitting *m, double *errors) {
@@ -435,7 +392,6 @@ static void fit(fitting *m, sample **order, double *errors) {
     fit_all(m, m->s->smoothing);
     judge_choices(m, order);
     judge_errors(m, errors);
-    be_cautious(m);
 }
 
 static bool make(fitting *m, tw_arena *arena, tw_arena *scratch, const tw_trials *t) {

@@ -40,13 +40,9 @@ typedef struct tw_spline {
     int n;
     double smoothing; /* Factor of the penalties: the one of a few that predicts best. */
     /* The quality of predictions, each without its own sample: mean relative error, and the share of the fastest time
-       that choices between the configurations, with `caution`, have, as a geometric mean over `problems` problems. */
+       that choices between the configurations have, as a geometric mean over `problems` problems. */
     double error, share;
     double r2; /* The share of the times' variance that these predictions explain. */
-    /* What another configuration must promise to gain over the family's default, which is what a user has without a
-       model: the one of a few numbers with which the predictions choose best. The default's coefficients are divided
-       by 1 + caution. */
-    double caution;
     int problems;
 } tw_spline;
 

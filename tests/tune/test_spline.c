@@ -97,38 +97,6 @@ static void waves_and_rounds_are_learned(void **state) {
     end(&l);
 }
 
-/* Returns times of which the default's is known well, and all others' are a gamble that loses in the mean. */
-static double gamble(const tw_family *f, const char *config, const int64_t *problem, tw_random *r) {
-    char usual[100];
-    tw_family_config(f, f->macro, f->micro, usual, sizeof usual);
-    const double time = toy_time(f, usual, problem);
-    return strcmp(config, usual) ? time * (0.7 + 0.01 * (double)tw_random_below(r, 71)) : time;
-}
-
-/* Where other choices promise more than they keep, the default is left for large promises alone. */
-static void defaults_are_left_with_caution(void **state) {
-    (void)state;
-    learned l = {.s = NULL};
-    toy_open(&l.t);
-    make(&l, &l.trials.spread, 60, 3, plain, 1);
-    fit(&l);
-    assert_true(l.s->caution < 0.06);
-    end(&l);
-    l = (learned){.s = NULL};
-    toy_open(&l.t);
-    make(&l, &l.trials.spread, 60, 3, gamble, 1);
-    fit(&l);
-    assert_true(l.s->caution >= 0.1);
-    const int64_t problem[TW_SELECT_AXES] = {100, 128, 512};
-    char config[100];
-    int usual = 0;
-    while (l.s->configs[usual].macro != l.t.family.macro || l.s->configs[usual].micro != l.t.family.micro) usual++;
-    tw_family_config(&l.t.family, l.t.family.macro, l.t.family.micro, config, sizeof config);
-    const double promised = tw_spline_time(l.s, usual, problem) / toy_time(&l.t.family, config, problem);
-    assert_true(fabs(promised * (1 + l.s->caution) - 1) < 0.05);
-    end(&l);
-}
-
 static void corrections_follow_problems(void **state) {
     (void)state;
     learned l = {.s = NULL};
@@ -373,7 +341,6 @@ static void defaults_are_kept(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waves_and_rounds_are_learned),
-        cmocka_unit_test(defaults_are_left_with_caution),
         cmocka_unit_test(corrections_follow_problems),
         cmocka_unit_test(what_is_chosen_stays),
         cmocka_unit_test(trends_go_on),
