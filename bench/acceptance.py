@@ -28,12 +28,12 @@ def main():
             uniform = [s["uniform_share"] for s in said]
             categorical = [s["categorical_share"] for s in said]
             right = [emulated.verdict(o.tilewright, ["type=" + kind, "tb=1", "--target", target], 2560, 2560, 2560,
-            s["drawn"][0])[0] for s in said]
+                                      s["drawn"][0])[0] for s in said]
             print(json.dumps({"case": "acceptance", "type": kind, "target": target, "points": said[0]["points"],
                               "legal": said[0]["legal"], "uniform_least": min(uniform), "uniform_most": max(uniform),
                               "categorical_least": min(categorical), "categorical_most": max(categorical),
-                              "times": sum(categorical) / sum(uniform) if sum(uniform) else 0, "seeds": SEEDS, "emulated":
-                              len(right), "correct": all(right)}), flush=True)
+                              "times": sum(categorical) / sum(uniform) if sum(uniform) else 0, "seeds": SEEDS,
+                              "emulated": len(right), "correct": all(right)}), flush=True)
 
 
 if __name__ == "__main__":

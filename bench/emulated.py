@@ -19,7 +19,7 @@ def emulate(tilewright, words, m, n, k, config):
     """Runs a product in the emulator, which compares the result with double precision and looks for faults. `words`: further words
     of `tilewright kernel gemm`. Returns the command's answer, or {} if the configuration is refused."""
     ran = subprocess.run([tilewright, "kernel", "gemm", *words, f"m={m}", f"n={n}", f"k={k}", *config.split(), "--emulate",
-    "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                          "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     return json.loads(ran.stdout) if ran.stdout else {}
 
 

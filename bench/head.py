@@ -5,11 +5,12 @@ import datetime
 import json
 
 
-def parser():
-    """Returns a parser with the flags that all of them have."""
+def parser(device=True):
+    """Returns a parser with the flags that all of them have. `device`: whether the device of the results is told by a flag."""
     p = argparse.ArgumentParser()
     p.add_argument("--tilewright", default="build/tilewright", help="the command (default: build/tilewright)")
-    p.add_argument("--device", default="", help="the device that the results are of")
+    if device:
+        p.add_argument("--device", default="", help="the device that the results are of")
     p.add_argument("--commit", default="", help="what was built")
     return p
 

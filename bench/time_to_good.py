@@ -37,7 +37,7 @@ def tune(o, problem, again, budget):
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
         done = subprocess.run([o.tilewright, "tune", "gemm", "type=" + o.type, "--device", o.device, "--problem", problem,
-        "--again", str(again), "--budget", str(budget), "--store", os.path.join(folder, "one.db"), "-o",
+                               "--again", str(again), "--budget", str(budget), "--store", os.path.join(folder, "one.db"), "-o",
                                os.path.join(folder, "one.select"), "--json"], stdout=subprocess.PIPE, text=True)
         if done.returncode:
             sys.exit(f"time_to_good.py: tilewright ended with status {done.returncode} on {problem}")
@@ -51,8 +51,8 @@ def device_of(o):
 
 
 def main():
-    p = head.parser()
-    p.set_defaults(device="cuda")
+    p = head.parser(device=False)
+    p.add_argument("--device", default="cuda", help="the device that is tuned (default: cuda)")
     p.add_argument("--type", default="bf16")
     p.add_argument("--problems", type=int, default=len(PROBLEMS))
     p.add_argument("--problem", action="append")

@@ -5,8 +5,8 @@
 #include "cli/bench_gemm.h"
 
 #include "base/diag.h"
-#include "base/json.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "cli/problem.h"
 #include "cli/results.h"
 #include "kernels/gemm/space.h"

@@ -23,8 +23,8 @@ typedef struct tw_power_source {
    makes an error of up to a tenth over this length. Processors renew theirs every millisecond. */
 #define TW_POWER_INTERVAL 1000000000
 
-/* Makes a meter of a source, which it closes, also if this function fails. The caller closes the meter.
-   TW_ERR_UNSUPPORTED: the counter cannot be read. *out is then NULL. */
+/* Makes a meter of a source. The meter owns the source and closes it. If this function fails, it closes the source
+   itself. The caller closes the meter. TW_ERR_UNSUPPORTED: the counter cannot be read, and *out is NULL. */
 tw_status tw_power_make(tw_power **out, const tw_power_source *source, tw_diag *diag);
 /* Open the meter of the GPU with a PCI bus number, such as "0000:1b:00.0", or the one of all sockets of this machine's
    processors. The caller closes it. TW_ERR_UNSUPPORTED: there is no counter that this process may read. *out is then

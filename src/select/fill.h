@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Corrections by fill: corrections of a macro choice's time that depend on how its blocks fill the device. G blocks, of
    which `slots` run at once, take W = ceil(x) waves with x = G / slots. The fill is x / W.
-   A macro choice has a row of cells, which is an array of parts of nodes of cells:
+   A macro choice has a row of cells. The row consists of parts, a part of nodes, and a node of cells:
    - The parts are for problems of 1 wave, of 2, of 3 or 4, and of more waves.
    - The nodes of a part are evenly spaced, from a fill of 0 to a fill of 1. Between two nodes cells are interpolated.
    - The cells of a node are one for whole tiles, and one for each ragged axis. The correction is the sum of the former
-   and of each of the latter times the empty part of the last tile along its axis. */
+     and of each of the latter times the empty part of the last tile along its axis. */
 #ifndef TW_SELECT_FILL_H
 #define TW_SELECT_FILL_H
 

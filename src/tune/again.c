@@ -176,10 +176,9 @@ static tw_status run(running *r, tw_diag *diag) {
 tw_status tw_again(const tw_family *f, tw_store *s, const int64_t *problem, const tw_again_options *o,
                    tw_again_result *out, tw_diag *diag) {
     running r = {.f = f, .s = s, .problem = problem, .o = o, .out = out, .began = tw_now_ns(), .drawn = {-1, -1}};
-    size_t configs = 1;
+    const size_t configs = (size_t)tw_family_configs(f) + 1;
     *out = (tw_again_result){.legal = 0};
     if (f->recorded) return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s is recorded: nothing can be measured of it", f->name);
-    for (int i = 0; i < f->n_macros; i++) configs += (size_t)f->macros[i].n_micros;
     r.list =
         (tw_shortlist){.f = f, .of = malloc(configs * sizeof *r.list.of), .time = malloc(configs * sizeof(double))};
     const tw_status st = r.list.of && r.list.time ? run(&r, diag) : tw_fail_memory(diag);

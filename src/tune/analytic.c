@@ -17,10 +17,9 @@
 
 static const double FIRST = 1.5;  /* Factor by which the search first moves a constant. */
 static const double LAST = 1.005; /* The search ends when its factor is not above this. */
-static const double FAR = 1e4;    /* The most that a constant may end above or below its beginning, as a factor. */
+static const double FAR = 1e4;    /* A constant may become so many times larger or smaller. */
 
 /* Returns the mean over units of the mean squared error of the logarithms of the unit's times. */
-
 static double error_of(const tw_rates *r, const tw_analytic_sample *s, int n) {
     double squares[TW_DEMAND_UNITS] = {0}, sum = 0;
     int of[TW_DEMAND_UNITS] = {0}, units = 0;

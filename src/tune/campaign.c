@@ -409,14 +409,16 @@ static tw_status spread_over(running *r, const tw_choice *choices, int n, tw_dia
    their number. */
 static int count_cover(const running *r, const tw_trial_list *spread) {
     enum { LEAST = 4, SPREAD = 30 };
-    static const double DEARER = 2; /* A spread configuration takes so many times a screened one's time. */
+    /* A spread configuration takes so many times a screened one's time. On a shared device it has 7 runs, the other one
+       2. */
+    const double dearer = r->f->shared ? 3.5 : 2;
     const tw_campaign_options *o = r->o;
     int n = 0;
     if (!(o->seconds > 0)) return o->cover;
     while (n < spread->n && !tw_trials_by_problem(&spread->at[n], &spread->at[0])) n++;
     if (!n && !r->progress.measured) return o->cover;
     if (!n) {
-        const double each = DEARER * now(r) / (double)r->progress.measured;
+        const double each = dearer * now(r) / (double)r->progress.measured;
         n = (int)fmin((o->seconds - now(r)) / (each * fmin(o->spread, SPREAD)), o->cover);
     }
     if (n < LEAST) n = LEAST;

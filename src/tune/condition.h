@@ -2,8 +2,8 @@
 /* Conditions of other autotuners: a part of Python's expressions, evaluated on the values of a configuration.
    - Operands are numbers, strings, True, False, names of parameters, and expressions in parentheses. All numbers are
      computed as doubles.
-   - Operators, from the weakest to the strongest: or; and; not; the comparisons < <= > >= == != and `in`; + and -; * /
-   // and %; the signs + and -; **. `||` and `&&` mean `or` and `and`.
+   - Operators, from the weakest to the strongest: or; and; not; the comparisons < <= > >= == != and `in`;
+     + and -; *, /, // and %; the signs + and -; **. `||` and `&&` mean `or` and `and`.
    - Comparisons chain: a < b < c means a < b and b < c. On the right of `in` stands a list or a tuple.
    - The functions are min, max, abs and int. */
 #ifndef TW_TUNE_CONDITION_H

@@ -127,7 +127,9 @@ static tw_status cover_some(const tw_family *f, const tw_trial_list *trials, dou
     return st;
 }
 
+/* Tells whether the family's default is an own configuration that has a trial. */
 static bool has_default(const tw_family *f, const tw_trial_list *trials) {
+    if (tw_family_is_vendor(f, f->macro)) return false;
     for (int i = 0; i < trials->n; i++)
         if (trials->at[i].macro == f->macro && trials->at[i].micro == f->micro) return true;
     return false;

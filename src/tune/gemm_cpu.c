@@ -23,8 +23,8 @@ enum {
 /* Values of the parameters that a configuration does not name. */
 static const tw_tiled_config usual = {0, 64, 256, 2048, 48, 0};
 
-/* The default choice: rows are whole, and columns are divided equally among the threads, as a machine without an artefact
-   does it. Its tiles depend on the problem, so tw_tiled_space has no such configuration. */
+/* The default choice: rows are whole, and each thread has an equal part of the columns, as in a machine without an
+   artefact. Its tiles depend on the problem, so tw_tiled_space has no such configuration. */
 static const char strips[] = "by=own strips=1";
 static const char *const alone[] = {""}; /* The micro choices of a macro choice that has one. */
 

@@ -87,7 +87,7 @@ typedef struct quantity {
     const char *t4;    /* Name in T4. */
     const char *cache; /* Name in a cache. */
     const char *unit;  /* Unit of both formats. */
-    double scale;      /* Their unit in the measurement's. */
+    double scale;      /* The measurement's unit in theirs: samples are multiplied by it. */
 } quantity;
 
 /* A unit that the formats do not know is also the name of the quantity. */
@@ -113,16 +113,17 @@ typedef struct figure {
 } figure;
 enum { FIGURES = 3 };
 
-/* Lists the mean of the samples, which is that of a configuration that is right, under a name, and the clock rate and
-   the power, where they are known. Returns their number. */
+/* Lists the numbers that the formats have beside the samples: the samples' mean, under `name`, if the configuration is
+   right; and the clock rate and the power if they are known. Returns how many there are. */
 static int list_figures(const json_t *line, const char *name, double mean, figure out[FIGURES]) {
-    static const figure others[] = {{"clock_mhz", "MHz", 0}, {"watts", "W", 0}};
-    static const char *const names[] = {"core_freq", "nvml_power"};
+    static const struct {
+        const char *field, *name, *unit;
+    } others[FIGURES - 1] = {{"clock_mhz", "core_freq", "MHz"}, {"watts", "nvml_power", "W"}};
     int n = 0;
     if (!status_of(line)->cache) out[n++] = (figure){name, quantity_of(line).unit, mean};
     for (int i = 0; i < FIGURES - 1; i++) {
-        const json_t *v = json_object_get(line, others[i].name);
-        if (v) out[n++] = (figure){names[i], others[i].unit, json_number_value(v)};
+        const json_t *v = json_object_get(line, others[i].field);
+        if (v) out[n++] = (figure){others[i].name, others[i].unit, json_number_value(v)};
     }
     return n;
 }

@@ -69,7 +69,8 @@ static json_t *environment_of(const tw_measurement *m) {
     return o || tw_json_lacks_memory(&e) ? o : json_string(m->environment);
 }
 
-/* Makes the message. One that was cut within a character ends with "?". NULL: out of memory. */
+/* Makes the message. Each byte that is not part of a character, such as those of one that was cut, becomes "?". NULL:
+   out of memory. */
 static json_t *message_of(const tw_measurement *m) {
     char *text = strdup(m->message);
     if (text) tw_utf8_mend(text);

@@ -26,12 +26,15 @@ typedef struct tw_rivals {
 } tw_rivals;
 
 /* Fits models to the trials that the store has of a campaign. `campaign` NULL: of all campaigns.
-   `names` lists strategies with commas between them, each once; NULL: none. A strategy is a name of tw_model_name,
-   which may have endings in this order: -own    vendors' configurations are not chosen -again  of all legal
-   configurations the model ranks TW_RIVALS_AGAIN first, and the one with the least time in the store is chosen (ISAAC,
-   Tillet and Cox, SC 2017, section 6); an evaluation has measured them before it asks The store must outlive *r, and *r
-   must not move. The caller closes *r, also after a failure. TW_ERR_USAGE: a strategy is unknown or listed twice, or
-   there is too little to learn from. TW_ERR_UNSUPPORTED: XGBoost is needed and not installed. */
+   `names` lists strategies with commas between them, each once. NULL: none. A strategy is a name of tw_model_name, which
+   may have two endings, in this order:
+   - "-own": configurations of vendors are not chosen.
+   - "-again": the model ranks all legal configurations. Of its first TW_RIVALS_AGAIN the one with the least time in the
+     store is chosen (ISAAC, Tillet and Cox, SC 2017, section 6). An evaluation measures them before it asks.
+
+   The store must outlive *r, and *r must not move. The caller closes *r, also after a failure. TW_ERR_USAGE: a strategy
+   is unknown or listed twice, or there is too little to learn from. TW_ERR_UNSUPPORTED: XGBoost is needed and not
+   installed. */
 tw_status tw_rivals_open(tw_rivals *r, const tw_family *f, tw_store *store, const char *names, const char *campaign,
                          tw_diag *diag);
 void tw_rivals_close(tw_rivals *r);

@@ -149,6 +149,11 @@ static void the_default_is_covered(void **state) {
     m.t.family.micro = 1;
     assert_int_equal(tw_cover_apart(&m.t.family, &l, TW_COVER_SAMPLES, 2, out, &n, NULL), TW_OK);
     assert_true(n == 2 && has(out, 2, 0, 0) && has(out, 2, 2, 0));
+    /* A vendor's default takes no place of an own configuration. */
+    m.t.family.micro = 0;
+    m.macros[3].properties = TW_MACRO_VENDOR;
+    assert_int_equal(tw_cover_apart(&m.t.family, &l, TW_COVER_SAMPLES, 3, out, &n, NULL), TW_OK);
+    assert_true(n == 3 && has(out, 2, 0, 0) && has(out, 2, 2, 0) && has(out + 2, 1, 3, 0));
 }
 
 /* Vendors that are slow have an eighth of the picks, at least one. */
@@ -259,9 +264,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_together_are_picked), cmocka_unit_test(what_is_left_covers_again),
         cmocka_unit_test(missing_trials_are_the_worst), cmocka_unit_test(both_oracles_are_covered),
-        cmocka_unit_test(own_ones_are_covered_too),
-        cmocka_unit_test(the_default_is_covered),
-        cmocka_unit_test(slow_vendors_have_few_picks),     cmocka_unit_test(losses_are_means),
+        cmocka_unit_test(own_ones_are_covered_too),     cmocka_unit_test(the_default_is_covered),
+        cmocka_unit_test(slow_vendors_have_few_picks),  cmocka_unit_test(losses_are_means),
         cmocka_unit_test(screens_are_full_or_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

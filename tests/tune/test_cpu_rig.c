@@ -99,7 +99,8 @@ static void families_measure_their_choices(void **state) {
     const char *words = texts[MOST - 1];
     f.calls->baseline(f.self, 0, narrow, texts[MOST - 2], sizeof texts[0]);
     tw_family_config(&f, f.macro, f.micro, texts[MOST - 1], sizeof texts[0]);
-    for (int i = 0; i < 2; i++) assert_int_equal(tw_gemm_cpu_tiles(&f, narrow, texts[MOST - 1 - i], &tiles[i], &d), TW_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(tw_gemm_cpu_tiles(&f, narrow, texts[MOST - 1 - i], &tiles[i], &d), TW_OK);
     assert_memory_equal(&tiles[0], &tiles[1], sizeof tiles[0]);
     if (f.calls->measure(f.self, narrow, &words, 1, &p, &alone, &d) != TW_OK) fail_msg("%s", d.message);
     assert_int_equal(usual.right, 1);

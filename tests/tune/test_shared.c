@@ -5,14 +5,15 @@
 #include "tune/evaluate.h"
 #include "tune/trials.h"
 
-/* Counts the calls whose samples are taken in turn, and those with a single sample. */
-static int calls, turns, single;
+/* Number of calls, of those whose samples are taken in turn, and of those with a single sample; the most samples. */
+static int calls, turns, single, most;
 
 static tw_status counting(void *self, const int64_t *problem, const char *const *configs, int n,
                           const tw_measure_protocol *p, const tw_family_listener *l, tw_diag *diag) {
     calls++;
     turns += p->turns;
     single += p->samples == 1;
+    if (p->samples > most) most = p->samples;
     return toy_measure(self, problem, configs, n, p, l, diag);
 }
 
@@ -25,7 +26,7 @@ static void campaign(const char *name, bool shared, bool drifts) {
     t.family.shared = shared;
     t.family.drifts = drifts;
     tw_store *s = open_store();
-    calls = turns = single = 0;
+    calls = turns = single = most = 0;
     tw_diag d;
     if (tw_campaign_run(&t.family, s, &o, NULL, &d) != TW_OK) fail_msg("%s", d.message);
     tw_store_close(s);
@@ -37,9 +38,11 @@ static void samples_are_taken_in_turn(void **state) {
     campaign("shared", true, false);
     assert_int_equal(turns, 7);
     assert_int_equal(single, 0);
+    assert_int_equal(most, 6);
     campaign("drifting", false, true);
     assert_int_equal(turns, 4);
     assert_int_equal(single, 3);
+    assert_int_equal(most, 3);
     campaign("alone", false, false);
     assert_int_equal(turns, 0);
     assert_int_equal(single, 3);
