@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a strategy's choices came to. Each array has room for all problems. */
+/* The results of a strategy. */
 typedef struct judged {
     const char *name;
-    double *shares; /* [problem]: the oracle's time divided by the choice's (tw_evaluated.share). */
-    double *over;   /* [problem]: time of the first baseline divided by the choice's. 0: one of the two has no time. */
-    double *ns;     /* [problem]: nanoseconds that the choice took. */
+    double *shares; /* [problem]: time of the oracle divided by the time of the choice (tw_evaluated.share). */
+    double *over;   /* [problem]: time of the first baseline divided by the time of the choice. 0: one is unknown. */
+    double *ns;     /* [problem]: nanoseconds that the strategy took to choose. */
 } judged;
 
 typedef struct evaluating {
@@ -116,7 +116,7 @@ static void print_summaries(evaluating *e) {
         json_t *o = json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:b}", "case", "summary", "strategy", of->name,
                               "problems", s.n, "of_best", s.mean, "low5", s.low5, "worst", s.worst, "over_default",
                               over.mean, "correct", e->correct);
-        /* The first strategies are the baselines, which are fixed rules and take no time. */
+        /* The first strategies are the baselines. A baseline is a rule and decides nothing. */
         if (o && e->timed && i >= e->f->n_baselines)
             json_object_set_new(o, "decision_ns", json_real(tw_stats_of(of->ns, (size_t)e->n).median));
         cli_results_print(o, CLI_RESULTS_DIGITS);
@@ -138,10 +138,10 @@ static void print_agreement(const evaluating *e) {
 typedef struct pruned {
     tw_choice *of;      /* The configurations. NULL: all legal ones. */
     int n;              /* Number of configurations. */
-    tw_cover_loss loss; /* What they lose on screened problems. */
+    tw_cover_loss loss; /* Loss of the configurations on screened problems. */
 } pruned;
 
-/* Picks `most` own configurations, and half as many of vendors', by the screened problems. `most` 0: picks nothing. */
+/* Picks at most `most` own configurations and half as many of vendors, from the screens. `most` 0: picks nothing. */
 static tw_status prune(pruned *p, const tw_family *f, tw_store *s, int64_t most, tw_diag *diag) {
     tw_trials t;
     if (!most) return TW_OK;

@@ -23,7 +23,7 @@ static tw_status add(void *context, const tw_measurement *m, tw_diag *diag) {
     return st;
 }
 
-/* Adds the lines of a text. A wrong line ends it, and the lines before it stay added. */
+/* Adds the lines of a text. Fails at a wrong line. The lines before a wrong line stay added. */
 static tw_status add_lines(adding *a, const tw_buf *text, const char *path, tw_diag *diag) {
     const char *at = text->data, *end = text->data ? text->data + text->size : NULL;
     tw_status st = TW_OK;

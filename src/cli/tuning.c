@@ -87,7 +87,7 @@ static bool is_of(const products *p, const tw_measurement *m, const char *space,
     return !strcmp(m->space, space) && (!p->only || !strcmp(p->only, type));
 }
 
-/* Tells whether a measurement is of products that are looked for, and sets their kind. */
+/* Tells whether a measurement is of products of the type `only`. If it is, sets the other fields of `products`. */
 static bool fits_products(void *context, const tw_measurement *m) {
     products *p = context;
     p->type = is_of(p, m, "gemm-gpu-f16", "type=f16") ? TW_GEMM_F16 : TW_GEMM_BF16;

@@ -26,10 +26,10 @@ typedef struct tw_power_source {
 /* Makes a meter of a source. The meter owns the source and closes it. If this function fails, it closes the source
    itself. The caller closes the meter. TW_ERR_UNSUPPORTED: the counter cannot be read, and *out is NULL. */
 tw_status tw_power_make(tw_power **out, const tw_power_source *source, tw_diag *diag);
-/* Open the meter of the GPU with a PCI bus number, such as "0000:1b:00.0", or the one of all sockets of this machine's
-   processors. The caller closes it. TW_ERR_UNSUPPORTED: there is no counter that this process may read. *out is then
-   NULL. */
+/* Opens the meter of a GPU. `bus` is the GPU's PCI bus number, such as "0000:1b:00.0". The caller closes the meter.
+   TW_ERR_UNSUPPORTED: there is no counter that this process may read, and *out is NULL. */
 tw_status tw_power_open_gpu(tw_power **out, const char *bus, tw_diag *diag);
+/* Opens the meter of all sockets of this machine's processors. Otherwise the same as tw_power_open_gpu. */
 tw_status tw_power_open_cpu(tw_power **out, tw_diag *diag);
 void tw_power_close(tw_power *p); /* NULL is fine. */
 

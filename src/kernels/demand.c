@@ -15,6 +15,6 @@ static double wave(const tw_demand *d, const tw_rates *r, double n) {
 double tw_demand_time(const tw_demand *d, const tw_rates *r) {
     const double full = floor(d->blocks / d->together), rest = d->blocks - full * d->together;
     const double computing = full * wave(d, r, d->together) + (rest > 0 ? wave(d, r, rest) : 0);
-    const double joining = d->turns * r->turn + d->parts / r->memory; /* Of the parts of k. */
+    const double joining = d->turns * r->turn + d->parts / r->memory; /* Time to add the partial sums of k. */
     return r->launch + fmax(computing / d->clock, d->memory / r->memory) + joining;
 }

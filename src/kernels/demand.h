@@ -14,24 +14,24 @@ typedef enum tw_demand_unit {
     TW_DEMAND_UNITS       /* Number of units. */
 } tw_demand_unit;
 
-/* What a launch asks of a device. Blocks are counted on the multiprocessor that has the most of them. It runs them in
-   waves of `together` blocks. The main loop of a block has rounds, each of which fetches one stage of the inputs and
-   multiplies another. */
+/* What a launch asks of a device. Blocks are counted on the multiprocessor that has the most of them. A multiprocessor
+   runs its blocks in waves of `together` blocks. The main loop of a block has rounds. Each round fetches one stage of
+   the inputs and multiplies another one. */
 typedef struct tw_demand {
     tw_demand_unit unit; /* What multiplies. */
-    double clock;        /* Clock rate in clocks per unit of time. The time that is computed has the same unit. */
+    double clock;        /* Clock rate in clocks per unit of time. Predicted times have this unit. */
     double blocks;       /* Blocks of the multiprocessor in all, at least 1. */
     double together;     /* Blocks that the multiprocessor runs at once, from 1 to `blocks`. */
     double rounds;       /* Rounds of a block's main loop. */
-    double busy;         /* Clocks that a round takes at peak rate of what limits it: the largest of its clocks in the
-                            unit, in issue slots and in shared memory. */
-    double chain;        /* Dependent reads of shared memory in a round, each of which the block waits for. */
-    double ahead;        /* Stages that are being fetched while one is multiplied, at least 1. */
-    double stored;       /* Bytes of accumulators that a block writes. */
-    double memory;       /* Bytes that the whole launch moves to and from device memory. */
-    double parts;        /* Bytes of partial sums that the whole launch writes to device memory and reads. 0: k is not
-                            split, or its parts are joined within a cluster. */
-    double turns;        /* Waits for partial sums of other blocks, one after another. 0: k is not split. */
+    double busy;   /* Clocks of a round at peak rates: the largest of its clocks in the unit, in issue slots and in
+                      shared memory. */
+    double chain;  /* Dependent reads of shared memory in a round, each of which the block waits for. */
+    double ahead;  /* Number of stages in flight to shared memory while a block multiplies a stage, at least 1. */
+    double stored; /* Bytes of accumulators that a block writes. */
+    double memory; /* Bytes that the whole launch moves to and from device memory. */
+    double parts;  /* Bytes of partial sums that the whole launch writes to device memory and reads. 0: k is not
+                      split, or its parts are joined within a cluster. */
+    double turns;  /* Number of successive waits for the partial sums of other blocks. 0: k is not split. */
 } tw_demand;
 
 /* How fast a device is. All constants are above 0. */
@@ -40,7 +40,7 @@ typedef struct tw_rates {
     double step;                   /* Clocks of a dependent read of shared memory, with what is computed on it. */
     double latency;                /* Clocks from the request of a stage to its arrival. */
     double store;                  /* Bytes of accumulators that a multiprocessor writes in a clock. */
-    double block;                  /* Clocks of a block outside its rounds, without its writes. */
+    double block;                  /* Clocks of a block outside its rounds and its writes of accumulators. */
     double memory;                 /* Bytes that device memory moves in a unit of time. */
     double launch;                 /* Time that a launch takes whatever it computes. */
     double turn;                   /* Time of a wait for partial sums. */

@@ -51,8 +51,8 @@ enum {
     COLUMN_STEP,                                   /* The unit of corrections, as bf16. */
     COLUMNS,
     /* A direct artefact has no lower bounds of times. These columns are in their place. */
-    COLUMN_LOW = COLUMN_BOUND, /* No correction by fill is below this number (bf16). */
-    COLUMN_HIGH                /* No correction by fill is above this number (bf16). */
+    COLUMN_LOW = COLUMN_BOUND, /* Lower bound of the corrections by fill, as bf16. */
+    COLUMN_HIGH                /* Upper bound of the corrections by fill, as bf16. */
 };
 
 /* Indices of select_header.texts. */
@@ -111,9 +111,9 @@ typedef struct select_macro {
 } select_macro;
 _Static_assert(sizeof(select_macro) == 16, "the file's layout");
 
-/* The corrections by fill of a macro choice, in a cache line. */
+/* The corrections by fill of one macro choice (select/fill.h). They take one cache line. */
 typedef struct select_fill {
-    int8_t cell[TW_FILL_CELLS]; /* The row of cells of select/fill.h, in units of `step`. */
+    int8_t cell[TW_FILL_CELLS]; /* The macro choice's row of cells, in units of `step`. */
     uint16_t step;              /* Unit of the cells, as bf16. */
     uint16_t zero[7];
 } select_fill;

@@ -126,7 +126,7 @@ struct select_scan {
     float factor[SELECT_BLOCK]; /* 1 plus the lattice's correction. The bounds are of the corrected time. */
     /* The fields below are set for direct artefacts alone. */
     float time[SELECT_BLOCK];  /* Time by the terms, without corrections. */
-    float waves[SELECT_BLOCK]; /* W, the number of waves. It is not rounded up from G = SELECT_EXACT on. */
+    float waves[SELECT_BLOCK]; /* The number of waves W. For G from SELECT_EXACT on, W is not rounded up. */
     float fill[SELECT_BLOCK];  /* The fill x / W (select/fill.h). */
     float empty[TW_FILL_AXES][SELECT_BLOCK]; /* Empty part, from 0 to 1, of the last tile along each ragged axis. */
 };

@@ -17,7 +17,7 @@
 
 static const double FIRST = 1.5;  /* Factor by which the search first moves a constant. */
 static const double LAST = 1.005; /* The search ends when its factor is not above this. */
-static const double FAR = 1e4;    /* A constant may become so many times larger or smaller. */
+static const double FAR = 1e4;    /* The search changes a constant by at most this factor, up or down. */
 
 /* Returns the mean over units of the mean squared error of the logarithms of the unit's times. */
 static double error_of(const tw_rates *r, const tw_analytic_sample *s, int n) {

@@ -27,7 +27,7 @@ bool tw_analytic_demand(const tw_family *f, int macro, int micro, const int64_t 
 typedef struct tw_analytic_products {
     tw_cuda_info device; /* The GPU, as the store describes it. memory_clock_khz and memory_bus_bits are 0. */
     tw_analytic_sample *of;
-    int n, room;                /* Number of elements of `of`, and of its capacity. */
+    int n, room;                /* Number of elements of `of`, and its capacity in elements. */
     int units[TW_DEMAND_UNITS]; /* By unit: the number of samples. */
 } tw_analytic_products;
 

@@ -24,7 +24,7 @@ typedef struct keeping {
     char problem[TW_FAMILY_WORDS], protocol[TW_FAMILY_WORDS];
     double work;                /* Operations of the problem. */
     const char *const *configs; /* Configurations that the family measures. */
-    int told;                   /* Number of their results so far. */
+    int told;                   /* Number of configurations whose result the family has passed on. */
     bool (*interrupted)(void *context);
     void *context;
     tw_campaign_progress *progress;
@@ -198,7 +198,7 @@ typedef struct referring {
     char problem[TW_FAMILY_WORDS], config[TW_FAMILY_WORDS];
 } referring;
 
-/* Takes the time of the reference, and adds the measurement to the store. A failure is left out. */
+/* Takes the time of the reference, and adds the measurement to the store. A failed measurement is not added. */
 static tw_status take_reference(void *context, const tw_measured *m, tw_diag *diag) {
     const referring *of = context;
     running *r = of->r;
@@ -249,15 +249,16 @@ static tw_status run_job(running *r, const char *phase, const int64_t *problem, 
     return st;
 }
 
-/* The jobs of a phase. They are the same in all processes that run the campaign. */
+/* The jobs of a phase. All processes that run a campaign have the same jobs in the same order. */
 typedef struct jobs {
-    const char *phase;
-    tw_measure_protocol protocol;
-    int64_t n;
+    const char *phase;            /* Name of the phase (tune/trials.h). */
+    tw_measure_protocol protocol; /* How each configuration is measured. */
+    int64_t n;                    /* Number of jobs. */
     /* Sets the problem and the configurations of job i. False: the job is left out. */
     bool (*set)(running *r, const void *context, int64_t i, int64_t *problem);
-    const void *context;
-    double until; /* Seconds since the campaign began after which only the first job may begin. 0: no limit. */
+    const void *context; /* Passed to `set`. */
+    /* Seconds since the campaign began. After them no job but the first one begins. 0: no limit. */
+    double until;
 } jobs;
 
 static void wait_a_little(void) {
@@ -368,10 +369,10 @@ static int list_spread(const running *r, int64_t (*list)[TW_SELECT_AXES]) {
     return n;
 }
 
-/* The second phase. */
+/* The jobs of the second phase. Each is a problem in all choices that can compute it. */
 typedef struct spreading {
     int64_t (*list)[TW_SELECT_AXES]; /* The problems. */
-    const tw_choice *choices;        /* The choices that are measured on each problem. */
+    const tw_choice *choices;        /* The choices. */
     int n;                           /* Number of choices. */
 } spreading;
 
@@ -409,8 +410,8 @@ static tw_status spread_over(running *r, const tw_choice *choices, int n, tw_dia
    their number. */
 static int count_cover(const running *r, const tw_trial_list *spread) {
     enum { LEAST = 4, SPREAD = 30 };
-    /* A spread configuration takes so many times a screened one's time. On a shared device it has 7 runs, the other one
-       2. */
+    /* Time of a configuration in this phase divided by its time in screening, roughly. On a shared device it is run 7
+       times in this phase, and twice in screening. */
     const double dearer = r->f->shared ? 3.5 : 2;
     const tw_campaign_options *o = r->o;
     int n = 0;

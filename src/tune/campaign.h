@@ -11,7 +11,7 @@
 /* The progress of a campaign. */
 typedef struct tw_campaign_progress {
     int64_t jobs;     /* Number of jobs that are done. A job is a problem in several configurations. */
-    int64_t planned;  /* Number of jobs in all, as far as they are planned. */
+    int64_t planned;  /* Number of jobs that are planned so far, done ones included. */
     int64_t measured; /* Number of configurations that this run measured. */
     int64_t had;      /* Number of configurations that the store had a measurement of. */
     int64_t wrong;    /* Number of configurations that this run measured whose result was wrong. */
@@ -20,8 +20,8 @@ typedef struct tw_campaign_progress {
     double best;      /* Highest rate of this run in operations a second. With `energy`: in operations a joule. */
     bool energy;      /* True: samples are energies. False: samples are times. */
     int references;   /* Number of measurements of the reference (tw_campaign_options.reference). */
-    /* The drift of the reference. With r = a measurement's time divided by the first one's, it is the largest r - 1 or
-       1 / r - 1 of all. 0: the reference was not measured twice. */
+    /* The drift of the reference. Let r be the time of a measurement divided by the time of the first one. The drift is
+       the largest of all r - 1 and 1 / r - 1. 0: the reference was not measured twice. */
     double drift;
     bool cut; /* True: a limit or an interruption ended the run before all configurations were measured. */
 } tw_campaign_progress;
@@ -39,7 +39,8 @@ typedef struct tw_campaign_options {
     int parts;   /* Number of points in each of these waves. */
     int far;     /* Number of points in later waves. The grid of each is 1.5 times the grid of the one before. */
     int rounds;  /* Number of values of L at each point, at least 1. */
-    int micros;  /* Number of micro choices that are measured at points: the best ones at the corners. 0: all. */
+    int micros;  /* Number of micro choices of a macro choice that are measured at points. They are the ones that were
+                    fastest at the corners. 0: all micro choices. */
     int samples; /* Number of samples of a configuration, at least 1. One more is discarded before them. Spread problems
                     have twice as many on a shared device. */
     /* Least number of seconds between two measurements of the reference, which are made between jobs. The reference is

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES = 3 /* Number of values of a further axis, whose value no point gives. */ };
+enum { VALUES = 3 /* Number of values that a further axis takes in a plan. */ };
 
 typedef struct planning {
     const tw_family *f;
@@ -29,7 +29,7 @@ static bool has_heads(const tw_family *f) {
     return heads;
 }
 
-/* Tells whether points give an axis its value. All other axes are further axes. */
+/* Tells whether a point and an L decide the value of an axis. An axis for which they do not is a further axis. */
 static bool is_of_points(const tw_family *f, int a) {
     return a == f->rows || a == f->loops || (a == f->columns && !has_heads(f));
 }
@@ -64,7 +64,7 @@ static bool add_job(planning *p, const tw_campaign_job *job, tw_status *st) {
         if (job->problem[a] < f->least[a] || job->problem[a] > f->most[a]) return false;
     if (f->most_work > 0 && tw_family_work(f, job->problem) > f->most_work) return false;
     if (!tw_family_divide(f, job->macro, job->problem).grid) return false;
-    /* Two points may have the same grid where its sides are limited. */
+    /* Limits on the sides of a grid can give two points the same grid. The job is added once. */
     for (int64_t i = p->n; i-- > 0 && p->jobs[i].macro == job->macro;)
         if (!memcmp(p->jobs[i].problem, job->problem, sizeof job->problem)) return false;
     tw_campaign_job *const jobs = tw_grow(p->jobs, p->n, &p->room, 256, sizeof *jobs);
@@ -92,9 +92,13 @@ static int find_rounds(const planning *p, int macro, int64_t *rounds) {
     return n;
 }
 
-/* Sets the limits of a job's grid: the largest usual sides, the groups of the further axes, and the heads. Where rounds
-   divide the axis of rows or that of columns, the blocks along this axis are given: they take the place of heads, and
-   `most_rows` limits the other of the two axes, which is returned. Returns -1 otherwise. */
+/* Sets the limits of a job's grid:
+   - most_rows and most_columns, from the largest usual problem;
+   - groups, from the further axes;
+   - heads, if the columns are heads.
+   If rounds divide the axis of rows or the axis of columns, L decides the blocks along that axis. Their number becomes
+   `heads`, `most_rows` becomes the limit of the other axis, and the other axis is returned. Otherwise -1 is returned.
+ */
 static int limit(const planning *p, const tw_campaign_job *job, tw_wave_grid *g) {
     const tw_family *f = p->f;
     const tw_artefact_macro *m = &f->macros[job->macro];

@@ -27,7 +27,7 @@ typedef struct parser {
     const char *text;    /* The whole text. */
     const char *at;      /* What is read next. */
     const json_t *names; /* Object of the names' values. NULL: there are no names. */
-    const char *wrong;   /* What is wrong at `at`. NULL: nothing so far. */
+    const char *wrong;   /* Message of the first error. NULL: there is no error so far. */
     bool failed;         /* True: memory ran out. */
     int depth;           /* Number of levels around `at`. */
 } parser;
@@ -39,7 +39,7 @@ static value number(double x) {
     return (value){.number = x};
 }
 
-/* Notes an error if it is the first one. Returns 0 as a value for the caller to go on with. */
+/* Records an error. An error that is recorded already stays. Returns the number 0, with which parsing continues. */
 static value fail(parser *p, const char *wrong) {
     if (!p->wrong) p->wrong = wrong;
     return number(0);
@@ -102,7 +102,8 @@ static value parse_number(parser *p) {
     return number(x);
 }
 
-/* Computes a function. The text stands behind its opening parenthesis. `name` has n characters. */
+/* Reads the arguments of a function and the closing parenthesis, and computes the function. `name` has n characters.
+ */
 static value call(parser *p, const char *name, size_t n) {
     static const char *const names[] = {"min", "max", "abs", "int"};
     double x[ARGUMENTS] = {0};
@@ -287,7 +288,7 @@ tw_status tw_condition(const char *text, const json_t *values, bool *holds, tw_d
 /* ---- lists */
 
 /* Reads a value of a list. A number that is spelled without fraction and exponent becomes an integer. NULL: the value
-   is wrong, which is noted, or memory ran out. */
+   is wrong, and the error is recorded; or memory ran out. */
 static json_t *item(parser *p) {
     skip(p);
     const char *first = p->at;
@@ -301,7 +302,7 @@ static json_t *item(parser *p) {
     return real ? json_real(v.number) : json_integer((json_int_t)v.number);
 }
 
-/* Appends a value, which then belongs to the list. `v` NULL, without an error before it: memory ran out. */
+/* Appends the value `v`, which then belongs to the list. If `v` is NULL and no error is recorded, memory ran out. */
 static void append(parser *p, json_t *out, json_t *v) {
     if (json_array_size(out) == VALUES) {
         json_decref(v);

@@ -18,15 +18,16 @@ typedef struct tw_choice {
 tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, double gain, int most, tw_choice *out, int *n,
                    tw_diag *diag);
 /* Values of `gain`. */
-#define TW_COVER_SAMPLES     1e-3 /* For measured times. Their noise makes smaller gains. */
-#define TW_COVER_PREDICTIONS 1e-4 /* For predicted times, which have no noise. */
+#define TW_COVER_SAMPLES     1e-3 /* For measured times. Smaller gains are noise. */
+#define TW_COVER_PREDICTIONS 1e-4 /* For predicted times. */
 
-/* Picks a cover of own configurations and one of vendors' ones, so that choices without vendors are covered, too. Half
-   of `most` are vendors', or an eighth if their fastest ones take more than 1.25 times the time of the fastest own ones
-   (geometric mean over problems). If the trials are all of one kind, so are all picks. The family's default is picked
-   if it is an own configuration of the trials, so that it may be chosen. No place of a library's ranking
-   (tw_family.ranking) is picked, since no model can learn their times. The first place is, if the vendors have nothing
-   else. */
+/* Picks at most `most` configurations: a cover of own configurations, and a cover of vendors' configurations.
+   - If the trials have only own configurations, all picks are own. If they have only vendors', all picks are vendors'.
+   - Otherwise half of `most` is for vendors. It is an eighth if vendors are slow: if the fastest configuration of the
+     vendors takes more than 1.25 times the time of the fastest own one, as a geometric mean over problems.
+   - The family's default is always picked if it is an own configuration and has a trial.
+   - Places of a library's ranking (tw_family.ranking) are not picked. The first place is picked if the vendors have no
+     other configuration. */
 tw_status tw_cover_apart(const tw_family *f, const tw_trial_list *trials, double gain, int most, tw_choice *out, int *n,
                          tw_diag *diag);
 

@@ -68,8 +68,8 @@ struct tw_family {
     /* True: other processes use the device, too, and delay samples. Samples of different configurations are taken in
        turn then, and the least one of a configuration counts. False: the median counts. */
     bool shared;
-    /* True: the device's clock rate drifts. Where a configuration has several samples, configurations take turns then.
-     */
+    /* True: the device's clock rate drifts. If the configurations of a problem have several samples each, they are
+       sampled in turn. */
     bool drifts;
     tw_power *power; /* Meter of the device's power. The family owns it. NULL: the power is unknown. */
     /* True: samples are energies, and `unit` is "uJ". Then `power` is not NULL, unless the family is recorded. */

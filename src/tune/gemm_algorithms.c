@@ -119,10 +119,10 @@ tw_artefact_macro tw_gemm_algorithm_macro(const char *words, int sms) {
 
 /* ---- algorithms */
 
-/* An algorithm and how highly it was proposed. */
+/* An algorithm that the library proposed. */
 typedef struct counted {
     tw_gemm_algorithm a;
-    int weight; /* Sum over its proposals. One at place k counts PROPOSALS / (k + 1). */
+    int weight; /* Sum of PROPOSALS / place, rounded down, over all proposals of the algorithm. Places are from 1. */
 } counted;
 
 static int by_attributes(const void *a, const void *b) {
@@ -175,7 +175,8 @@ static tw_status collect(const finding *f, const tw_family *family, counted *all
     return TW_OK;
 }
 
-/* Leaves each algorithm once, those of the largest weight first. Returns their number. */
+/* Merges equal algorithms and adds their weights. Orders the algorithms by weight, the largest first. Returns their
+   number. */
 static int count_each(counted *all, int n) {
     int kept = 0;
     qsort(all, (size_t)n, sizeof *all, by_attributes);

@@ -198,8 +198,8 @@ static void baseline(const void *self, int i, const int64_t *problem, char *out,
 }
 
 /* Counts what a vendor's algorithm asks of the device. The macro choice's grid divides the problem into clusters of
-   tiles, with a block for each tile and part of k. A round is taken for ROUND elements of k, and three stages for what
-   is on its way. */
+   tiles, with a block for each tile and part of k. A round is assumed to multiply ROUND elements of k, with three
+   stages in flight. */
 static void vendor_demand(const gemm_gpu *g, const tw_artefact_macro *m, const tw_gemm_problem *p, tw_demand *out) {
     enum { ROUND = 64 };
     const int64_t times = m->times ? m->times : 1;

@@ -81,7 +81,7 @@ void tw_gemm_pool_free(tw_gemm_pool *p) {
     free(p);
 }
 
-/* Returns the bytes that a matrix takes up to the next one. */
+/* Returns the size of a matrix in bytes, rounded up to a multiple of ALIGN. */
 static size_t room(int64_t rows, int64_t columns) {
     return ((size_t)(rows * columns) * 2 + ALIGN - 1) / ALIGN * ALIGN;
 }

@@ -32,18 +32,22 @@ tw_status tw_interchange_add(json_t **all, const tw_measurement *m, tw_diag *dia
    configuration. The entry's figures are those of the measurement with the most samples, and among equals of the last
    one. */
 tw_status tw_interchange_write_t4(tw_buf *out, const json_t *all, tw_diag *diag);
-/* TW_ERR_USAGE: there are no measurements, without which there is no cache. */
+/* TW_ERR_USAGE: there are no measurements. */
 tw_status tw_interchange_write_cache(tw_buf *out, const json_t *all, tw_diag *diag);
 
 /* ---- reading */
 
 /* Names for what a file leaves out. They also replace names that the file has. A field that is NULL names nothing. */
 typedef struct tw_interchange_names {
-    const char *device;    /* Name of the device. */
-    const char *space;     /* Name of the space. */
-    const char *problem;   /* The problem in words. */
-    const char *campaign;  /* A measurement without a key gets the key of a spread trial of this campaign. */
-    const tw_t1 *space_of; /* Each configuration must pass tw_t1_check. Names that the file leaves out are its. */
+    const char *device;  /* Name of the device. */
+    const char *space;   /* Name of the space. */
+    const char *problem; /* The problem in words. */
+    /* A measurement without a key gets the key of a spread trial of this campaign. NULL: its key is a hash of its
+       fields (tw_line.key). */
+    const char *campaign;
+    /* Description of the space. Each configuration must pass tw_t1_check. The description also gives the names that the
+       file leaves out. NULL: there is no description. */
+    const tw_t1 *space_of;
 } tw_interchange_names;
 
 /* Calls `take` for each measurement of a file in T4 or of a cache. The measurement is valid during the call. A cache

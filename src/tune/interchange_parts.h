@@ -14,7 +14,7 @@
 typedef struct tw_interchange_status {
     const char *word;  /* The word of tune/lines.h. */
     const char *t4;    /* Value of T4's "invalidity". */
-    const char *cache; /* Name of a cache's error. NULL: the cache has no error. */
+    const char *cache; /* Name of the error in a cache's entry. NULL: the entry has no error. */
 } tw_interchange_status;
 /* Finds the status with one of the three names. The others are NULL. NULL: none has it. */
 const tw_interchange_status *tw_interchange_status_find(const char *word, const char *t4, const char *cache);

@@ -49,7 +49,8 @@ static json_t *common_of(const json_t *first) {
     return NULL;
 }
 
-/* Makes an object of all fields of a measurement but those and its configuration. NULL: out of memory. */
+/* Makes an object of a measurement's fields, without those of common_of and without the configuration. NULL: out of
+   memory. */
 static json_t *rest_of(const json_t *line) {
     json_t *o = json_copy((json_t *)(uintptr_t)line);
     for (int i = 0; i < COMMON; i++) json_object_del(o, common[i]);

@@ -82,11 +82,11 @@ static tw_status begin(measuring *m, int first, int k) {
 
 /* Runs a candidate until the counter of energy has changed at least `seconds` seconds after the call. *joules and *at
    are the reading after this change and its time, *sum is the sum of the runs' times, and *runs is their number. An
-   interruption ends it, too. The counter is read at most every PAUSE nanoseconds, since a GPU is idle meanwhile. */
+   interruption ends it, too. Readings are PAUSE nanoseconds apart, because the device does nothing during a reading. */
 static tw_status run_until(measuring *m, int i, double seconds, double *joules, int64_t *at, double *sum, int64_t *runs,
                            tw_diag *why) {
     enum {
-        PAUSE = 10000000, /* Nanoseconds. */
+        PAUSE = 10000000, /* Least time between two readings of the counter, in nanoseconds. */
         STILL = 5,        /* Seconds beyond `seconds` after which a counter that has not changed is given up. */
     };
     double before, time;

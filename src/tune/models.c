@@ -145,7 +145,7 @@ static tw_status distil(tw_model *m, const tw_trials *t, const tw_model_options 
     return st;
 }
 
-/* Fits the analytic model to at most ANALYTIC trials, taken at equal distances from the lists. */
+/* Fits the analytic model to the trials of the lists. Of more than ANALYTIC trials it takes ANALYTIC, evenly spaced. */
 static tw_status fit_analytic(tw_model *m, const tw_trial_list *const *lists, int n_lists, tw_diag *diag) {
     enum { ANALYTIC = 10000 };
     tw_analytic_sample *samples = malloc(ANALYTIC * sizeof *samples);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Ends of a name, "mlp-own-again": vendors' configurations are left out; the fastest of the first ones is chosen. */
+/* Endings of the name of a strategy (tw_rivals_open). */
 static const char OWN[] = "-own", AGAIN[] = "-again";
 
 static bool choose(void *context, const int64_t *problem, char *out, size_t size) {

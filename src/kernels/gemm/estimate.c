@@ -37,7 +37,7 @@ double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *b
     /* SIMT may be faster than tensor cores that are slow at f64. */
     if (p->type == TW_GEMM_F64 && fastest < info->target->rate_f64) fastest = info->target->rate_f64;
     double rate = fastest * info->sms * info->clock_khz * 1e3;
-    /* A clock that the driver does not tell makes no bound. */
+    /* If the driver does not tell a clock rate, there is no bound by it. */
     double by_bytes = bandwidth(info) > 0 ? matrix_bytes(p) / bandwidth(info) : 0;
     double by_work = rate > 0 ? m * n * k * batch / rate * 1e6 : 0;
     if (bytes_bound) *bytes_bound = by_bytes > by_work;
@@ -80,7 +80,8 @@ static stage_count count_warps(const tw_gemm_problem *p, const tw_gemm_config *c
 
 static stage_count count_warpgroups(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_plan *plan,
                                     const tw_target *t) {
-    const double products = (double)c->ml / TW_WGMMA_ROWS * c->u / 16; /* Instructions, of 16 along k. */
+    const double products =
+        (double)c->ml / TW_WGMMA_ROWS * c->u / 16; /* Number of instructions. Each multiplies 16 elements along k. */
     /* An instruction reads its rows and all columns from shared memory, where the stage was written before. */
     return (stage_count){.multiply = (double)c->ml * c->nl * c->u / peak(p->type, t, true),
                          .shared = products * (TW_WGMMA_ROWS + c->nl) * 16 * 2 / 128 + plan->stage_bytes / 128.0};
