@@ -62,7 +62,7 @@ static tw_status arguments_of(const cli_chat_flags *f, char **arguments, tw_diag
     tw_status st = TW_OK;
     json_t *object = f->arguments.count ? json_object() : NULL;
     for (int i = 0; i < f->arguments.count && st == TW_OK; i++) st = add_argument(object, f->arguments.item[i], d);
-    if (st == TW_OK && object) *arguments = json_dumps(object, JSON_COMPACT);
+    if (st == TW_OK && object) *arguments = tw_json_text(object, JSON_COMPACT);
     if (st == TW_OK && object && !*arguments) st = cli_say(d, TW_ERR_MEMORY, "out of memory");
     json_decref(object);
     return st;
@@ -78,7 +78,7 @@ tw_status cli_chat_inputs(const cli_chat_flags *f, char **arguments, char **tool
         snprintf(d->path, sizeof d->path, "%s", f->tools);
     }
     if (st == TW_OK && list) {
-        *tools = json_dumps(list, JSON_COMPACT);
+        *tools = tw_json_text(list, JSON_COMPACT);
         if (!*tools) st = cli_say(d, TW_ERR_MEMORY, "out of memory");
     }
     json_decref(list);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "cli/generate.h"
 #include "cli/results.h"
 
@@ -79,7 +80,7 @@ static tw_status chat_ids(const run_flags *f, const char *model_path, const tw_t
     json_t *list = json_array();
     if (c->system) st = add_message(list, "system", c->system, strlen(c->system), "--system", d);
     if (st == TW_OK) st = add_message(list, "user", text, size, strcmp(f->prompt, "-") ? "-p" : "(standard input)", d);
-    char *messages = st == TW_OK ? json_dumps(list, 0) : NULL;
+    char *messages = st == TW_OK ? tw_json_text(list, 0) : NULL;
     if (st == TW_OK && !messages) st = cli_say(d, TW_ERR_MEMORY, "out of memory");
     if (st == TW_OK) st = tw_chat_open(&chat, model_path, c->name, d);
     const tw_chat_request r = {.messages = messages, .arguments = arguments, .tools = tools};

@@ -108,7 +108,7 @@ void tw_conversation_forget(tw_conversation *c) {
 }
 
 tw_status tw_conversation_write(const tw_conversation *c, char **json, tw_diag *diag) {
-    *json = json_dumps(c->messages, JSON_INDENT(1));
+    *json = tw_json_text(c->messages, JSON_INDENT(1));
     return *json ? TW_OK : tw_fail_memory(diag);
 }
 
@@ -141,7 +141,7 @@ static tw_status make_prompt(const tw_conversation *c, prompt *p, tw_diag *diag)
     tw_chat_text text = {0};
     size_t n = 0;
     *p = (prompt){0};
-    char *messages = json_dumps(c->messages, JSON_COMPACT);
+    char *messages = tw_json_text(c->messages, JSON_COMPACT);
     tw_chat_request r = {.messages = messages, .tools = c->tools, .arguments = c->arguments, .now = c->now};
     tw_status st = messages ? tw_chat_render(c->chat, &r, &text, diag) : tw_fail_memory(diag);
     if (st == TW_OK) {

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "report/embedded.h"
 
 #include <jansson.h>
@@ -55,7 +56,7 @@ static void add_element(tw_buf *b, const char *begin, const char *text, const ch
 
 /* Adds data as JSON for a script element. "<" is escaped, so that no string ends the element. */
 static void add_json(tw_buf *b, const json_t *data) {
-    char *text = json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(7));
+    char *text = tw_json_text(data, JSON_COMPACT | JSON_REAL_PRECISION(7));
     if (!text) b->failed = true;
     for (const char *at = text; at && *at;) {
         const size_t n = strcspn(at, "<");

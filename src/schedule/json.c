@@ -17,12 +17,7 @@ enum { FORMAT_VERSION = 1 };
 
 static void put_string(tw_buf *b, const char *s) {
     json_t *v = json_string(s);
-    char *text = v ? json_dumps(v, JSON_ENCODE_ANY) : NULL;
-    if (text)
-        tw_buf_str(b, text);
-    else
-        b->failed = true;
-    free(text);
+    if (!tw_json_append(b, v, 0)) b->failed = true;
     json_decref(v);
 }
 

@@ -2,6 +2,7 @@
 #include "tune/report.h"
 
 #include "base/diag.h"
+#include "base/json.h"
 #include "base/stats.h"
 #include "tune/regime.h"
 #include "tune/report_parts.h"
@@ -403,7 +404,7 @@ static void add_environment(const tw_tune_report *r, tw_page *p) {
         add_pair(p, "work of a problem", "at most %.3g billions of operations", r->session->most_work * 1e-9);
     add_pair(p, "samples", "%s", f->protocol);
     json_object_foreach(environment, key, value) {
-        char *text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
+        char *text = json_is_string(value) ? NULL : tw_json_text(value, 0);
         add_pair(p, key, "%s", json_is_string(value) ? json_string_value(value) : text ? text : "");
         free(text);
     }

@@ -258,7 +258,7 @@ static tw_status decide(tw_choices *c, const tw_strip *s, int64_t rows, const ch
 
 static void remember(const tw_choices *c) {
     char folder[2048];
-    char *text = c->path ? json_dumps(c->memory, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
+    char *text = c->path ? tw_json_text(c->memory, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
     if (!text) return;
     /* Failing here only means measuring again next time. */
     snprintf(folder, sizeof folder, "%s", c->path);
