@@ -19,8 +19,8 @@ import head
 
 PROBLEMS = [("LINPACK", 512, 512, 512), ("LINPACK", 2048, 2048, 2048), ("square", 4096, 4096, 4096), ("square", 8192, 8192, 8192),
             ("DeepBench", 16, 2560, 2560), ("DeepBench", 64, 2560, 2560), ("DeepBench", 128, 2560, 2560),
-            ("skinny", 64, 8192, 2048), ("skinny", 16384, 384, 2048), ("ICA", 32, 32, 60000), ("ICA", 256, 256, 60000), ("deep", 64, 384, 8192),
-            ("deep", 128, 512, 8192), ("deep", 512, 512, 8192), ("blocked SVD", 896, 896, 32), ("blocked SVD", 4096, 4096, 32)]
+            ("skinny", 64, 8192, 2048), ("skinny", 16384, 384, 2048), ("ICA", 32, 32, 60000), ("ICA", 256, 256, 60000),
+            ("deep", 64, 384, 8192), ("deep", 128, 512, 8192), ("deep", 512, 512, 8192), ("blocked SVD", 896, 896, 32), ("blocked SVD", 4096, 4096, 32)]
 RANGE = [(64, 16384), (384, 8192), (2048, 8192)]  # Least and most m, n and k that artefacts learn from.
 JOINS = {"0": "last", "1": "serial", "2": "atomic", "3": "cluster"}
 

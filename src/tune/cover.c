@@ -142,43 +142,46 @@ static void put_default(const tw_family *f, tw_choice *out, int n) {
     out[n - 1] = (tw_choice){f->macro, f->micro};
 }
 
-/* What trials are of. Trials of a library's ranking count in `ranked` alone. */
+/* The kinds of configurations that trials are of. */
 typedef struct kinds {
-    int own, vendors, ranked;
-    int both;    /* Number of problems that have trials of own configurations and of vendors'. */
-    double lead; /* Sum over these of the logarithm of the least own time divided by the least time of vendors. */
+    bool own;     /* True: own configurations have trials. */
+    bool vendors; /* True: configurations of vendors, without a library's ranking, have trials. */
+    bool ranked;  /* True: places of a library's ranking have trials. */
+    bool slow;    /* True: vendors, without a library's ranking, are slower than own configurations by SLOW. */
 } kinds;
 
-static kinds count_kinds(const tw_family *f, const tw_trial_list *trials) {
-    kinds k = {0};
-    double all;
+static kinds find_kinds(const tw_family *f, const tw_trial_list *trials) {
+    static const double SLOW = 1.25; /* Ratio of the least times, as a geometric mean over problems. */
+    kinds k = {false};
+    double all, lag = 0; /* Sum of the logarithms of the ratios. */
+    int both = 0;        /* Number of problems with a ratio: with trials of both kinds. */
     for (int i = 0, end; i < trials->n; i = end) {
         double least[2] = {(double)INFINITY, (double)INFINITY}; /* [vendor] */
         end = tw_trials_end(trials, i, tw_trials_by_problem, &all);
         for (int j = i; j < end; j++) {
             const tw_trial *t = &trials->at[j];
             const bool vendor = tw_family_is_vendor(f, t->macro), ranked = t->macro + 1 == f->ranking;
-            *(ranked ? &k.ranked : vendor ? &k.vendors : &k.own) += 1;
+            *(ranked ? &k.ranked : vendor ? &k.vendors : &k.own) = true;
             if (!ranked) least[vendor] = fmin(least[vendor], t->time);
         }
         if (!isfinite(least[0]) || !isfinite(least[1])) continue;
-        k.lead += log(least[0] / least[1]);
-        k.both++;
+        lag += log(least[1] / least[0]);
+        both++;
     }
+    k.slow = both && lag > log(SLOW) * both;
     return k;
 }
 
 /* Returns how many of `most` picks are vendors'. */
 static int share_of_vendors(const kinds *k, int most) {
-    static const double SLOW = 1.25; /* Vendors whose least times are so many times the own ones have few picks. */
     if (!k->vendors && !k->ranked) return 0;
     if (!k->own) return most;
-    return k->both && k->lead < -log(SLOW) * k->both ? (most + 7) / 8 : most / 2;
+    return k->slow ? (most + 7) / 8 : most / 2;
 }
 
 tw_status tw_cover_apart(const tw_family *f, const tw_trial_list *trials, double gain, int most, tw_choice *out, int *n,
                          tw_diag *diag) {
-    const kinds k = count_kinds(f, trials);
+    const kinds k = find_kinds(f, trials);
     const int vendors = share_of_vendors(&k, most);
     *n = 0;
     tw_status st = cover_some(f, trials, gain, false, most - vendors, out, n, diag);

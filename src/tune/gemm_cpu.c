@@ -25,8 +25,8 @@ static const tw_tiled_config usual = {0, 64, 256, 2048, 48, 0};
 
 /* The default choice: rows are whole, and each thread has an equal part of the columns, as in a machine without an
    artefact. Its tiles depend on the problem, so tw_tiled_space has no such configuration. */
-static const char strips[] = "by=own strips=1";
-static const char *const alone[] = {""}; /* The micro choices of a macro choice that has one. */
+static const char equal_strips[] = "by=own strips=1";
+static const char *const alone[] = {""}; /* The micro choices of strips: a single one, without parameters. */
 
 typedef struct gemm_cpu {
     tw_arena arena;
@@ -45,7 +45,7 @@ static int strip_of(int threads, const int64_t *problem) {
 static tw_status read_tiles(const gemm_cpu *g, const int64_t *problem, const char *words, tw_tiled_config *out,
                             tw_diag *diag) {
     *out = usual;
-    const bool whole = !strcmp(words, strips);
+    const bool whole = !strcmp(words, equal_strips);
     const tw_status st = whole ? TW_OK : tw_space_parse(&tw_tiled_space, out, words, diag);
     if (g->strips || whole) {
         out->tm = ANY;
@@ -171,14 +171,14 @@ static bool list_macros(gemm_cpu *g, const tw_tiled_context *any, tw_family *f) 
     tw_artefact_macro *const all = tw_arena_array(&g->arena, (size_t)n + 1, sizeof *all);
     if (!all) return false;
     if (n) memcpy(all, list, (size_t)n * sizeof *all);
-    all[n] = describe_strips(strips, false, g->threads);
+    all[n] = describe_strips(equal_strips, false, g->threads);
     f->macros = all;
     f->macro = n;
     f->n_macros = n + 1;
     return true;
 }
 
-/* Lists the choices of a machine: who computes strips. */
+/* Lists the macro choices of a machine: strips that our kernel computes, or a vendor's library. */
 static bool list_makers(gemm_cpu *g, const tw_tiled_context *any, tw_family *f) {
     tw_artefact_macro *list = tw_arena_array(&g->arena, (size_t)any->vendors + 1, sizeof *list);
     if (!list) return false;

@@ -125,12 +125,6 @@ static tw_family open_recorded(tw_panel_format weights, const char *environment)
     return f;
 }
 
-static int count_configs(const tw_family *f) {
-    int n = 0;
-    for (int m = 0; m < f->n_macros; m++) n += f->macros[m].n_micros;
-    return n;
-}
-
 /* Each thread has a strip of columns and all rows. The strips of the first problem differ by a panel. Those of the
    second are wider than the panels that are unpacked for a vendor at a time. */
 static void strips_are_measured(void **state) {
@@ -225,7 +219,8 @@ static void other_processors_are_recorded(void **state) {
     /* Kernels in plain C and with AMX have no choice of blocks. */
     tw_family plain = open_recorded((tw_panel_format){TW_BF16, 0}, ENVIRONMENT("16", "none", ""));
     tw_family amx = open_recorded((tw_panel_format){TW_BF16, 0}, ENVIRONMENT("16", "amx", ""));
-    assert_true(count_configs(&wide) > count_configs(&plain) && count_configs(&plain) == count_configs(&amx));
+    assert_true(tw_family_configs(&wide) > tw_family_configs(&plain) &&
+                tw_family_configs(&plain) == tw_family_configs(&amx));
     tw_family two = open_recorded((tw_panel_format){TW_BF16, 0}, ENVIRONMENT("16", "none", ", \"onednn\": \"3\""));
     assert_int_equal(two.n_macros, 91);
     tw_family *const all[] = {&wide, &plain, &amx, &two};
