@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A room may include headers of itself and of the rooms before it in this list, nothing else of ours. The command, the last
 # room, stands on the public headers: of what is inside the library it may include base/ and what `inside` lists.
-# The list is the design's: prof, search and serve have no folder yet, but their places are decided.
+# The list is the design's: search and serve have no folder yet, but their places are decided.
 set -eu
 cd "$(dirname "$0")/.."
 rooms="base report space device ir ptx emu prof kernels select tune tokenizer model schedule vm engine search serve cli"

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L
+#include "prof/trace.h"
+
+#include "base/diag.h"
+#include "base/grow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *tw_engine_name(tw_engine e) {
+    static const char *const names[TW_ENGINES] = {"none", "alu", "tensor", "copy", "memory", "sync"};
+    return e < TW_ENGINES ? names[e] : "?";
+}
+
+const char *tw_event_kind_name(tw_event_kind k) {
+    static const char *const names[TW_EVENT_KINDS] = {"region", "wait", "iteration", "async", "mark", "value"};
+    return k < TW_EVENT_KINDS ? names[k] : "?";
+}
+
+tw_trace *tw_trace_new(const char *title, const char *device, const char *unit) {
+    tw_trace *t = calloc(1, sizeof *t);
+    if (!t) return NULL;
+    t->title = strdup(title);
+    t->device = strdup(device);
+    t->unit = strdup(unit);
+    if (t->title && t->device && t->unit) return t;
+    tw_trace_free(t);
+    return NULL;
+}
+
+void tw_trace_free(tw_trace *t) {
+    if (!t) return;
+    for (int i = 0; i < t->n_names; i++) free(t->names[i].text);
+    free(t->names);
+    free(t->tracks);
+    free(t->events);
+    free(t->edges);
+    free(t->title);
+    free(t->device);
+    free(t->unit);
+    free(t);
+}
+
+/* Appends a copy of `x` to a list. Returns its index, or -1 if memory runs out. */
+#define APPEND(list, n, room, x)                                                                                       \
+    do {                                                                                                               \
+        void *grown = tw_grow(list, n, &(room), 64, sizeof *(list));                                                   \
+        if (!grown) return -1;                                                                                         \
+        (list) = grown;                                                                                                \
+        (list)[n] = (x);                                                                                               \
+        return (n)++;                                                                                                  \
+    } while (0)
+
+int tw_trace_add_name(tw_trace *t, const char *text, tw_engine engine) {
+    for (int i = 0; i < t->n_names; i++)
+        if (t->names[i].engine == engine && !strcmp(t->names[i].text, text)) return i;
+    tw_trace_name *grown = tw_grow(t->names, t->n_names, &t->room_names, 64, sizeof *t->names);
+    if (!grown) return -1;
+    t->names = grown;
+    char *copy = strdup(text);
+    if (!copy) return -1;
+    t->names[t->n_names] = (tw_trace_name){.text = copy, .engine = engine};
+    return t->n_names++;
+}
+
+int tw_trace_add_track(tw_trace *t, const tw_trace_track *track) {
+    APPEND(t->tracks, t->n_tracks, t->room_tracks, *track);
+}
+
+int tw_trace_add_event(tw_trace *t, const tw_trace_event *event) {
+    APPEND(t->events, t->n_events, t->room_events, *event);
+}
+
+int tw_trace_add_edge(tw_trace *t, int from, int to) {
+    const tw_trace_edge edge = {from, to};
+    APPEND(t->edges, t->n_edges, t->room_edges, edge);
+}
+
+/* -- sorting */
+
+typedef struct placed {
+    const tw_trace_event *event;
+    int was;
+} placed;
+
+static int by_begin(const void *a, const void *b) {
+    const placed *x = a, *y = b;
+    const tw_trace_event *e = x->event, *f = y->event;
+    if (e->track != f->track) return e->track < f->track ? -1 : 1;
+    if (e->begin != f->begin) return e->begin < f->begin ? -1 : 1;
+    if (e->end != f->end) return e->end > f->end ? -1 : 1;
+    return x->was < y->was ? -1 : x->was > y->was;
+}
+
+static int by_to(const void *a, const void *b) {
+    const tw_trace_edge *e = a, *f = b;
+    if (e->to != f->to) return e->to < f->to ? -1 : 1;
+    return e->from < f->from ? -1 : e->from > f->from;
+}
+
+tw_status tw_trace_finish(tw_trace *t, tw_diag *diag) {
+    const size_t n = (size_t)t->n_events;
+    if (!n) return TW_OK;
+    placed *order = malloc(n * sizeof *order);
+    tw_trace_event *sorted = malloc(n * sizeof *sorted);
+    int *now = malloc(n * sizeof *now);
+    const bool room = order && sorted && now;
+    if (room) {
+        for (size_t i = 0; i < n; i++) order[i] = (placed){&t->events[i], (int)i};
+        qsort(order, n, sizeof *order, by_begin);
+        for (size_t i = 0; i < n; i++) {
+            sorted[i] = *order[i].event;
+            now[order[i].was] = (int)i;
+        }
+        memcpy(t->events, sorted, n * sizeof *sorted);
+        for (int i = 0; i < t->n_edges; i++) {
+            t->edges[i].from = now[t->edges[i].from];
+            t->edges[i].to = now[t->edges[i].to];
+        }
+        if (t->n_edges) qsort(t->edges, (size_t)t->n_edges, sizeof *t->edges, by_to);
+    }
+    free(order);
+    free(sorted);
+    free(now);
+    return room ? TW_OK : tw_fail_memory(diag);
+}
+
+double tw_trace_length(const tw_trace *t) {
+    double last = 0;
+    for (int i = 0; i < t->n_tracks; i++)
+        if (t->tracks[i].end > last) last = t->tracks[i].end;
+    return last;
+}
