@@ -308,7 +308,7 @@ static void declare(tw_mega_gen *g) {
 static void init_ring(tw_mega_gen *g, tw_val tid) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
-    g->ring = (tw_ring){.data = g->shared,
+    g->ring = (tw_ring){.name = "weights", .data = g->shared,
                         .barriers = g->shared,
                         .first = p->ring,
                         .full = p->full,
