@@ -180,14 +180,13 @@ static bool add_region(decoder *d, int record) {
     return e >= 0;
 }
 
-/* Until the first wait that is linked to it links its end, an asynchronous event lasts as long as its track. */
+/* An asynchronous event has no end before a wait that is linked to it gives it one (end_async). */
 static bool add_mark(decoder *d, int record) {
     const tw_prof_site *s = tw_prof_site_of(&d->r, record);
     const bool async = s->arrival == TW_ARRIVAL_later || s->arrival == TW_ARRIVAL_own;
     const tw_event_kind kind = s->code == TW_OP_record_value ? TW_EVENT_VALUE : async ? TW_EVENT_ASYNC : TW_EVENT_MARK;
     const double at = when(d, record);
-    const int track = d->tracks[d->r.records[record].unit];
-    d->events[record] = add_event(d, record, kind, at, async ? d->t->tracks[track].end : at);
+    d->events[record] = add_event(d, record, kind, at, async ? INFINITY : at);
     return d->events[record] >= 0;
 }
 
@@ -202,6 +201,17 @@ static void end_async(decoder *d, int event, int wait) {
     e->end = fmax(end, e->begin);
     e->most = e->end - e->begin;
     e->least = waited(d, w) ? e->most : 0;
+}
+
+/* Asynchronous events of which no wait saw the end last as long as their track, for all that is known. */
+static void end_unseen(decoder *d, int from) {
+    for (int i = from; i < d->t->n_events; i++) {
+        tw_trace_event *e = &d->t->events[i];
+        if (e->end < INFINITY) continue;
+        e->end = fmax(e->begin, d->t->tracks[e->track].end);
+        e->least = 0;
+        e->most = e->end - e->begin;
+    }
 }
 
 static bool add_links(decoder *d) {
@@ -221,25 +231,35 @@ static bool add_links(decoder *d) {
     return true;
 }
 
-/* An iteration lasts from its first record to the next one's. The last one's end is its last record. */
-static bool add_iterations(decoder *d, int unit) {
+static bool is_within(const tw_prof_layout *l, int loop, int outer) {
+    while (loop >= 0 && loop != outer) loop = l->loops[loop].parent;
+    return loop == outer;
+}
+
+static bool add_iteration(decoder *d, int first, double end) {
+    const int e = add_event(d, first, TW_EVENT_ITERATION, when(d, first), end);
+    if (e < 0) return false;
+    d->t->events[e].name = tw_trace_add_name(d->t, "iteration", TW_ENGINE_NONE);
+    return d->t->events[e].name >= 0;
+}
+
+/* An iteration lasts from its first record to the next one's. The last one lasts to its last record. */
+static bool add_iterations(decoder *d, int unit, int loop) {
     const tw_prof_unit *u = &d->r.units[unit];
-    for (int loop = 0; loop < d->l->n_loops; loop++) {
-        int first = -1, last = -1;
-        for (int i = u->first; i <= u->first + u->n; i++) {
-            const bool past = i == u->first + u->n;
-            if (!past && d->l->sites[d->r.records[i].site].loop != loop) continue;
-            if (first >= 0 && (past || d->r.records[i].iteration != d->r.records[first].iteration)) {
-                const int e = add_event(d, first, TW_EVENT_ITERATION, when(d, first), when(d, past ? last : i));
-                if (e < 0) return false;
-                d->t->events[e].name = tw_trace_add_name(d->t, "iteration", TW_ENGINE_NONE);
-                first = -1;
-            }
-            if (first < 0) first = i;
-            last = i;
+    int first = -1, last = -1;
+    for (int i = u->first; i < u->first + u->n; i++) {
+        const tw_prof_record *x = &d->r.records[i];
+        const int of = d->l->sites[x->site].loop;
+        if (of != loop && is_within(d->l, of, loop)) continue;
+        const bool same = of == loop && first >= 0 && x->iteration == d->r.records[first].iteration;
+        if (first >= 0 && !same) {
+            if (!add_iteration(d, first, when(d, of == loop ? i : last))) return false;
+            first = -1;
         }
+        if (of == loop && first < 0) first = i;
+        if (of == loop) last = i;
     }
-    return true;
+    return first < 0 || add_iteration(d, first, when(d, last));
 }
 
 static tw_status add_block(decoder *d, int64_t block, tw_diag *diag) {
@@ -247,6 +267,7 @@ static tw_status add_block(decoder *d, int64_t block, tw_diag *diag) {
     tw_status st = tw_prof_find_links(r, diag);
     if (st == TW_OK) st = tw_prof_replay(r, d->how->cost, diag);
     if (st != TW_OK) return st;
+    const int before = d->t->n_events;
     bool fine = room(&d->events, &d->room_events, r->n_records + 1) && add_tracks(d, (int)block);
     for (int i = 0; i < r->n_records && fine; i++) {
         const tw_prof_site *s = tw_prof_site_of(r, i);
@@ -256,8 +277,11 @@ static tw_status add_block(decoder *d, int64_t block, tw_diag *diag) {
         else if (s->code != TW_OP_record_end)
             fine = add_mark(d, i);
     }
-    for (int i = 0; i < r->n_units && fine && d->how->iterations; i++) fine = add_iterations(d, i);
-    return fine && add_links(d) ? TW_OK : tw_fail_memory(diag);
+    for (int i = 0; i < r->n_units && fine && d->how->iterations; i++)
+        for (int loop = 0; loop < d->l->n_loops && fine; loop++) fine = add_iterations(d, i, loop);
+    fine = fine && add_links(d);
+    end_unseen(d, before);
+    return fine ? TW_OK : tw_fail_memory(diag);
 }
 
 /* Regions of a track nest. One that ends after another that began earlier and ended later would not, so the later one

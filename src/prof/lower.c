@@ -14,9 +14,9 @@
    and the record becomes
 
        %3:i32 = sreg(type=i32 sreg=clock)
-       st(type=i32 space=shared offset=...) %2, %3 when %unit
+       st(type=i32 space=shared offset=...) %2, %3 when %lane
 
-   All lanes of the unit's warp store the same word to the same place, which takes one store. */
+   The first lane of the unit's warp stores. Code that it does not run leaves no record. */
 #include "prof/lower.h"
 
 #include "base/diag.h"
@@ -33,6 +33,7 @@ static const char *const object = "records";
 /* What the code of a scope refers to. */
 typedef struct scope_values {
     tw_val unit;   /* Predicate: this warp records. TW_NONE: it always does. */
+    tw_val lane;   /* Predicate: this lane stores records, the first of a warp that records. */
     tw_val number; /* The unit's number. */
     tw_val near;   /* Shared address of the unit's part (i32). With global records unset. */
     tw_val far;    /* Address of the unit's segment (i64), with global records. */
@@ -67,6 +68,10 @@ static tw_val and_predicates(tw_builder *b, tw_val x, tw_val y) {
     return !x.id ? y : !y.id ? x : tw_and(b, x, y);
 }
 
+static tw_val first_lane(tw_builder *b) {
+    return tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0));
+}
+
 static scope_values find_unit(lowering *l, tw_builder *b, const tw_prof_scope *s) {
     scope_values v = {0};
     tw_val warp = tw_sreg(b, TW_SREG_warpid), of = tw_add_imm(b, warp, -s->from);
@@ -76,6 +81,7 @@ static scope_values find_unit(lowering *l, tw_builder *b, const tw_prof_scope *s
         tw_val bit = tw_binary(b, TW_OP_shr_u32, tw_i32(b, (int32_t)(uint32_t)l->o->warps), warp);
         v.unit = and_predicates(b, v.unit, tw_ne(b, tw_and(b, bit, tw_i32(b, 1)), tw_i32(b, 0)));
     }
+    v.lane = and_predicates(b, v.unit, first_lane(b));
     return v;
 }
 
@@ -135,7 +141,7 @@ static void clear(tw_builder *b, tw_val near, int bytes) {
 /* Copies from shared to global memory. `bytes` is a multiple of CHUNK. */
 static void copy_out(tw_builder *b, tw_val from, tw_val to, tw_val bytes, bool each) {
     TW_FOR (b, at, first_chunk(b, each), bytes, next_chunk(b, each), true) {
-        tw_val x[4];
+        tw_val x[4] = {{0}};
         tw_ld_vec(b, (tw_attrs){.type = TW_T_i32, .vec = 4, .space = TW_SPACE_shared}, tw_add(b, from, at), x);
         tw_st(b, (tw_attrs){.type = TW_T_i32, .vec = 4}, tw_add(b, to, tw_widen(b, at)), x);
     }
@@ -143,10 +149,6 @@ static void copy_out(tw_builder *b, tw_val from, tw_val to, tw_val bytes, bool e
 
 static tw_scope only_if(tw_builder *b, tw_val p) {
     return p.id ? tw_push_if(b, p) : TW_NO_BLOCK;
-}
-
-static tw_val first_lane(tw_builder *b) {
-    return tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0));
 }
 
 /* Makes the code of a scope's beginning. */
@@ -173,9 +175,11 @@ static void begin_scope(lowering *l, int scope, piece *p) {
     l->scopes[scope] = v;
 }
 
-/* Writes out what a ring has had since it was full the last time. */
+/* Writes out what a ring has had since it was full the last time. The count is the first lane's, since others may not
+   have run the loop. */
 static void write_rest(tw_builder *b, const scope_values *v, const tw_prof_loop *p, tw_val count, tw_val to) {
     const int kept = p->frame * p->kept, all = p->frame * p->frames;
+    count = tw_shfl(b, TW_MODE_idx, count, tw_i32(b, 0), tw_i32(b, -1));
     TW_IF (b, tw_lt(b, tw_i32(b, 0), count)) {
         tw_val last = tw_and(b, tw_add_imm(b, count, -1), tw_i32(b, ~(kept - 1)));
         tw_val place = tw_and(b, last, tw_i32(b, all - 1));
@@ -270,7 +274,7 @@ static tw_val begin_iteration(lowering *l, int loop, piece *at) {
     tw_val within = tw_and(b, l->counts[loop], tw_i32(b, bytes - 1));
     tw_val frame = l->l->global ? tw_add(b, v->far, tw_widen(b, within)) : tw_add(b, v->near, within);
     tw_add_to(b, l->counts[loop], tw_i32(b, p->frame));
-    if (p->stamped) store_record(l, b, v->unit, frame, l->l->global ? p->ring : p->near, TW_NONE);
+    if (p->stamped) store_record(l, b, v->lane, frame, l->l->global ? p->ring : p->near, TW_NONE);
     return frame;
 }
 
@@ -287,7 +291,7 @@ static void lower_record(lowering *l, tw_ir_op *op, tw_val frame) {
         offset += scope->statics;
     piece p;
     tw_builder *b = begin_piece(&p, l->k);
-    tw_val to = s->loop >= 0 ? frame : global ? v->far : v->near, when = v->unit;
+    tw_val to = s->loop >= 0 ? frame : global ? v->far : v->near, when = v->lane;
     if (op->guard.id) when = and_predicates(b, when, op->guard_not ? tw_not(b, op->guard) : op->guard);
     store_record(l, b, when, to, offset, op->code == TW_OP_record_value ? op->operands[0] : TW_NONE);
     tw_edit_splice(op, &p.block);

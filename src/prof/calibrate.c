@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "prof/calibrate.h"
+
+#include "base/diag.h"
+#include "ir/builder.h"
+#include "ir/passes/passes.h"
+#include "ptx/load.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { THREADS = 128, WORK = 96, SHARED = 16384, TRIES = 5, POINTS = TW_PROF_CALIBRATION_POINTS };
+static const int marks_of[POINTS] = {1, 5, 9, 13};
+
+/* Each iteration adds up WORK dependent products, among which the marks are dealt out evenly. The result is stored, so
+   that no compiler can leave it out. */
+tw_kernel *tw_prof_calibration_kernel(int target, int marks) {
+    tw_kernel *k = tw_kernel_new("calibrate", target, THREADS);
+    if (!k) return NULL;
+    tw_builder b = tw_builder_of(k);
+    tw_val out = tw_pointer_add(&b, "out", 4, false), x = tw_parameter_add(&b, "x", TW_T_f32);
+    tw_val rounds = tw_parameter_add(&b, "rounds", TW_T_i32), sum = tw_var_of(&b, x);
+    TW_FOR (&b, i, tw_i32(&b, 0), rounds, tw_i32(&b, 1), true) {
+        for (int j = 0; j < WORK; j++) {
+            if (j * marks / WORK != (j - 1) * marks / WORK || j == 0) tw_record_mark(&b, "mark");
+            tw_op_to(&b, sum, TW_OP_fma_f32, sum, x, x);
+        }
+    }
+    tw_val at = tw_op_emit(&b, TW_OP_mad_wide_s32, tw_sreg(&b, TW_SREG_tid_x), tw_i32(&b, 4), out);
+    tw_st(&b, (tw_attrs){.type = TW_T_f32}, at, &sum);
+    if (!tw_kernel_failed(k)) return k;
+    tw_kernel_free(k);
+    return NULL;
+}
+
+typedef struct bench {
+    tw_cuda *cuda;
+    bool global;
+    tw_kernel *kernel;
+    tw_prof_layout layout;
+    tw_cuda_module *module;
+    uint64_t out, profile;
+    size_t bytes;
+    uint64_t *words; /* The profile buffer's header. */
+} bench;
+
+static void close_bench(bench *m) {
+    if (m->module) tw_cuda_unload(m->module);
+    if (m->out) tw_cuda_release(m->cuda, m->out);
+    if (m->profile) tw_cuda_release(m->cuda, m->profile);
+    if (m->kernel) tw_kernel_free(m->kernel);
+    tw_prof_layout_free(&m->layout);
+    free(m->words);
+}
+
+static tw_status open_bench(bench *m, int marks, tw_diag *diag) {
+    const tw_prof_options o = {.shared_bytes = SHARED, .global = m->global};
+    const tw_ptx_compiler by = tw_ptx_compiler_for(m->cuda, true);
+    m->kernel = tw_prof_calibration_kernel(tw_cuda_describe(m->cuda)->target->sm, marks);
+    if (!m->kernel) return tw_fail_memory(diag);
+    tw_status st = tw_pipeline_default(m->kernel, false, diag);
+    if (st == TW_OK) st = tw_prof_lower(m->kernel, &o, &m->layout, diag);
+    if (st == TW_OK) st = tw_ptx_load(&by, m->kernel, &m->module, NULL, diag);
+    m->bytes = (size_t)tw_prof_bytes(&m->layout, 1);
+    if (st == TW_OK) st = tw_cuda_alloc(m->cuda, 4 * THREADS, &m->out, diag);
+    if (st == TW_OK) st = tw_cuda_alloc(m->cuda, m->bytes, &m->profile, diag);
+    m->words = malloc(TW_PROF_HEADER);
+    return st == TW_OK && !m->words ? tw_fail_memory(diag) : st;
+}
+
+/* The least clocks of an iteration over some launches. */
+static tw_status measure(bench *m, double *clocks, tw_diag *diag) {
+    const int bytes[4] = {8, 4, 4, 8};
+    const uint64_t arguments[4] = {m->out, 0x3f000000, TW_PROF_CALIBRATION_ROUNDS, m->profile};
+    const tw_cuda_launch launch = {.module = m->module,
+                                   .grid = {1, 1, 1},
+                                   .threads = THREADS,
+                                   .dynamic_shared = tw_kernel_shared_layout(m->kernel, NULL),
+                                   .arguments = arguments,
+                                   .argument_bytes = bytes,
+                                   .n_arguments = 4};
+    *clocks = INFINITY;
+    for (int i = 0; i < TRIES; i++) {
+        tw_status st = tw_cuda_run(m->cuda, &launch, diag);
+        if (st == TW_OK) st = tw_cuda_sync(m->cuda, diag);
+        if (st == TW_OK) st = tw_cuda_download(m->cuda, m->words, m->profile, TW_PROF_HEADER, diag);
+        if (st != TW_OK) return st;
+        const double took = (double)(m->words[TW_PROF_END_CLOCK] - m->words[TW_PROF_BEGIN_CLOCK]);
+        *clocks = fmin(*clocks, took / TW_PROF_CALIBRATION_ROUNDS);
+    }
+    return TW_OK;
+}
+
+/* The slope of the points by least squares. */
+static void fit(tw_prof_calibration *c) {
+    double n = POINTS, x = 0, y = 0, xx = 0, xy = 0;
+    for (int i = 0; i < POINTS; i++) {
+        x += c->records[i];
+        y += c->measured[i];
+        xx += (double)c->records[i] * c->records[i];
+        xy += c->records[i] * c->measured[i];
+    }
+    c->clocks = (n * xy - x * y) / (n * xx - x * x);
+    const double at = (y - c->clocks * x) / n;
+    c->error = 0;
+    for (int i = 0; i < POINTS; i++)
+        c->error = fmax(c->error, fabs(c->measured[i] - at - c->clocks * c->records[i]) / c->records[i]);
+    if (c->clocks < 0) c->clocks = 0;
+}
+
+tw_status tw_prof_calibrate(tw_prof_calibration *out, tw_cuda *cuda, bool global, tw_diag *diag) {
+    tw_status st = TW_OK;
+    *out = (tw_prof_calibration){0};
+    for (int i = 0; i < POINTS && st == TW_OK; i++) {
+        bench m = {.cuda = cuda, .global = global};
+        out->records[i] = marks_of[i];
+        st = open_bench(&m, marks_of[i], diag);
+        if (st == TW_OK) st = measure(&m, &out->measured[i], diag);
+        close_bench(&m);
+    }
+    if (st == TW_OK) fit(out);
+    return st;
+}
