@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *tw_engine_name(tw_engine e) {
+const char *tw_trace_engine_name(tw_trace_engine e) {
     static const char *const names[TW_ENGINES] = {"none", "alu", "tensor", "copy", "memory", "sync"};
     return e < TW_ENGINES ? names[e] : "?";
 }
@@ -52,7 +52,7 @@ void tw_trace_free(tw_trace *t) {
         return (n)++;                                                                                                  \
     } while (0)
 
-int tw_trace_add_name(tw_trace *t, const char *text, tw_engine engine) {
+int tw_trace_add_name(tw_trace *t, const char *text, tw_trace_engine engine) {
     for (int i = 0; i < t->n_names; i++)
         if (t->names[i].engine == engine && !strcmp(t->names[i].text, text)) return i;
     tw_trace_name *grown = tw_grow(t->names, t->n_names, &t->room_names, 64, sizeof *t->names);

@@ -10,7 +10,7 @@
 #include "tilewright/base.h"
 
 /* What a region keeps busy, or what a thread waits for in it. */
-typedef enum tw_engine {
+typedef enum tw_trace_engine {
     TW_ENGINE_NONE,   /* Nothing of the kinds below, or several of them. */
     TW_ENGINE_ALU,    /* Ordinary instructions. */
     TW_ENGINE_TENSOR, /* Tensor cores. */
@@ -18,8 +18,8 @@ typedef enum tw_engine {
     TW_ENGINE_MEMORY, /* Loads and stores of global memory by threads. */
     TW_ENGINE_SYNC,   /* Waiting for other threads. */
     TW_ENGINES
-} tw_engine;
-const char *tw_engine_name(tw_engine e); /* "none", "alu", "tensor", "copy", "memory", "sync" */
+} tw_trace_engine;
+const char *tw_trace_engine_name(tw_trace_engine e); /* "none", "alu", "tensor", "copy", "memory", "sync" */
 
 typedef enum tw_event_kind {
     TW_EVENT_REGION,    /* Work of the track's own instructions. Regions of a track nest. */
@@ -35,7 +35,7 @@ const char *tw_event_kind_name(tw_event_kind k); /* "region", "wait", "iteration
 /* What events are called. Events of one name do the same thing. */
 typedef struct tw_trace_name {
     char *text; /* Owned by the trace. */
-    tw_engine engine;
+    tw_trace_engine engine;
     double flops; /* Of one event. 0: none, or unknown. */
     double bytes; /* Of global memory, moved by one event. 0: none, or unknown. */
 } tw_trace_name;
@@ -90,7 +90,7 @@ void tw_trace_free(tw_trace *t); /* NULL is fine. */
 /* Each appends one and returns its index, or -1 if memory runs out. A name that is there already (text and engine) is
    found again. Events are appended in any order, and edges name them by these indices; tw_trace_finish sorts both and
    keeps edges right. */
-int tw_trace_add_name(tw_trace *t, const char *text, tw_engine engine);
+int tw_trace_add_name(tw_trace *t, const char *text, tw_trace_engine engine);
 int tw_trace_add_track(tw_trace *t, const tw_trace_track *track);
 int tw_trace_add_event(tw_trace *t, const tw_trace_event *event);
 int tw_trace_add_edge(tw_trace *t, int from, int to);

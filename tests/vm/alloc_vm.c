@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every allocation of opening the processor's machine, vendors' products among its choices, of loading a program and of
-   a step fails once. */
+/* Every allocation of opening the processor's machine, vendors' products among its choices, of loading a program, of a
+   step and of a step's trace fails once. */
 #include "support/alloc_fail.h"
 #include "support/lower.h"
 #include "support/support.h"
 
 #include "model/model.h"
 #include "tilewright/vm.h"
+#include "vm/cpu/trace.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 typedef struct attempt {
     const tw_model *model;
     const tw_checked *program;
-    bool no_vendor;
+    bool no_vendor, traced;
     int32_t token; /* -1: not known yet */
 } attempt;
 
@@ -32,7 +33,14 @@ static int run(void *context) {
     }
     st = tw_vm_load(vm, a->program, &id, &d);
     tw_vm_step s = {.program = id, .tokens = prompt, .n = 2, .length = 2};
+    if (st == TW_OK && a->traced) st = tw_vm_trace_begin(vm, 2, &d);
     if (st == TW_OK) st = tw_vm_run(vm, &s, &d);
+    if (st == TW_OK && a->traced) {
+        tw_trace *t;
+        st = tw_vm_trace_end(vm, "a step", &t, &d);
+        if (st == TW_OK ? !t->n_events : t != NULL) return 2;
+        tw_trace_free(t);
+    }
     /* What goes through is the answer, whatever failed on the way. */
     if (st == TW_OK && a->token < 0) a->token = s.token;
     if (st == TW_OK && s.token != a->token) st = TW_ERR_MISMATCH;
@@ -52,7 +60,7 @@ static void the_machine_survives_every_failure(void **state) {
         assert_int_equal(tw_model_open(&m, path, &d), TW_OK);
         tw_checked *c = test_lower(m, (tw_lowering){.workers = 2, .tokens = 2}, 8);
         for (int vendor = 0; vendor < 2; vendor++) {
-            attempt a = {m, c, !vendor, -1};
+            attempt a = {.model = m, .program = c, .no_vendor = !vendor, .traced = !vendor, .token = -1};
             assert_int_equal(run(&a), 0);
             alloc_fail_exhaust(run, &a);
         }

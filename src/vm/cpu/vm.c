@@ -4,6 +4,7 @@
 
 #include "base/diag.h"
 #include "vm/cpu/choice.h"
+#include "vm/cpu/trace.h"
 
 #include <stdlib.h>
 
@@ -44,6 +45,7 @@ static void free_program(tw_program *p) {
 void tw_vm_close(tw_vm *vm) {
     if (!vm) return;
     tw_team_stop(vm->team);
+    tw_vm_trace_drop(vm);
     for (int i = 0; vm->threads && i < vm->n_threads; i++) {
         tw_vendor_close(vm->threads[i].vendor);
         tw_vm_pages_free(vm->threads[i].scratch, vm->threads[i].scratch_bytes);

@@ -96,6 +96,8 @@ struct tw_vm {
 
     tw_team *team; /* The workers. */
 
+    struct tw_recorded *recorded; /* The trace that is recorded (trace.h). NULL: none. */
+
     /* The launch. The caller writes these fields while every other worker is idle. */
     bool own_only;       /* Vendors' products are not used. */
     tw_job_fn *job;      /* The job that is launched. NULL: a step of `program`. */
