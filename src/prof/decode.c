@@ -140,7 +140,7 @@ static bool add_tracks(decoder *d, int block) {
 static int add_event(decoder *d, int record, tw_event_kind kind, double begin, double end) {
     const tw_prof_record *x = &d->r.records[record];
     const tw_prof_site *s = &d->l->sites[x->site];
-    const int name = tw_trace_add_name(d->t, s->name, (tw_engine)s->engine);
+    const int name = tw_trace_add_name(d->t, s->name, (tw_trace_engine)s->engine);
     if (end < begin) end = begin;
     const tw_trace_event e = {.track = d->tracks[x->unit],
                               .name = name,
