@@ -221,7 +221,7 @@ tw_status tw_gpu_kernel_collect(tw_gpu_kernel *k, tw_trace_callback *callback, v
         const tw_trace_track *track = &t->tracks[e->track];
         const tw_trace_record record = {.name = t->names[e->name].text,
                                         .kind = tw_event_kind_name(e->kind),
-                                        .engine = tw_engine_name(t->names[e->name].engine),
+                                        .engine = tw_trace_engine_name(t->names[e->name].engine),
                                         .role = t->names[track->role].text,
                                         .sm = track->sm,
                                         .block = track->block,
