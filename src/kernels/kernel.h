@@ -31,6 +31,13 @@ const tw_gpu_kernel *tw_tracer_kernel(const struct tw_tracer *t);
 uint64_t tw_tracer_buffer(const struct tw_tracer *t);
 void tw_tracer_free(struct tw_tracer *t); /* NULL is fine. */
 
+/* tracer_time.c: nanoseconds of a launch without and with records, medians of samples in turn, each of launches that
+   follow one another. 0 in the emulator, and where no tracer is attached. All buffers are bound. */
+typedef struct tw_trace_times {
+    double clean, traced;
+} tw_trace_times;
+tw_status tw_kernel_trace_times(tw_gpu_kernel *k, tw_gpu_launch *l, tw_trace_times *out, tw_diag *diag);
+
 /* Decodes what the latest traced launch did. The caller frees the trace. */
 tw_status tw_kernel_trace(tw_gpu_kernel *k, tw_trace **out, tw_diag *diag);
 
