@@ -191,6 +191,10 @@ bool tw_gpu_kernel_traced(const tw_gpu_kernel *k, tw_trace_cost *cost) {
 /* -- what launches did */
 
 tw_status tw_kernel_trace(tw_gpu_kernel *k, tw_trace **out, tw_diag *diag) {
+    return tw_kernel_trace_at(k, out, k->tracer ? k->tracer->cost.record_clocks : 0, diag);
+}
+
+tw_status tw_kernel_trace_at(tw_gpu_kernel *k, tw_trace **out, double cost, tw_diag *diag) {
     tw_tracer *t = k->tracer;
     *out = NULL;
     if (!t) return tw_fail(diag, TW_ERR_USAGE, "no tracer is attached");
@@ -199,7 +203,7 @@ tw_status tw_kernel_trace(tw_gpu_kernel *k, tw_trace **out, tw_diag *diag) {
     const tw_prof_decoding how = {.title = k->plan.problem,
                                   .device = tw_gpu_name(k->gpu),
                                   .emulated = tw_gpu_emulated(k->gpu),
-                                  .cost = t->cost.record_clocks,
+                                  .cost = cost,
                                   .iterations = t->iterations};
     tw_status st = tw_gpu_wait(t->gpu, diag);
     if (st == TW_OK) st = tw_gpu_download(t->gpu, buffer, t->buffer, t->bytes, diag);
