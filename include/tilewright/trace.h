@@ -34,7 +34,9 @@ typedef struct tw_trace_cost {
     int blocks, blocks_traced; /* Blocks that a multiprocessor holds at once, without and with the records. */
     int registers, registers_traced; /* Registers per thread. -1: unknown, as in the emulator. */
     bool global;           /* Records go to global memory: as asked, or since shared memory is short. */
-    double record_clocks;  /* Clocks that a record takes, measured on this GPU. 0: unknown, as in the emulator. */
+    /* Clocks that a record takes, measured on this GPU: between instructions that wait for one another, as in most
+       kernels, and between nothing but records. 0: unknown, as in the emulator. */
+    double record_clocks, record_clocks_alone;
 } tw_trace_cost;
 
 /* Attaches a tracer: the kernel is compiled once more, with records. Launches that run until it is detached run the

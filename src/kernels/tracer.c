@@ -21,7 +21,10 @@ typedef struct tw_tracer {
     int64_t blocks; /* Of the grid. */
     size_t bytes;
     uint64_t buffer;
+    char *data;     /* What the buffer had when it was read last. */
+    int min_blocks; /* Blocks that a multiprocessor must hold at once. 0: as they come. */
     tw_trace_cost cost;
+    tw_prof_calibration calibration; /* All 0 in the emulator. */
     struct tw_tracer *detached; /* The tracer before it, whose kernel launches may still refer to. */
 } tw_tracer;
 
@@ -39,6 +42,7 @@ void tw_tracer_free(tw_tracer *t) {
         if (t->buffer) tw_gpu_release(t->gpu, t->buffer);
         tw_gpu_kernel_close(t->kernel);
         tw_prof_layout_free(&t->layout);
+        free(t->data);
         free(t->only);
         free(t);
         t = next;
@@ -108,6 +112,7 @@ static int64_t room_beside(const tw_gpu_kernel *k) {
 
 static tw_status instrument(void *context, tw_plan *plan, tw_diag *diag) {
     tw_tracer *t = context;
+    if (t->min_blocks > plan->kernel->min_blocks) plan->kernel->min_blocks = t->min_blocks;
     tw_status st = tw_prof_lower(plan->kernel, &t->options, &t->layout, diag);
     if (st != TW_OK) return st;
     if (!t->layout.n_sites)
@@ -135,13 +140,25 @@ static tw_status clear(tw_tracer *t, tw_diag *diag) {
     return st;
 }
 
+/* Where records take so many registers that fewer blocks run at once, the compiler is held to what the kernel has. */
+static tw_status open_traced(tw_gpu_kernel *k, tw_tracer *t, tw_diag *diag) {
+    const int blocks = blocks_of(k, k->info.shared_bytes);
+    tw_status st = tw_kernel_open_changed(&t->kernel, k->gpu, k->words, k->chosen, instrument, t, diag);
+    if (st != TW_OK || blocks_of(t->kernel, t->kernel->info.shared_bytes) >= blocks) return st;
+    tw_gpu_kernel_close(t->kernel);
+    tw_prof_layout_free(&t->layout);
+    t->min_blocks = blocks;
+    return tw_kernel_open_changed(&t->kernel, k->gpu, k->words, k->chosen, instrument, t, diag);
+}
+
 static tw_status attach(tw_gpu_kernel *k, tw_tracer *t, const tw_trace_options *o, tw_diag *diag) {
     tw_status st = take_options(t, o, diag);
     if (st != TW_OK) return st;
     t->options.shared_bytes = room_beside(k);
-    st = tw_kernel_open_changed(&t->kernel, k->gpu, k->words, k->chosen, instrument, t, diag);
+    st = open_traced(k, t, diag);
     if (st == TW_OK) st = tw_gpu_alloc(t->gpu, t->bytes, &t->buffer, diag);
     if (st == TW_OK) st = clear(t, diag);
+    if (st == TW_OK && !(t->data = calloc(1, t->bytes))) st = tw_fail_memory(diag);
     if (st != TW_OK) return st;
     t->cost = (tw_trace_cost){.shared_bytes = t->layout.shared_bytes,
                               .blocks = blocks_of(k, k->info.shared_bytes),
@@ -150,9 +167,9 @@ static tw_status attach(tw_gpu_kernel *k, tw_tracer *t, const tw_trace_options *
                               .registers_traced = t->kernel->info.registers,
                               .global = t->layout.global};
     if (!t->gpu->cuda) return TW_OK;
-    tw_prof_calibration c;
-    st = tw_prof_calibrate(&c, t->gpu->cuda, t->layout.global, diag);
-    t->cost.record_clocks = c.clocks;
+    st = tw_prof_calibrate(&t->calibration, t->gpu->cuda, t->layout.global, diag);
+    t->cost.record_clocks = t->calibration.idle;
+    t->cost.record_clocks_alone = t->calibration.alone;
     return st;
 }
 
@@ -190,30 +207,29 @@ bool tw_gpu_kernel_traced(const tw_gpu_kernel *k, tw_trace_cost *cost) {
 
 /* -- what launches did */
 
-tw_status tw_kernel_trace(tw_gpu_kernel *k, tw_trace **out, tw_diag *diag) {
-    return tw_kernel_trace_at(k, out, k->tracer ? k->tracer->cost.record_clocks : 0, diag);
+tw_status tw_kernel_read_trace(tw_gpu_kernel *k, tw_diag *diag) {
+    tw_tracer *t = k->tracer;
+    if (!t) return tw_fail(diag, TW_ERR_USAGE, "no tracer is attached");
+    tw_status st = tw_gpu_wait(t->gpu, diag);
+    if (st == TW_OK) st = tw_gpu_download(t->gpu, t->data, t->buffer, t->bytes, diag);
+    return st == TW_OK ? clear(t, diag) : st;
 }
 
-tw_status tw_kernel_trace_at(tw_gpu_kernel *k, tw_trace **out, double cost, tw_diag *diag) {
-    tw_tracer *t = k->tracer;
-    *out = NULL;
-    if (!t) return tw_fail(diag, TW_ERR_USAGE, "no tracer is attached");
-    char *buffer = malloc(t->bytes);
-    if (!buffer) return tw_fail_memory(diag);
+tw_status tw_kernel_decode_trace(const tw_gpu_kernel *k, bool correct, tw_trace **out, tw_diag *diag) {
+    const tw_tracer *t = k->tracer;
     const tw_prof_decoding how = {.title = k->plan.problem,
                                   .device = tw_gpu_name(k->gpu),
                                   .emulated = tw_gpu_emulated(k->gpu),
-                                  .cost = cost,
+                                  .cost = correct ? t->calibration.idle : 0,
+                                  .block_cost = correct ? tw_prof_block_cost(&t->calibration, &t->layout) : 0,
                                   .iterations = t->iterations};
-    tw_status st = tw_gpu_wait(t->gpu, diag);
-    if (st == TW_OK) st = tw_gpu_download(t->gpu, buffer, t->buffer, t->bytes, diag);
-    if (st == TW_OK) st = tw_prof_decode(out, &t->layout, buffer, t->blocks, &how, diag);
-    if (st == TW_OK) st = clear(t, diag);
-    free(buffer);
-    if (st == TW_OK) return st;
-    tw_trace_free(*out);
+    return tw_prof_decode(out, &t->layout, t->data, t->blocks, &how, diag);
+}
+
+tw_status tw_kernel_trace(tw_gpu_kernel *k, tw_trace **out, tw_diag *diag) {
     *out = NULL;
-    return st;
+    const tw_status st = tw_kernel_read_trace(k, diag);
+    return st == TW_OK ? tw_kernel_decode_trace(k, true, out, diag) : st;
 }
 
 tw_status tw_gpu_kernel_collect(tw_gpu_kernel *k, tw_trace_callback *callback, void *user, tw_diag *diag) {

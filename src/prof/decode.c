@@ -12,6 +12,14 @@
 
 enum { NANOSECONDS = 1000000000 };
 
+/* When a recorded block ran, by its multiprocessor's clock. */
+typedef struct span {
+    int64_t index; /* Among the recorded blocks. */
+    int sm;
+    int64_t begin, end;
+    double late; /* Clocks that recording delayed its end by. */
+} span;
+
 typedef struct decoder {
     const tw_prof_layout *l;
     const tw_prof_decoding *how;
@@ -24,6 +32,8 @@ typedef struct decoder {
     int *events;  /* By record of the block: the event that it begins. -1: none. */
     int room_tracks, room_events;
     double origin;
+    span *spans; /* Of all blocks. */
+    int64_t n_spans;
 } decoder;
 
 static bool room(int **list, int *have, int need) {
@@ -61,12 +71,17 @@ static tw_status fit_clocks(decoder *d, tw_diag *diag) {
     tw_status st = TW_OK;
     for (int64_t i = 0; i < d->blocks && st == TW_OK; i++) {
         st = read_block(d, i, diag);
+        span at = {.index = i, .begin = INT64_MAX};
         for (int u = 0; u < d->r.n_units && st == TW_OK; u++) {
             const tw_prof_unit *x = &d->r.units[u];
+            at.sm = x->sm;
+            if (x->begin_clock < at.begin) at.begin = x->begin_clock;
+            if (x->end_clock > at.end) at.end = x->end_clock;
             if (!add_anchor(&a, x->sm, x->begin_clock, x->begin_time) ||
                 !add_anchor(&a, x->sm, x->end_clock, x->end_time))
                 st = tw_fail_memory(diag);
         }
+        d->spans[d->n_spans++] = at;
     }
     if (st == TW_OK && a.n) st = tw_prof_clocks_fit(&d->clocks, a.list, a.n, d->how->emulated ? 1 : d->how->ghz, diag);
     if (st == TW_OK && a.n) {
@@ -100,12 +115,12 @@ static int role_of(decoder *d, int unit) {
 }
 
 /* The shift of a unit's end: that of its last record and its cost. */
-static double last_shift(const decoder *d, const tw_prof_unit *u) {
-    return u->n ? d->r.records[u->first + u->n - 1].shift + d->how->cost : 0;
+static double last_shift(const decoder *d, const tw_prof_unit *u, double late) {
+    return u->n ? d->r.records[u->first + u->n - 1].shift + d->how->cost : late;
 }
 
-/* Units of the same warp share a track: the body's and its role's. */
-static bool add_tracks(decoder *d, int block) {
+/* Units of the same warp share a track: the body's and its role's. The block was delayed by `late` clocks. */
+static bool add_tracks(decoder *d, int block, double late) {
     if (!room(&d->tracks, &d->room_tracks, d->r.n_units + 1)) return false;
     const int before = d->t->n_tracks;
     for (int i = 0; i < d->r.n_units; i++) {
@@ -114,8 +129,8 @@ static bool add_tracks(decoder *d, int block) {
                             .block = block,
                             .warp = u->warp,
                             .role = role_of(d, i),
-                            .begin = time_of(d, i, (double)u->begin_clock),
-                            .end = time_of(d, i, (double)u->end_clock - last_shift(d, u)),
+                            .begin = time_of(d, i, (double)u->begin_clock - late),
+                            .end = time_of(d, i, (double)u->end_clock - last_shift(d, u, late)),
                             .dropped = u->dropped,
                             .uncertainty = d->how->emulated ? 0 : d->clocks.uncertain[u->sm]};
         if (x.role < 0) return false;
@@ -262,13 +277,25 @@ static bool add_iterations(decoder *d, int unit, int loop) {
     return first < 0 || add_iteration(d, first, when(d, last));
 }
 
-static tw_status add_block(decoder *d, int64_t block, tw_diag *diag) {
+/* A block that began when another one's end had made room began as much later as that one ended, and by what a block
+   takes longer. */
+static double delay_of(const decoder *d, int64_t at) {
+    const span *s = &d->spans[at], *before = NULL;
+    for (int64_t i = at - 1; i >= 0 && d->spans[i].sm == s->sm; i--)
+        if (d->spans[i].end <= s->begin && (!before || d->spans[i].end > before->end)) before = &d->spans[i];
+    return before ? before->late + d->how->block_cost : 0;
+}
+
+/* Adds block `at` of d->spans, whose records were read. */
+static tw_status add_block(decoder *d, int64_t at, tw_diag *diag) {
     tw_prof_block_records *r = &d->r;
+    const int block = (int)tw_prof_block(d->l, d->spans[at].index);
+    const double before = delay_of(d, at);
     tw_status st = tw_prof_find_links(r, diag);
-    if (st == TW_OK) st = tw_prof_replay(r, d->how->cost, diag);
+    if (st == TW_OK) st = tw_prof_replay(r, d->how->cost, before, &d->spans[at].late, diag);
     if (st != TW_OK) return st;
-    const int before = d->t->n_events;
-    bool fine = room(&d->events, &d->room_events, r->n_records + 1) && add_tracks(d, (int)block);
+    const int first = d->t->n_events;
+    bool fine = room(&d->events, &d->room_events, r->n_records + 1) && add_tracks(d, block, before);
     for (int i = 0; i < r->n_records && fine; i++) {
         const tw_prof_site *s = tw_prof_site_of(r, i);
         d->events[i] = -1;
@@ -280,7 +307,7 @@ static tw_status add_block(decoder *d, int64_t block, tw_diag *diag) {
     for (int i = 0; i < r->n_units && fine && d->how->iterations; i++)
         for (int loop = 0; loop < d->l->n_loops && fine; loop++) fine = add_iterations(d, i, loop);
     fine = fine && add_links(d);
-    end_unseen(d, before);
+    end_unseen(d, first);
     return fine ? TW_OK : tw_fail_memory(diag);
 }
 
@@ -305,11 +332,21 @@ static tw_status separate(tw_trace *t, tw_diag *diag) {
     return TW_OK;
 }
 
+static int by_beginning(const void *a, const void *b) {
+    const span *x = a, *y = b;
+    if (x->sm != y->sm) return x->sm < y->sm ? -1 : 1;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
 static tw_status decode(decoder *d, tw_diag *diag) {
+    d->spans = calloc((size_t)d->blocks + 1, sizeof *d->spans);
+    if (!d->spans) return tw_fail_memory(diag);
     tw_status st = fit_clocks(d, diag);
-    for (int64_t i = 0; i < d->blocks && st == TW_OK; i++) {
-        st = read_block(d, i, diag);
-        if (st == TW_OK) st = add_block(d, tw_prof_block(d->l, i), diag);
+    if (st == TW_OK) qsort(d->spans, (size_t)d->n_spans, sizeof *d->spans, by_beginning);
+    for (int64_t i = 0; i < d->n_spans && st == TW_OK; i++) {
+        st = read_block(d, d->spans[i].index, diag);
+        if (st == TW_OK) st = add_block(d, i, diag);
     }
     if (st == TW_OK) st = tw_trace_finish(d->t, diag);
     return st == TW_OK ? separate(d->t, diag) : st;
@@ -326,6 +363,7 @@ tw_status tw_prof_decode(tw_trace **out, const tw_prof_layout *l, const void *bu
     tw_prof_clocks_free(&d.clocks);
     free(d.tracks);
     free(d.events);
+    free(d.spans);
     if (st == TW_OK)
         *out = d.t;
     else

@@ -34,12 +34,14 @@ static double end_of_wait(const tw_prof_block_records *r, const tw_prof_record *
     return by_arrival < most ? by_arrival : most;
 }
 
-tw_status tw_prof_replay(tw_prof_block_records *r, double cost, tw_diag *diag) {
+tw_status tw_prof_replay(tw_prof_block_records *r, double cost, double before, double *after, tw_diag *diag) {
     const size_t n = (size_t)r->n_records;
     tw_prof_record **order = malloc((n + 1) * sizeof *order);
     double *late = calloc((size_t)r->n_units + 1, sizeof *late);
     const bool room = order && late;
+    *after = before;
     if (room) {
+        for (int i = 0; i < r->n_units; i++) late[i] = before;
         for (size_t i = 0; i < n; i++) order[i] = &r->records[i];
         qsort(order, n, sizeof(*order), by_clock);
         for (size_t i = 0; i < n; i++) {
@@ -50,6 +52,11 @@ tw_status tw_prof_replay(tw_prof_block_records *r, double cost, tw_diag *diag) {
                 shift = end_of_wait(r, x, shift, cost);
             x->shift = shift;
             late[x->unit] = shift + cost;
+        }
+        /* A block ends with its last unit. */
+        for (int i = 0, last = 0; i < r->n_units; i++) {
+            if (r->units[i].end_clock >= r->units[last].end_clock) last = i;
+            *after = late[last];
         }
     }
     free(order);
