@@ -36,18 +36,30 @@ typedef struct product {
 } product;
 
 static const product products[] = {
-    {"swp-2", "gemm type=bf16 m=2048 n=2048 k=2048 tb=1", "mma=1 ml=128 nl=128 ms=64 ns=32 u=32 stages=2 vec=16", NULL, NULL, 0, 0, 0},
-    {"swp-3", "gemm type=bf16 m=2048 n=2048 k=2048 tb=1", "mma=1 ml=128 nl=128 ms=64 ns=32 u=32 stages=3 vec=16", NULL, NULL, 0, 0, 0},
-    {"swp-4", "gemm type=bf16 m=2048 n=2048 k=2048 tb=1", "mma=1 ml=128 nl=128 ms=64 ns=32 u=32 stages=4 vec=16", NULL, NULL, 0, 0, 0},
-    {"ws", "gemm type=bf16 m=2048 n=2048 k=2048 tb=1", "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=4 vec=16", NULL, NULL, 0, 0, 0},
-    {"ws 256", "gemm type=bf16 m=2048 n=3072 k=2048 tb=1", "mma=2 ml=128 nl=256 ms=64 ns=256 u=64 stages=4 vec=16", NULL, NULL, 0, 0, 0},
-    {"ws persistent", "gemm type=bf16 m=4096 n=2048 k=2048 tb=1", "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=4 vec=16 persistent=4", NULL, NULL, 0, 0, 0},
-    {"ws flush", "gemm type=bf16 m=2048 n=2048 k=2048 tb=1", "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=4 vec=16", NULL, NULL, 0, 1, 8},
-    {"ws global", "gemm type=bf16 m=2048 n=2048 k=2048 tb=1", "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=4 vec=16", NULL, NULL, 1, 0, 0},
-    {"swp-2, 32 events", "gemm type=bf16 m=2048 n=2048 k=480 tb=1", "mma=1 ml=128 nl=128 ms=64 ns=32 u=32 stages=2 vec=16", "multiply,store", "block", 0, 0, 0},
-    {"swp-3, 32 events", "gemm type=bf16 m=2048 n=2048 k=480 tb=1", "mma=1 ml=128 nl=128 ms=64 ns=32 u=32 stages=3 vec=16", "multiply,store", "block", 0, 0, 0},
-    {"ws, 32 events", "gemm type=bf16 m=2048 n=2048 k=960 tb=1", "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=4 vec=16", "tiles.full,store", "block", 0, 0, 0},
-    {"ws long, 32 events", "gemm type=bf16 m=8192 n=4096 k=960 tb=1", "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=4 vec=16", "tiles.full,store", "block", 0, 0, 0},
+    {"swp-2", "gemm type=bf16 m=2048 n=2048 k=2048 tb=1", "mma=1 ml=128 nl=128 ms=64 ns=32 u=32 stages=2 vec=16", NULL,
+     NULL, 0, 0, 0},
+    {"swp-3", "gemm type=bf16 m=2048 n=2048 k=2048 tb=1", "mma=1 ml=128 nl=128 ms=64 ns=32 u=32 stages=3 vec=16", NULL,
+     NULL, 0, 0, 0},
+    {"swp-4", "gemm type=bf16 m=2048 n=2048 k=2048 tb=1", "mma=1 ml=128 nl=128 ms=64 ns=32 u=32 stages=4 vec=16", NULL,
+     NULL, 0, 0, 0},
+    {"ws", "gemm type=bf16 m=2048 n=2048 k=2048 tb=1", "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=4 vec=16", NULL,
+     NULL, 0, 0, 0},
+    {"ws 256", "gemm type=bf16 m=2048 n=3072 k=2048 tb=1", "mma=2 ml=128 nl=256 ms=64 ns=256 u=64 stages=4 vec=16",
+     NULL, NULL, 0, 0, 0},
+    {"ws persistent", "gemm type=bf16 m=4096 n=2048 k=2048 tb=1",
+     "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=4 vec=16 persistent=4", NULL, NULL, 0, 0, 0},
+    {"ws flush", "gemm type=bf16 m=2048 n=2048 k=2048 tb=1", "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=4 vec=16",
+     NULL, NULL, 0, 1, 8},
+    {"ws global", "gemm type=bf16 m=2048 n=2048 k=2048 tb=1", "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=4 vec=16",
+     NULL, NULL, 1, 0, 0},
+    {"swp-2, 32 events", "gemm type=bf16 m=2048 n=2048 k=480 tb=1",
+     "mma=1 ml=128 nl=128 ms=64 ns=32 u=32 stages=2 vec=16", "multiply,store", "block", 0, 0, 0},
+    {"swp-3, 32 events", "gemm type=bf16 m=2048 n=2048 k=480 tb=1",
+     "mma=1 ml=128 nl=128 ms=64 ns=32 u=32 stages=3 vec=16", "multiply,store", "block", 0, 0, 0},
+    {"ws, 32 events", "gemm type=bf16 m=2048 n=2048 k=960 tb=1",
+     "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=4 vec=16", "tiles.full,store", "block", 0, 0, 0},
+    {"ws long, 32 events", "gemm type=bf16 m=8192 n=4096 k=960 tb=1",
+     "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=4 vec=16", "tiles.full,store", "block", 0, 0, 0},
 };
 
 static tw_status bind(tw_gpu *g, tw_gpu_kernel *k, tw_gpu_launch *l, uint64_t *addresses, tw_diag *d) {
@@ -131,23 +143,27 @@ static tw_status one_product(tw_gpu *g, const product *p, tw_diag *d) {
     }
     if (st == TW_OK) st = tw_kernel_trace_times(k, l, &times, d);
     if (st == TW_OK) st = tw_gpu_launch_run(l, NULL, d);
-    if (st == TW_OK) st = tw_kernel_trace_at(k, &raw, 0, d);
-    if (st == TW_OK) st = tw_gpu_launch_run(l, NULL, d);
-    if (st == TW_OK) st = tw_kernel_trace_at(k, &corrected, cost.record_clocks, d);
+    if (st == TW_OK) st = tw_kernel_read_trace(k, d);
+    if (st == TW_OK) st = tw_kernel_decode_trace(k, false, &raw, d);
+    if (st == TW_OK) st = tw_kernel_decode_trace(k, true, &corrected, d);
     if (st == TW_OK) {
         int64_t dropped = 0;
         for (int i = 0; i < raw->n_tracks; i++) dropped += raw->tracks[i].dropped;
-        const double less = (length_of(raw) - length_of(corrected)), blocks = raw->n_tracks ? raw->tracks[raw->n_tracks - 1].block + 1 : 1;
-        printf("{\"case\": \"overhead\", \"kernel\": \"%s\", \"problem\": \"%s\", \"config\": \"%s\", \"clean_ns\": %.0f, "
-               "\"traced_ns\": %.0f, \"overhead\": %.4f, \"events\": %d, \"events_a_block\": %.1f, \"events_a_us\": %.1f, \"dropped\": %lld, "
-               "\"trace_ns\": %.0f, \"corrected_trace_ns\": %.0f, \"corrected_ns\": %.0f, \"corrected_of_clean\": %.4f, "
-               "\"uncertainty_ns\": %.1f, \"ghz\": %.4f, \"shared_bytes\": %lld, \"blocks\": %d, \"blocks_traced\": %d, "
-               "\"registers\": %d, \"registers_traced\": %d, \"global\": %s, \"correct\": %s}\n",
-               p->name, p->words, p->configuration, times.clean, times.traced, times.traced / times.clean - 1,
-               raw->n_events, (double)(raw->n_events + dropped) / blocks, (raw->n_events + dropped) / times.traced * 1000, (long long)dropped, length_of(raw),
-               length_of(corrected), times.traced - less, (times.traced - less) / times.clean, uncertainty_of(raw),
-               raw->ghz, (long long)cost.shared_bytes, cost.blocks, cost.blocks_traced, cost.registers,
-               cost.registers_traced, cost.global ? "true" : "false", same ? "true" : "false");
+        const double less = (length_of(raw) - length_of(corrected)),
+                     blocks = raw->n_tracks ? raw->tracks[raw->n_tracks - 1].block + 1 : 1;
+        printf(
+            "{\"case\": \"overhead\", \"kernel\": \"%s\", \"problem\": \"%s\", \"config\": \"%s\", \"clean_ns\": %.0f, "
+            "\"traced_ns\": %.0f, \"overhead\": %.4f, \"events\": %d, \"events_a_block\": %.1f, \"events_a_us\": %.1f, "
+            "\"dropped\": %lld, "
+            "\"trace_ns\": %.0f, \"corrected_trace_ns\": %.0f, \"corrected_ns\": %.0f, \"corrected_of_clean\": %.4f, "
+            "\"uncertainty_ns\": %.1f, \"ghz\": %.4f, \"shared_bytes\": %lld, \"blocks\": %d, \"blocks_traced\": %d, "
+            "\"registers\": %d, \"registers_traced\": %d, \"global\": %s, \"correct\": %s}\n",
+            p->name, p->words, p->configuration, times.clean, times.traced, times.traced / times.clean - 1,
+            raw->n_events, (double)(raw->n_events + dropped) / blocks, (raw->n_events + dropped) / times.traced * 1000,
+            (long long)dropped, length_of(raw), length_of(corrected), times.traced - less,
+            (times.traced - less) / times.clean, uncertainty_of(raw), raw->ghz, (long long)cost.shared_bytes,
+            cost.blocks, cost.blocks_traced, cost.registers, cost.registers_traced, cost.global ? "true" : "false",
+            same ? "true" : "false");
         fflush(stdout);
     }
     tw_trace_free(raw);
@@ -212,10 +228,11 @@ static tw_status run_kernel(runner *r, int grid, int32_t delay, double cost, tw_
     return st;
 }
 
-/* Spins until the clock is `delay` further. */
-static void spin(tw_builder *b, tw_val delay) {
+/* Spins until the clock is `delay` further. Returns by how much it is. */
+static tw_val spin(tw_builder *b, tw_val delay) {
     tw_val begin = tw_sreg(b, TW_SREG_clock), past = tw_var_of(b, tw_i32(b, 0));
     TW_WHILE (b, tw_lt(b, past, delay)) tw_assign(b, past, tw_sub(b, tw_sreg(b, TW_SREG_clock), begin));
+    return past;
 }
 
 /* A producer warp fills a ring of one stage, each time after a delay, by plain arrivals; a consumer warp waits. Both
@@ -245,9 +262,8 @@ static tw_kernel *delays(void) {
     }
     tw_next_role(b, roles);
     TW_FOR (b, i, tw_i32(b, 0), tw_i32(b, ROUNDS), one, true) {
-        tw_record_begin(b, "delay", TW_ENGINE_OF_alu);
-        spin(b, delay);
-        tw_record_end(b, "delay");
+        tw_val spun = spin(b, delay);
+        tw_record_value(b, "spun", spun);
         tw_record_arrive(b, "full", TW_ARRIVAL_now, TW_ENGINE_OF_sync);
         TW_IF (b, tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0)))
             tw_do(b, TW_OP_mbarrier_arrive, (tw_attrs){0}, full, TW_NONE);
@@ -261,6 +277,19 @@ static tw_kernel *delays(void) {
 
 static bool is_named(const tw_trace *t, const tw_trace_event *e, const char *name) {
     return !strcmp(t->names[e->name].text, name);
+}
+
+/* Mean of what the producer spun, as it measured itself. */
+static double mean_delay(const tw_trace *t) {
+    double sum = 0;
+    int n = 0;
+    for (int i = 0; i < t->n_events; i++) {
+        const tw_trace_event *e = &t->events[i];
+        if (e->kind != TW_EVENT_VALUE || e->iteration < 2) continue;
+        sum += (double)e->value;
+        n++;
+    }
+    return n ? sum / n : 0;
 }
 
 /* Means of the consumer's waits, in clocks, over the rounds but the first two. */
@@ -281,18 +310,21 @@ static tw_status show_delays(tw_gpu *g, double cost, tw_diag *d) {
     static const int clocks[] = {200, 300, 500, 1000, 2000, 5000, 20000};
     runner r = {.gpu = g, .kernel = delays()};
     tw_status st = TW_OK;
-    double first = 0;
+    double first = 0, base = 0;
     for (int i = 0; i < 7 && st == TW_OK; i++) {
         tw_trace *raw = NULL, *t = NULL;
         st = run_kernel(&r, 1, clocks[i], 0, &raw, d);
         if (st == TW_OK) st = run_kernel(&r, 1, clocks[i], cost, &t, d);
         if (st == TW_OK) {
-            const double waited = mean_wait(t), known = clocks[i] - clocks[0];
-            if (!i) first = waited;
-            printf("{\"case\": \"delay\", \"delay_clocks\": %d, \"wait_clocks\": %.1f, \"raw_wait_clocks\": %.1f, "
+            const double waited = mean_wait(t), delay = mean_delay(t);
+            if (!i) {
+                first = waited;
+                base = delay;
+            }
+            const double known = delay - base;
+            printf("{\"case\": \"delay\", \"delay_clocks\": %.1f, \"wait_clocks\": %.1f, \"raw_wait_clocks\": %.1f, "
                    "\"grown\": %.1f, \"known\": %.0f, \"error\": %.4f, \"correct\": true}\n",
-                   clocks[i], waited, mean_wait(raw), waited - first, known,
-                   known > 0 ? (waited - first) / known - 1 : 0);
+                   delay, waited, mean_wait(raw), waited - first, known, known > 0 ? (waited - first) / known - 1 : 0);
             fflush(stdout);
         }
         tw_trace_free(raw);
@@ -340,13 +372,26 @@ static tw_status show_alignment(tw_gpu *g, tw_diag *d) {
             }
     if (st == TW_OK && n) {
         const tw_stats s = tw_stats_of(apart, (size_t)n);
-        printf("{\"case\": \"align\", \"pairs\": %d, \"mean_ns\": %.2f, \"median_ns\": %.2f, \"p90_ns\": %.2f, \"max_ns\": %.2f, "
+        printf("{\"case\": \"align\", \"pairs\": %d, \"mean_ns\": %.2f, \"median_ns\": %.2f, \"p90_ns\": %.2f, "
+               "\"max_ns\": %.2f, "
                "\"uncertainty_ns\": %.2f, \"ghz\": %.4f, \"correct\": true}\n",
                n, sum / n, s.median, s.p90, s.max, uncertainty_of(t), t->ghz);
     }
     tw_trace_free(t);
     end_runner(&r);
     return st;
+}
+
+static void show_cost(const char *buffer, const tw_prof_calibration *c) {
+    static const char *const betweens[TW_PROF_BETWEENS] = {"idle", "busy", "alone"};
+    for (int i = 0; i < TW_PROF_BETWEENS; i++) {
+        const tw_prof_slope *s = &c->of[i];
+        printf("{\"case\": \"cost\", \"buffer\": \"%s\", \"between\": \"%s\", \"clocks\": %.2f, \"error\": %.3f, "
+               "\"points\": [",
+               buffer, betweens[i], s->clocks, s->error);
+        for (int j = 0; j < TW_PROF_POINTS; j++) printf("%s[%d, %.2f]", j ? ", " : "", s->records[j], s->measured[j]);
+        printf("], \"block_clocks\": %.1f, \"block_byte_clocks\": %.4f, \"correct\": true}\n", c->block, c->block_byte);
+    }
 }
 
 /* -- */
@@ -366,11 +411,7 @@ int main(int argc, char **argv) {
     tw_prof_calibration c[2];
     for (int i = 0; i < 2; i++) {
         if (tw_prof_calibrate(&c[i], g->cuda, i, &d) != TW_OK) return complain("calibration", &d);
-        printf("{\"case\": \"cost\", \"buffer\": \"%s\", \"clocks\": %.2f, \"error\": %.3f, \"points\": [", i ? "global" : "shared",
-               c[i].clocks, c[i].error);
-        for (int j = 0; j < TW_PROF_CALIBRATION_POINTS; j++)
-            printf("%s[%d, %.2f]", j ? ", " : "", c[i].records[j], c[i].measured[j]);
-        printf("], \"correct\": true}\n");
+        show_cost(i ? "global" : "shared", &c[i]);
     }
     int failed = 0;
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)

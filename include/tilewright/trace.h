@@ -30,10 +30,10 @@ typedef struct tw_trace_options {
 
 /* What tracing changes of the kernel. */
 typedef struct tw_trace_cost {
-    int64_t shared_bytes;  /* Shared memory per block that the records take. */
-    int blocks, blocks_traced; /* Blocks that a multiprocessor holds at once, without and with the records. */
+    int64_t shared_bytes;            /* Shared memory per block that the records take. */
+    int blocks, blocks_traced;       /* Blocks that a multiprocessor holds at once, without and with the records. */
     int registers, registers_traced; /* Registers per thread. -1: unknown, as in the emulator. */
-    bool global;           /* Records go to global memory: as asked, or since shared memory is short. */
+    bool global;                     /* Records go to global memory: as asked, or since shared memory is short. */
     /* Clocks that a record takes, measured on this GPU: between instructions that wait for one another, as in most
        kernels, and between nothing but records. 0: unknown, as in the emulator. */
     double record_clocks, record_clocks_alone;
@@ -57,7 +57,7 @@ typedef struct tw_trace_record {
     const char *engine; /* "none", "alu", "tensor", "copy", "memory" or "sync" */
     const char *role;   /* Of the warp. */
     int sm, block, warp;
-    int iteration;      /* Of the loop around it. -1: none. */
+    int iteration; /* Of the loop around it. -1: none. */
     double begin, end;
     double least, most; /* Bounds of end - begin. They differ where the records leave it open. */
     long long value;    /* Of a value. */
@@ -65,8 +65,8 @@ typedef struct tw_trace_record {
 /* Returns false to stop. */
 typedef bool tw_trace_callback(void *user, const tw_trace_record *record);
 
-/* Waits for the GPU, and calls back for each record of the latest launch, by block and warp in the order of time. Blocks
-   until the launches on the stream NULL are over; launches on other streams must be. */
+/* Waits for the GPU, and calls back for each record of the latest launch, by block and warp in the order of time.
+   Blocks until the launches on the stream NULL are over; launches on other streams must be. */
 tw_status tw_gpu_kernel_collect(tw_gpu_kernel *k, tw_trace_callback *callback, void *user, tw_diag *diag);
 
 #pragma GCC visibility pop

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public objects for kernels and their launches. */
 #define _POSIX_C_SOURCE 200809L
-#include "base/diag.h"
 #include "kernels/kernel.h"
+#include "base/diag.h"
 #include "ptx/load.h"
 
 #include <stdlib.h>
@@ -46,8 +46,8 @@ static tw_status compile(tw_gpu_kernel *k, tw_diag *diag) {
     return TW_OK;
 }
 
-static tw_status open_kernel(tw_gpu_kernel *k, const char *words, const char *configuration,
-                             tw_kernel_change *change, void *context, tw_diag *diag) {
+static tw_status open_kernel(tw_gpu_kernel *k, const char *words, const char *configuration, tw_kernel_change *change,
+                             void *context, tw_diag *diag) {
     char *problem = strdup(words), *chosen = strdup(configuration ? configuration : "");
     k->words = strdup(words);
     k->chosen = strdup(configuration ? configuration : "");
@@ -112,7 +112,7 @@ struct tw_gpu_launch {
     tw_cuda_ready *ready; /* NULL until every buffer is bound, and in the emulator. */
     tw_tensor_map maps[TW_ARGUMENT_MAPS];
     uint64_t words[TW_ARGUMENTS];
-    unsigned unbound; /* Bit i: buffer i is not bound, or its last binding failed. */
+    unsigned unbound;                    /* Bit i: buffer i is not bound, or its last binding failed. */
     uint64_t addresses[TW_PLAN_BUFFERS]; /* Of the bound buffers. */
     tw_gpu_launch *traced;               /* The launch of the tracer's kernel. NULL: there is none yet. */
 };

@@ -40,8 +40,8 @@ tw_status tw_kernel_trace_times(tw_gpu_kernel *k, tw_gpu_launch *l, tw_trace_tim
 
 /* Reads and decodes what the latest traced launch did. The caller frees the trace. */
 tw_status tw_kernel_trace(tw_gpu_kernel *k, tw_trace **out, tw_diag *diag);
-/* Its two steps: reads the records, and decodes what was read last, without what recording cost (`correct`) or as it was
-   measured. A tracer is attached. */
+/* Its two steps: reads the records, and decodes what was read last, without what recording cost (`correct`) or as it
+   was measured. A tracer is attached. */
 tw_status tw_kernel_read_trace(tw_gpu_kernel *k, tw_diag *diag);
 tw_status tw_kernel_decode_trace(const tw_gpu_kernel *k, bool correct, tw_trace **out, tw_diag *diag);
 

@@ -25,7 +25,7 @@ typedef struct tw_tracer {
     int min_blocks; /* Blocks that a multiprocessor must hold at once. 0: as they come. */
     tw_trace_cost cost;
     tw_prof_calibration calibration; /* All 0 in the emulator. */
-    struct tw_tracer *detached; /* The tracer before it, whose kernel launches may still refer to. */
+    struct tw_tracer *detached;      /* The tracer before it, whose kernel launches may still refer to. */
 } tw_tracer;
 
 const tw_gpu_kernel *tw_tracer_kernel(const tw_tracer *t) {
@@ -63,7 +63,8 @@ static tw_status choose(int *out, const char *word, const char *const choices[CH
         *out = i;
         if (!strcmp(word, choices[i])) return TW_OK;
     }
-    return tw_fail(diag, TW_ERR_USAGE, "%s: \"%s\" is not %s, %s or %s", what, word, choices[0], choices[1], choices[2]);
+    return tw_fail(diag, TW_ERR_USAGE, "%s: \"%s\" is not %s, %s or %s", what, word, choices[0], choices[1],
+                   choices[2]);
 }
 
 static tw_status take_options(tw_tracer *t, const tw_trace_options *o, tw_diag *diag) {
@@ -123,8 +124,8 @@ static tw_status instrument(void *context, tw_plan *plan, tw_diag *diag) {
     t->blocks = (int64_t)grid[0] * grid[1] * grid[2];
     t->bytes = (size_t)tw_prof_bytes(&t->layout, t->blocks);
     if (!t->bytes)
-        return tw_fail(diag, TW_ERR_USAGE, "the first recorded block is %d, and there are %lld blocks", t->options.first,
-                       (long long)t->blocks);
+        return tw_fail(diag, TW_ERR_USAGE, "the first recorded block is %d, and there are %lld blocks",
+                       t->options.first, (long long)t->blocks);
     plan->buffers[plan->n_buffers++] =
         (tw_gpu_buffer){.name = TW_TRACER_BUFFER, .bytes = t->bytes, .align = 16, .written = true};
     tw_argument_buffer(&plan->launch.arguments, TW_TRACER_BUFFER, 0);

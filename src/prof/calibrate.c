@@ -115,8 +115,7 @@ static void fit(tw_prof_slope *s) {
     }
     s->clocks = (n * xy - x * y) / (n * xx - x * x);
     const double at = (y - s->clocks * x) / n;
-    for (int i = 0; i < POINTS; i++)
-        s->error = fmax(s->error, fabs(s->measured[i] - at - s->clocks * s->records[i]));
+    for (int i = 0; i < POINTS; i++) s->error = fmax(s->error, fabs(s->measured[i] - at - s->clocks * s->records[i]));
     if (s->clocks < 0) s->clocks = 0;
 }
 
@@ -169,8 +168,7 @@ static tw_status measure_blocks(tw_prof_calibration *out, tw_cuda *c, bool globa
     if (st != TW_OK) return st;
     const double clocks = tw_cuda_describe(c)->clock_khz * 1e-6 / (WAVES / 2.0);
     out->block = fmax(0, (ns[1] - ns[0]) * clocks);
-    if (shared[2] > shared[1])
-        out->block_byte = fmax(0, (ns[2] - ns[1]) * clocks / (double)(shared[2] - shared[1]));
+    if (shared[2] > shared[1]) out->block_byte = fmax(0, (ns[2] - ns[1]) * clocks / (double)(shared[2] - shared[1]));
     return TW_OK;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long records take on a GPU: measured by kernels with more and with fewer marks, lowered as those of any kernel. */
+/* How long records take on a GPU: measured by kernels with more and with fewer marks, lowered as those of any kernel.
+ */
 #ifndef TW_PROF_CALIBRATE_H
 #define TW_PROF_CALIBRATE_H
 
@@ -28,8 +29,8 @@ typedef struct tw_prof_calibration {
     tw_prof_slope of[TW_PROF_BETWEENS];
     double idle, busy, alone; /* Clocks of a record: the slopes. */
     /* Clocks that a thread block takes longer beside its records: preparing shared memory, and writing it out. */
-    double block;          /* With next to no shared memory. */
-    double block_byte;     /* More for each byte of shared memory. */
+    double block;      /* With next to no shared memory. */
+    double block_byte; /* More for each byte of shared memory. */
 } tw_prof_calibration;
 
 /* Measures records in shared memory, or with `global` in global memory. */

@@ -60,8 +60,8 @@ static void find_offsets(tw_prof_clocks *c, const tw_prof_anchor *a, int n) {
         double low = -INFINITY, high = INFINITY;
         for (int i = 0; i < n; i++) {
             if (a[i].sm != sm) continue;
-            const double at = (double)(int64_t)(a[i].time - c->origin) -
-                              (double)(a[i].clock - c->reference[sm]) / c->ghz;
+            const double at =
+                (double)(int64_t)(a[i].time - c->origin) - (double)(a[i].clock - c->reference[sm]) / c->ghz;
             low = fmax(low, at);
             high = fmin(high, at + c->tick);
         }

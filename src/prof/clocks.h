@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clocks of multiprocessors, made comparable. Each unit read both its multiprocessor's clock and the GPU's timer when it
-   began and when it ended. The timer says nanoseconds, but moves on in ticks, so that a reading t means a moment
+/* Clocks of multiprocessors, made comparable. Each unit read both its multiprocessor's clock and the GPU's timer when
+   it began and when it ended. The timer says nanoseconds, but moves on in ticks, so that a reading t means a moment
    between t and t + tick. All multiprocessors run at one rate during a launch; each clock has an offset of its own,
    which lies where the bounds of all its readings allow. */
 #ifndef TW_PROF_CLOCKS_H
@@ -24,8 +24,8 @@ typedef struct tw_prof_clocks {
     int64_t *reference; /* Of each: a clock near its anchors. */
 } tw_prof_clocks;
 
-/* Fits `n` anchors, of which there must be one. `ghz` 0: the rate is found from the anchors; a single anchor, or several
-   at one clock, have the rate 1. TW_ERR_MEMORY. The caller frees what is made. */
+/* Fits `n` anchors, of which there must be one. `ghz` 0: the rate is found from the anchors; a single anchor, or
+   several at one clock, have the rate 1. TW_ERR_MEMORY. The caller frees what is made. */
 tw_status tw_prof_clocks_fit(tw_prof_clocks *c, const tw_prof_anchor *anchors, int n, double ghz, tw_diag *diag);
 void tw_prof_clocks_free(tw_prof_clocks *c);
 

@@ -28,8 +28,8 @@ typedef struct decoder {
     tw_trace *t;
     tw_prof_clocks clocks;
     tw_prof_block_records r;
-    int *tracks;  /* By unit of the block. */
-    int *events;  /* By record of the block: the event that it begins. -1: none. */
+    int *tracks; /* By unit of the block. */
+    int *events; /* By record of the block: the event that it begins. -1: none. */
     int room_tracks, room_events;
     double origin;
     span *spans; /* Of all blocks. */

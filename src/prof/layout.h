@@ -49,15 +49,15 @@ typedef struct tw_prof_site {
 
 typedef struct tw_prof_loop {
     int scope;
-    int parent;       /* The loop around it. -1: none. */
-    bool stamped;     /* The first word of a frame is the iteration's beginning, since the first site is conditional. */
-    bool apart;       /* Lanes of a warp may be apart at its iterations, so that each lane makes all copies of a flush. */
-    int count;        /* Bytes from the segment to the loop's count. */
-    int ring;         /* Bytes from the segment to the loop's ring. */
-    int frame;        /* Bytes of a frame, a power of two. */
-    int frames;       /* Frames of the ring, a power of two. */
-    int kept;         /* Frames of the ring in shared memory, a power of two. Differs with the strategy flush alone. */
-    int near;         /* Bytes from the unit's part of shared memory to that ring. */
+    int parent;   /* The loop around it. -1: none. */
+    bool stamped; /* The first word of a frame is the iteration's beginning, since the first site is conditional. */
+    bool apart;   /* Lanes of a warp may be apart at its iterations, so that each lane makes all copies of a flush. */
+    int count;    /* Bytes from the segment to the loop's count. */
+    int ring;     /* Bytes from the segment to the loop's ring. */
+    int frame;    /* Bytes of a frame, a power of two. */
+    int frames;   /* Frames of the ring, a power of two. */
+    int kept;     /* Frames of the ring in shared memory, a power of two. Differs with the strategy flush alone. */
+    int near;     /* Bytes from the unit's part of shared memory to that ring. */
 } tw_prof_loop;
 
 typedef struct tw_prof_scope {

@@ -170,7 +170,8 @@ static void begin_scope(lowering *l, int scope, piece *p) {
             clear(b, v.near, s->near_bytes);
             sync_warp(b);
         }
-        TW_IF (b, and_predicates(b, chosen, first_lane(b))) store_anchor(b, to, TW_PROF_BEGIN_CLOCK, TW_PROF_BEGIN_TIME);
+        TW_IF (b, and_predicates(b, chosen, first_lane(b)))
+            store_anchor(b, to, TW_PROF_BEGIN_CLOCK, TW_PROF_BEGIN_TIME);
     }
     l->scopes[scope] = v;
 }

@@ -103,8 +103,7 @@ static void walk_loop(finder *f, const tw_ir_op *op, place at) {
         f->in_predicate |= l->n_sites > before;
     }
     const int loop = l->n_loops++;
-    l->loops[loop] =
-        (tw_prof_loop){.scope = at.scope, .parent = at.loop, .apart = at.apart};
+    l->loops[loop] = (tw_prof_loop){.scope = at.scope, .parent = at.loop, .apart = at.apart};
     walk(f, &op->blocks[op->n_blocks - 1], (place){.scope = at.scope, .loop = loop, .apart = at.apart});
 }
 
@@ -239,10 +238,8 @@ static void place_all(tw_prof_layout *l, const tw_prof_options *o, const int *st
 tw_status tw_prof_plan(const tw_kernel *k, const tw_prof_options *o, tw_prof_layout *l, tw_diag *diag) {
     counts n = {.scopes = 1};
     count(k, o, &k->body, &n);
-    *l = (tw_prof_layout){.metric = o->metric,
-                          .global = o->global,
-                          .first = o->first,
-                          .every = o->every > 1 ? o->every : 1};
+    *l = (tw_prof_layout){
+        .metric = o->metric, .global = o->global, .first = o->first, .every = o->every > 1 ? o->every : 1};
     if (!n.sites) return TW_OK;
     l->sites = tw_arena_array(&l->arena, (size_t)n.sites, sizeof *l->sites);
     l->loops = tw_arena_array(&l->arena, (size_t)n.loops + 1, sizeof *l->loops);

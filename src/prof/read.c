@@ -44,8 +44,13 @@ static void add(reader *d, int site, int64_t iteration, int64_t clock, int32_t v
     d->failed |= !grown;
     if (!grown) return;
     r->records = grown;
-    r->records[r->n_records++] = (tw_prof_record){
-        .clock = clock, .iteration = iteration, .unit = d->unit, .site = site, .value = value, .other = -1, .cause = -1};
+    r->records[r->n_records++] = (tw_prof_record){.clock = clock,
+                                                  .iteration = iteration,
+                                                  .unit = d->unit,
+                                                  .site = site,
+                                                  .value = value,
+                                                  .other = -1,
+                                                  .cause = -1};
 }
 
 /* A clock of 32 bits that was not after `later`, as one of 64. */
@@ -71,8 +76,7 @@ static int64_t read_frame(reader *d, int loop, int64_t frame, int64_t iteration,
         const uint32_t word = word_at(d, frame + s->offset);
         const int64_t clock = unwrap(later, word);
         if (s->conditional && (!word || clock < begin)) continue;
-        add(d, i, iteration, clock,
-            s->code == TW_OP_record_value ? (int32_t)word_at(d, frame + s->offset + 4) : 0);
+        add(d, i, iteration, clock, s->code == TW_OP_record_value ? (int32_t)word_at(d, frame + s->offset + 4) : 0);
         later = clock;
     }
     return begin;
@@ -91,8 +95,7 @@ static bool read_loop(reader *d, int loop) {
     if (count % (uint32_t)p->frame) return false;
     const int64_t n = count / (uint32_t)p->frame, first = n > p->frames ? n - p->frames : 0;
     int64_t later = u->end_clock;
-    for (int64_t i = n - 1; i >= first; i--)
-        later = read_frame(d, loop, p->ring + i % p->frames * p->frame, i, later);
+    for (int64_t i = n - 1; i >= first; i--) later = read_frame(d, loop, p->ring + i % p->frames * p->frame, i, later);
     u->dropped += first * sites_of(d->r->layout, loop);
     return true;
 }
@@ -159,8 +162,8 @@ static tw_status read_unit(reader *d, int scope, int number, tw_diag *diag) {
     for (int i = 0; i < r->layout->n_loops && whole; i++)
         if (r->layout->loops[i].scope == scope && r->layout->loops[i].frame) whole = read_loop(d, i);
     if (!whole)
-        return tw_fail(diag, TW_ERR_FORMAT, "the records of warp %d are none of this kernel's: a count or a clock is wrong",
-                       u->warp);
+        return tw_fail(diag, TW_ERR_FORMAT,
+                       "the records of warp %d are none of this kernel's: a count or a clock is wrong", u->warp);
     u->n = r->n_records - u->first;
     if (!d->failed && u->n) qsort(r->records + u->first, (size_t)u->n, sizeof *r->records, by_clock);
     return d->failed || !pair(r, u) ? tw_fail_memory(diag) : TW_OK;

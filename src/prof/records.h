@@ -54,8 +54,8 @@ tw_status tw_prof_read(tw_prof_block_records *r, const void *part, tw_diag *diag
 tw_status tw_prof_find_links(tw_prof_block_records *r, tw_diag *diag);
 
 /* Sets `shift`, from a record's cost in clocks. A record delays what its unit does next. A wait that really waited ends
-   when its arrival comes, so there the delay is the arrival's. The block's own beginning was delayed by `before` clocks;
-   *after gets what its end was delayed by. Needs links. */
+   when its arrival comes, so there the delay is the arrival's. The block's own beginning was delayed by `before`
+   clocks; *after gets what its end was delayed by. Needs links. */
 tw_status tw_prof_replay(tw_prof_block_records *r, double cost, double before, double *after, tw_diag *diag);
 
 static inline const tw_prof_site *tw_prof_site_of(const tw_prof_block_records *r, int record) {
