@@ -416,7 +416,7 @@ int main(int argc, char **argv) {
     int failed = 0;
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         if (one_product(g, &products[i], &d) != TW_OK) failed |= complain(products[i].name, &d);
-    if (show_delays(g, c[0].clocks, &d) != TW_OK) failed |= complain("delays", &d);
+    if (show_delays(g, c[0].idle, &d) != TW_OK) failed |= complain("delays", &d);
     if (show_alignment(g, &d) != TW_OK) failed |= complain("alignment", &d);
     tw_gpu_close(g);
     return failed;
