@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "tilewright/device.h"
+#include "vm/cpu/trace.h"
 
 static tw_status open_cpu(tw_machine *m, const tw_model *model, const tw_engine_options *o, int threads,
                           tw_diag *diag) {
@@ -104,6 +105,14 @@ static tw_status limit_isa(tw_machine *m, uint32_t isa, bool own_only, tw_diag *
     return tw_vm_limit_isa(m->vm, isa, own_only, diag);
 }
 
+static tw_status trace_begin(tw_machine *m, int64_t steps, tw_diag *diag) {
+    return tw_vm_trace_begin(m->vm, steps, diag);
+}
+
+static tw_status trace_end(tw_machine *m, const char *title, tw_trace **out, tw_diag *diag) {
+    return tw_vm_trace_end(m->vm, title, out, diag);
+}
+
 const tw_engine_backend tw_engine_cpu = {
     .gpu = false,
     .tolerance = {1e-3, 1e-4, 1e-4, false}, /* Sums are in f32, and in another order than the reference's. */
@@ -124,5 +133,7 @@ const tw_engine_backend tw_engine_cpu = {
     .draws = draws,
     .arithmetic = arithmetic,
     .bandwidth = bandwidth,
+    .trace_begin = trace_begin,
+    .trace_end = trace_end,
     .limit_isa = limit_isa,
 };

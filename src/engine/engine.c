@@ -17,8 +17,7 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Returns the most positions that a step of this program takes. */
-static int64_t tokens_of(const tw_engine *e, tw_program_kind kind) {
+int64_t tw_engine_step_tokens(const tw_engine *e, tw_program_kind kind) {
     int64_t n = kind == TW_PROGRAM_PREFILL ? e->options.prefill : kind == TW_PROGRAM_SCORE ? SCORE_TOKENS : 1;
     return least(n, least(e->context, e->machine.tokens));
 }
@@ -34,7 +33,7 @@ static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule *
     l.max_seq = e->context;
     l.weights = o->weights;
     l.group = o->group;
-    l.tokens = tokens_of(e, kind);
+    l.tokens = tw_engine_step_tokens(e, kind);
     l.all_logits = kind == TW_PROGRAM_SCORE;
     e->machine.backend->complete_lowering(&e->machine, &l);
     if (kind == TW_PROGRAM_DECODE && !l.kv_splits) {
@@ -272,7 +271,7 @@ tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const floa
     tw_program_kind kind = n > 1 ? TW_PROGRAM_PREFILL : tw_engine_decoder(e, e->position);
     if (st == TW_OK) st = load(e, kind, diag);
     tw_vm_step step = {.program = e->program[kind], .length = e->position + n};
-    int64_t room = tokens_of(e, kind);
+    int64_t room = tw_engine_step_tokens(e, kind);
     for (int64_t done = 0; done < n && st == TW_OK; done += step.n) {
         step.tokens = ids + done;
         step.n = least(n - done, room);
@@ -333,7 +332,7 @@ tw_status tw_engine_score(tw_engine *e, const int32_t *ids, int64_t n, double *n
     tw_vm_step step = {.program = e->program[TW_PROGRAM_SCORE], .length = n};
     for (int64_t done = 0; done < n && st == TW_OK; done += step.n) {
         step.tokens = ids + done;
-        step.n = least(n - done, tokens_of(e, TW_PROGRAM_SCORE));
+        step.n = least(n - done, tw_engine_step_tokens(e, TW_PROGRAM_SCORE));
         step.pos = done;
         st = e->machine.backend->run(&e->machine, &step, diag);
         for (int64_t t = 0; t < step.n && done + t + 1 < n && st == TW_OK; t++)

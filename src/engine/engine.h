@@ -31,6 +31,8 @@ struct tw_engine {
 
 /* Returns the program that decodes the token at a position. */
 tw_program_kind tw_engine_decoder(const tw_engine *e, int64_t position);
+/* Returns the most positions that a step of this program takes. */
+int64_t tw_engine_step_tokens(const tw_engine *e, tw_program_kind kind);
 /* Returns true if tw_engine_draw draws on the device. */
 bool tw_engine_draws(const tw_engine *e);
 /* Returns TW_ERR_USAGE if n more positions do not fit. */

@@ -8,6 +8,8 @@
 #include "tilewright/vm.h"
 #include "vm/sample.h"
 
+struct tw_trace;
+
 /* A machine and its limits. */
 typedef struct tw_machine {
     const struct tw_engine_backend *backend; /* NULL: no machine is open. */
@@ -74,6 +76,10 @@ typedef struct tw_engine_backend {
     /* Measures the bandwidth of reading as many bytes as a decoded token streams. On a GPU they come from its memory.
        On a processor they come from the cache or memory that holds that many bytes. */
     tw_status (*bandwidth)(const tw_machine *m, double *bytes_per_second, tw_diag *diag);
+
+    /* Do what tw_vm_trace_begin and tw_vm_trace_end do. NULL: the machine records no traces. */
+    tw_status (*trace_begin)(tw_machine *m, int64_t steps, tw_diag *diag);
+    tw_status (*trace_end)(tw_machine *m, const char *title, struct tw_trace **out, tw_diag *diag);
 
     /* Does what tw_vm_limit_isa does. NULL: the machine has a single set of kernels. */
     tw_status (*limit_isa)(tw_machine *m, uint32_t isa, bool own_only, tw_diag *diag);

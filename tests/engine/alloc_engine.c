@@ -3,6 +3,7 @@
 #include "support/alloc_fail.h"
 #include "support/support.h"
 
+#include "engine/trace.h"
 #include "schedule/json.h"
 #include "tilewright/engine.h"
 #include "tilewright/model.h"
@@ -56,6 +57,26 @@ static void measuring_tells_of_every_failure(void **state) {
     tw_engine_close(e);
 }
 
+static int trace(void *engine) {
+    const tw_engine_trace_options o = {.title = "prompts and steps", .context = 1, .prefill = 5, .runs = 2};
+    tw_trace *t;
+    tw_diag d;
+    const tw_status st = tw_engine_trace(engine, &o, &t, &d);
+    assert_true((st == TW_OK) == (t != NULL));
+    tw_trace_free(t);
+    return verdict(st);
+}
+
+static void tracing_survives_every_failure(void **state) {
+    (void)state;
+    const tw_engine_options o = {.workers = 2, .context = 32, .prefill = 4, .no_vendor = true};
+    tw_engine *e;
+    tw_diag d;
+    assert_int_equal(tw_engine_open(&e, model, &o, &d), TW_OK);
+    alloc_fail_exhaust(trace, e);
+    tw_engine_close(e);
+}
+
 static int through_json(void *context) {
     const char *text = context;
     tw_schedule *s;
@@ -105,6 +126,7 @@ int main(void) {
         cmocka_unit_test(a_schedule_survives_every_failure),
         cmocka_unit_test(an_engine_survives_every_failure),
         cmocka_unit_test(measuring_tells_of_every_failure),
+        cmocka_unit_test(tracing_survives_every_failure),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }
