@@ -343,6 +343,14 @@ void tw_layout_free(tw_layout *l) {
     *l = (tw_layout){0};
 }
 
+/* A double of so many nanoseconds is 256 of them wide: seconds and the rest are apart. */
+int64_t tw_layout_began(const tw_layout *l, const tw_trace *t) {
+    const double began = t->began_unix, seconds = floor(began);
+    if (!(began > 0 && began < 9e9)) return 0;
+    const int64_t ns = (int64_t)seconds * 1000000000 + (int64_t)floor((began - seconds) * 1e9 + l->origin + 0.5);
+    return later(ns, 0);
+}
+
 /* ---- names */
 
 void tw_layout_name(const tw_layout *l, const tw_trace *t, int row, char out[TW_ROW_NAME]) {

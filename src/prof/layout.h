@@ -45,6 +45,9 @@ static inline bool tw_is_moment(tw_event_kind k) {
     return k == TW_EVENT_MARK || k == TW_EVENT_VALUE;
 }
 
+/* Nanoseconds since 1970 at the layout's time 0. 0: that is not known. */
+int64_t tw_layout_began(const tw_layout *l, const tw_trace *t);
+
 enum { TW_ROW_NAME = 160 /* Bytes of a row's name, with the 0 at its end. Longer names are cut. */ };
 
 /* A row's name, as UTF-8: "warp 4, producer", "place 1, warp 4, producer, asynchronous 2". */

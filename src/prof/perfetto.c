@@ -149,17 +149,9 @@ static void add_clock_reading(writer *w, uint64_t id, uint64_t ns) {
     tw_wire_message(&w->in, SNAPSHOT_CLOCK, &w->deep);
 }
 
-/* Nanoseconds since 1970 at the trace's beginning. A double has only 256 ns of it: seconds and the rest are apart. */
-static uint64_t began_ns(const writer *w) {
-    const double began = w->t->began_unix, seconds = floor(began);
-    if (!(began > 0 && began < 9e9)) return 0;
-    const int64_t ns = (int64_t)seconds * 1000000000 + (int64_t)floor((began - seconds) * 1e9 + w->layout.origin + 0.5);
-    return ns > 0 ? (uint64_t)ns : 0;
-}
-
 static void add_clock(writer *w) {
     begin_packet(w, FLAG_NEEDS_STATE);
-    add_clock_reading(w, CLOCK_REALTIME, began_ns(w));
+    add_clock_reading(w, CLOCK_REALTIME, (uint64_t)tw_layout_began(&w->layout, w->t));
     add_clock_reading(w, CLOCK_OURS, 0);
     tw_wire_uint(&w->in, SNAPSHOT_PRIMARY, CLOCK_REALTIME);
     tw_wire_message(&w->packet, PACKET_CLOCK_SNAPSHOT, &w->in);

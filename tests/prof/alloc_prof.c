@@ -4,8 +4,10 @@
 #include "support/alloc_fail.h"
 #include "support/support.h"
 
+#include "prof/chrome.h"
 #include "prof/made.h"
 #include "prof/perfetto.h"
+#include "prof/summary.h"
 
 static tw_trace *made;
 
@@ -28,9 +30,49 @@ static int perfetto(void *context) {
     return judged;
 }
 
+static int chrome(void *context) {
+    static size_t whole;
+    tw_buf out = {0};
+    tw_diag d = {.message = ""};
+    (void)context;
+    const tw_status st = tw_chrome_encode(&out, made, &d);
+    const int judged = judge(st, &d, out.size, &whole);
+    tw_buf_free(&out);
+    return judged;
+}
+
+static int summary(void *context) {
+    static size_t whole;
+    tw_summary s;
+    tw_buf out = {0};
+    tw_diag d = {.message = ""};
+    (void)context;
+    tw_status st = tw_summary_make(&s, made, &d);
+    int judged = 1;
+    if (st == TW_OK) {
+        tw_summary_text(&out, &s, made);
+        judged = out.failed ? 1 : judge(TW_OK, &d, out.size, &whole);
+    } else if (st != TW_ERR_MEMORY || !d.message[0]) {
+        judged = 3;
+    }
+    tw_buf_free(&out);
+    tw_summary_free(&s);
+    return judged;
+}
+
 static void perfetto_is_whole(void **state) {
     (void)state;
     for (int packed = 0; packed < 2; packed++) alloc_fail_exhaust(perfetto, &packed);
+}
+
+static void chrome_is_whole(void **state) {
+    (void)state;
+    alloc_fail_exhaust(chrome, NULL);
+}
+
+static void summary_is_whole(void **state) {
+    (void)state;
+    alloc_fail_exhaust(summary, NULL);
 }
 
 static int setup(void **state) {
@@ -46,6 +88,7 @@ static int teardown(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(perfetto_is_whole)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(perfetto_is_whole), cmocka_unit_test(chrome_is_whole),
+                                       cmocka_unit_test(summary_is_whole)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }
