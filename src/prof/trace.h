@@ -75,6 +75,7 @@ typedef struct tw_trace {
     double clean;      /* Time of the kernel without records, in the unit. 0: it was not measured. */
     double traced;     /* Time of the kernel with records, in the unit. 0: it was not measured. */
     double began_unix; /* Seconds since 1970 at the trace's beginning. */
+    bool on_processor; /* Tracks are threads of a processor: `sm` is a core, and `warp` a thread. */
     tw_trace_name *names;
     tw_trace_track *tracks;
     tw_trace_event *events; /* Ascending by track, then by begin; of those that begin together the outer one first, and
