@@ -4,7 +4,7 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/utf8.h"
-#include "prof/layout.h"
+#include "prof/rows.h"
 #include "prof/steps.h"
 
 #include <inttypes.h>

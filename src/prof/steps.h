@@ -3,7 +3,7 @@
 #ifndef TW_PROF_STEPS_H
 #define TW_PROF_STEPS_H
 
-#include "prof/layout.h"
+#include "prof/rows.h"
 
 typedef enum tw_step_kind {
     TW_STEP_BEGIN,       /* A region, wait, iteration or asynchronous event. */

@@ -3,7 +3,7 @@
 
 #include "base/diag.h"
 #include "base/grow.h"
-#include "prof/layout.h"
+#include "prof/rows.h"
 
 #include <math.h>
 #include <stdlib.h>

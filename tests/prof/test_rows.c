@@ -2,7 +2,7 @@
 /* Rows, lanes and whole times. */
 #include "support/support.h"
 
-#include "prof/layout.h"
+#include "prof/rows.h"
 #include "prof/made.h"
 #include "prof/steps.h"
 
