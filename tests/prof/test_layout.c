@@ -50,7 +50,7 @@ static void what_overlaps_has_lanes(void **state) {
     assert_int_equal(l.n_rows, 4);
     assert_int_equal(used[0], 0);
     check_name(&l, t, 0, "warp 3, p");
-    check_name(&l, t, 3, "warp 3, p, asynchronous 3");
+    check_name(&l, t, 3, "warp 3, p, async 3");
     done(&l, t);
 }
 
