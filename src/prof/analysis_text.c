@@ -55,14 +55,14 @@ static void put_engines(const writer *w) {
     for (int e = TW_ENGINE_ALU; e < TW_ENGINE_SYNC; e++) {
         const tw_idle *i = &w->a->bubbles.engines[e];
         if (!(i->time > 0)) continue;
-        tw_buf_printf(w->out, "  %-14s %7.1f %% %13.1f %%\n", tw_engine_name((tw_engine)e), 100 * o->share[e],
+        tw_buf_printf(w->out, "  %-14s %7.1f %% %13.1f %%\n", tw_trace_engine_name((tw_trace_engine)e), 100 * o->share[e],
                       i->idle > 0 ? percent(i->attributed, i->idle) : 100);
     }
     for (int a = TW_ENGINE_ALU; a < TW_ENGINE_SYNC; a++)
         for (int b = a + 1; b < TW_ENGINE_SYNC; b++)
             if (o->share[a] > 0 && o->share[b] > 0)
-                tw_buf_printf(w->out, "  %s and %s overlap for %.1f %% of the shorter\n", tw_engine_name((tw_engine)a),
-                              tw_engine_name((tw_engine)b), 100 * o->fraction[a][b]);
+                tw_buf_printf(w->out, "  %s and %s overlap for %.1f %% of the shorter\n", tw_trace_engine_name((tw_trace_engine)a),
+                              tw_trace_engine_name((tw_trace_engine)b), 100 * o->fraction[a][b]);
 }
 
 static void put_cause(const writer *w, const tw_bubble *b) {
@@ -191,7 +191,7 @@ bool tw_analysis_lines(const tw_analysis *a, const tw_trace *t, int rows, tw_buf
     for (int i = 0; i < TW_ENGINES; i++) {
         /* Tensor cores first. */
         const int e = i == 0 ? TW_ENGINE_TENSOR : i <= TW_ENGINE_TENSOR ? i - 1 : i;
-        put_bubbles(&w, e, e == TW_ENGINE_TENSOR ? "tensor cores" : tw_engine_name((tw_engine)e),
+        put_bubbles(&w, e, e == TW_ENGINE_TENSOR ? "tensor cores" : tw_trace_engine_name((tw_trace_engine)e),
                     &a->bubbles.engines[e]);
     }
     put_bubbles(&w, -1, "tracks", &a->bubbles.tracks);

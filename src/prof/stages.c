@@ -52,12 +52,12 @@ static int iteration_of(const meter *m, int event) {
 }
 
 /* The engine of the innermost region or wait around, that has one. `*waits`: it is a wait. */
-static tw_engine engine_of(const tw_dag *f, int event, bool *waits) {
+static tw_trace_engine engine_of(const tw_dag *f, int event, bool *waits) {
     const tw_trace *t = f->trace;
     *waits = false;
     for (int e = event; e >= 0; e = f->parent[e]) {
         *waits = t->events[e].kind == TW_EVENT_WAIT;
-        const tw_engine engine = t->names[t->events[e].name].engine;
+        const tw_trace_engine engine = t->names[t->events[e].name].engine;
         if (*waits || engine != TW_ENGINE_NONE) return engine;
     }
     return TW_ENGINE_NONE;
@@ -97,7 +97,7 @@ static void see_points(meter *m) {
             const int i = iteration_of(m, x->owner);
             if (i < 0) continue;
             bool waits;
-            const tw_engine engine = engine_of(f, x->owner, &waits);
+            const tw_trace_engine engine = engine_of(f, x->owner, &waits);
             const double took = x->time - x[-1].time;
             if (waits) continue;
             if (engine == TW_ENGINE_TENSOR) {
