@@ -32,6 +32,8 @@ problem.c kernels/gemm/space.h
 problem.h kernels/gemm/gemm.h
 select.c tune/axes.h
 select.c tune/identity.h
+trace.h prof/trace.h
+trace_model.c engine/trace.h
 train.c kernels/gemm/estimate.h
 train.c tune/analytic.h
 tune.c tune/report.h
