@@ -13,8 +13,8 @@ void tw_stats_sort(double *x, size_t n) {
     if (n) qsort(x, n, sizeof *x, ascending);
 }
 
-/* Linear interpolation between the two nearest ranks. */
-static double quantile(const double *sorted, size_t n, double q) {
+double tw_stats_quantile(const double *sorted, size_t n, double q) {
+    if (!n) return 0;
     double at = q * (double)(n - 1);
     size_t i = (size_t)at;
     double f = at - (double)i;
@@ -31,8 +31,8 @@ tw_stats tw_stats_of(double *x, size_t n) {
     s.stddev = n > 1 ? sqrt(s.stddev / (double)(n - 1)) : 0;
     s.min = x[0];
     s.max = x[n - 1];
-    s.p10 = quantile(x, n, 0.1);
-    s.median = quantile(x, n, 0.5);
-    s.p90 = quantile(x, n, 0.9);
+    s.p10 = tw_stats_quantile(x, n, 0.1);
+    s.median = tw_stats_quantile(x, n, 0.5);
+    s.p90 = tw_stats_quantile(x, n, 0.9);
     return s;
 }

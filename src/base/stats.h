@@ -12,6 +12,8 @@ typedef struct tw_stats {
 } tw_stats;
 
 void tw_stats_sort(double *samples, size_t n);   /* Sorts in ascending order. */
+/* Interpolates linearly between the two nearest ranks. `samples` ascend; 0 <= q <= 1. Without samples 0. */
+double tw_stats_quantile(const double *samples, size_t n, double q);
 tw_stats tw_stats_of(double *samples, size_t n); /* sorts `samples`; all zero when n is 0 */
 
 #endif

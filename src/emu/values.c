@@ -115,3 +115,13 @@ emu_next emu_exec_record_end(emu_warp *w, const emu_op *op) {
     (void)w, (void)op;
     return EMU_GO;
 }
+
+emu_next emu_exec_record_mark(emu_warp *w, const emu_op *op) {
+    (void)w, (void)op;
+    return EMU_GO;
+}
+
+emu_next emu_exec_record_value(emu_warp *w, const emu_op *op) {
+    (void)w, (void)op;
+    return EMU_GO;
+}

@@ -617,6 +617,11 @@ tw_scope tw_push_roles(tw_builder *b, const int *ranges, int n) {
     return scope(b, TW_NONE);
 }
 
+void tw_name_roles(tw_builder *b, tw_scope s, const char *names) {
+    tw_ir_op *op = owner(b, s);
+    if (op) op->name = tw_arena_strdup(&b->kernel->arena, names);
+}
+
 void tw_next_role(tw_builder *b, tw_scope s) {
     tw_ir_op *op = owner(b, s);
     if (!op) return;
@@ -646,15 +651,37 @@ void tw_check_statement(tw_statement *s) {
     s->round = 0;
 }
 
-static void record(tw_builder *b, tw_opcode code, const char *region) {
-    tw_ir_op *op = tw_emit(b, code, (tw_attrs){0}, NULL, NULL, 0, NULL, 0);
-    if (op) op->name = tw_arena_strdup(&b->kernel->arena, region);
+static void record(tw_builder *b, tw_opcode code, tw_attrs at, const char *name, tw_val value) {
+    tw_ir_op *op = tw_emit(b, code, at, NULL, NULL, 0, &value, code == TW_OP_record_value);
+    if (op) op->name = tw_arena_strdup(&b->kernel->arena, name);
 }
 
-void tw_record_begin(tw_builder *b, const char *region) {
-    record(b, TW_OP_record_begin, region);
+void tw_record_begin(tw_builder *b, const char *region, int engine) {
+    record(b, TW_OP_record_begin, (tw_attrs){.engine = engine}, region, TW_NONE);
 }
 
 void tw_record_end(tw_builder *b, const char *region) {
-    record(b, TW_OP_record_end, region);
+    record(b, TW_OP_record_end, (tw_attrs){0}, region, TW_NONE);
+}
+
+void tw_record_wait(tw_builder *b, const char *channel, int engine, int lag) {
+    const tw_attrs at = {.engine = engine, .wait = TW_WAIT_channel, .count = lag};
+    record(b, TW_OP_record_begin, at, channel, TW_NONE);
+}
+
+void tw_record_meet(tw_builder *b, const char *channel) {
+    const tw_attrs at = {.engine = TW_ENGINE_OF_sync, .wait = TW_WAIT_meet};
+    record(b, TW_OP_record_begin, at, channel, TW_NONE);
+}
+
+void tw_record_mark(tw_builder *b, const char *name) {
+    record(b, TW_OP_record_mark, (tw_attrs){0}, name, TW_NONE);
+}
+
+void tw_record_arrive(tw_builder *b, const char *channel, int arrival, int engine) {
+    record(b, TW_OP_record_mark, (tw_attrs){.arrival = arrival, .engine = engine}, channel, TW_NONE);
+}
+
+void tw_record_value(tw_builder *b, const char *name, tw_val value) {
+    record(b, TW_OP_record_value, (tw_attrs){0}, name, value);
 }

@@ -132,6 +132,7 @@ void tw_push_while_body(tw_builder *b, tw_scope s, tw_val p);
 /* Opens `n` blocks, one for each warp role. Block i is for warps [ranges[2i], ranges[2i + 1]). tw_next_role goes from
    one block to the next. */
 tw_scope tw_push_roles(tw_builder *b, const int *ranges, int n);
+void tw_name_roles(tw_builder *b, tw_scope s, const char *names); /* A word for each role, for the profiler. */
 void tw_next_role(tw_builder *b, tw_scope s);
 void tw_pop(tw_builder *b, tw_scope s);
 
@@ -179,8 +180,20 @@ void tw_check_statement(tw_statement *s); /* Asserts that the block is closed. *
     for (TW_STATEMENT_ s = {tw_push_while(b), 1}; s.round; tw_check_statement(&s))                                     \
         for (tw_push_while_body(b, s.scope, p); s.round; tw_end_statement(b, &s))
 
-/* Marks for the profiler. */
-void tw_record_begin(tw_builder *b, const char *region);
+/* Records of the profiler. They cost nothing, and change no instruction, unless a pass lowers them (prof/lower.h). Names
+   are copied. `engine` is TW_ENGINE_OF_*. */
+void tw_record_begin(tw_builder *b, const char *region, int engine);
+/* Ends a region or a wait of this name in the same block. */
 void tw_record_end(tw_builder *b, const char *region);
+/* Begins to wait for a channel. The thread's n-th wait is for the arrivals of number n - `lag`. `engine` is what is
+   waited for. */
+void tw_record_wait(tw_builder *b, const char *channel, int engine, int lag);
+/* Arrives at a barrier, and waits for all its threads. */
+void tw_record_meet(tw_builder *b, const char *channel);
+void tw_record_mark(tw_builder *b, const char *name);
+/* Arrives at a channel (TW_ARRIVAL_now), or issues work of an engine that arrives there when it is done: for whoever
+   waits (TW_ARRIVAL_later), or for this thread alone (TW_ARRIVAL_own). */
+void tw_record_arrive(tw_builder *b, const char *channel, int arrival, int engine);
+void tw_record_value(tw_builder *b, const char *name, tw_val value); /* an i32 */
 
 #endif

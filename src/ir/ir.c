@@ -152,6 +152,18 @@ static const named levels[] = {
 static const named proxies[] = {
 #include "ir/attrs.def"
 };
+#define ENGINE(name, ptx) {#name, ptx},
+static const named engines[] = {
+#include "ir/attrs.def"
+};
+#define WAIT(name, ptx) {#name, ptx},
+static const named waits[] = {
+#include "ir/attrs.def"
+};
+#define ARRIVAL(name, ptx) {#name, ptx},
+static const named arrivals[] = {
+#include "ir/attrs.def"
+};
 static const named type_names[] = {
 #define TYPE(name, bits, ptx) {#name, #name},
 #include "ir/types.def"
@@ -187,6 +199,9 @@ static const struct {
 #define KIND_SREG        sregs, COUNT(sregs)
 #define KIND_LEVEL       levels, COUNT(levels)
 #define KIND_PROXY       proxies, COUNT(proxies)
+#define KIND_ENGINE      engines, COUNT(engines)
+#define KIND_WAIT        waits, COUNT(waits)
+#define KIND_ARRIVAL     arrivals, COUNT(arrivals)
 #define KIND_MMA         mma_names, COUNT(mma_names)
 #define KIND_WGMMA       wgmma_names, COUNT(wgmma_names)
 #define ATTR(name, kind) {#name, KIND_##kind},
@@ -274,5 +289,15 @@ int64_t tw_kernel_shared_layout(tw_kernel *k, int64_t *fixed) {
 const tw_shared *tw_kernel_shared_find(const tw_kernel *k, const char *name) {
     for (int i = 0; i < k->n_shared; i++)
         if (!strcmp(k->shared[i].name, name)) return &k->shared[i];
+    return NULL;
+}
+
+const tw_ir_op *tw_record_begin_of(const tw_ir_op *end) {
+    int ends = 0;
+    for (const tw_ir_op *op = end->prev; op; op = op->prev) {
+        if (!tw_is_record(op) || strcmp(op->name, end->name) != 0) continue;
+        if (op->code == TW_OP_record_end) ends++;
+        if (op->code == TW_OP_record_begin && !ends--) return op;
+    }
     return NULL;
 }

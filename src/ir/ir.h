@@ -86,6 +86,21 @@ enum {
 #include "ir/attrs.def"
     TW_PROXIES
 };
+#define ENGINE(name, ptx) TW_ENGINE_OF_##name,
+enum {
+#include "ir/attrs.def"
+    TW_ENGINES_OF
+};
+#define WAIT(name, ptx) TW_WAIT_##name,
+enum {
+#include "ir/attrs.def"
+    TW_WAITS
+};
+#define ARRIVAL(name, ptx) TW_ARRIVAL_##name,
+enum {
+#include "ir/attrs.def"
+    TW_ARRIVALS
+};
 
 /* tw_mma_kind 0 is no shape, so that a forgotten one shows. */
 typedef enum tw_mma_kind {
@@ -142,12 +157,20 @@ typedef struct tw_ir_op {
     bool guard_not; /* the guard is negated */
     tw_val guard;   /* none: always */
     tw_attrs at;
-    const char *name; /* shared_address: the object; record ops: the region */
+    const char *name; /* shared_address: the object; records: the region, channel or mark */
     tw_val *results, *operands;
     tw_block *blocks; /* n_blocks of them */
     tw_block *block;  /* that holds this */
     struct tw_ir_op *prev, *next;
 } tw_ir_op;
+
+static inline bool tw_is_record(const tw_ir_op *op) {
+    return op->code == TW_OP_record_begin || op->code == TW_OP_record_end || op->code == TW_OP_record_mark ||
+           op->code == TW_OP_record_value;
+}
+/* The record_begin of a region's record_end: the last one of its name before it in its block that has no end yet. NULL:
+   there is none. */
+const tw_ir_op *tw_record_begin_of(const tw_ir_op *end);
 
 typedef struct tw_parameter {
     const char *name;

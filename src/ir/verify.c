@@ -161,8 +161,8 @@ static bool check_attributes(tw_verifier *v, const tw_ir_op *op) {
     if (at->read & ~1) tw_verify_find(v, "read is 0 or 1");
     if (at->unroll & ~1) tw_verify_find(v, "unroll is 0 or 1");
     if (at->count < 0) tw_verify_find(v, "count is negative");
-    bool named = op->code == TW_OP_shared_address || op->code == TW_OP_record_begin || op->code == TW_OP_record_end;
-    if (!named && op->name) tw_verify_find(v, "a name means nothing here");
+    bool named = op->code == TW_OP_shared_address || tw_is_record(op);
+    if (!named && op->name && op->code != TW_OP_roles) tw_verify_find(v, "a name means nothing here");
     if (named && !op->name) tw_verify_find(v, "a name is missing");
     return v->findings == before;
 }

@@ -36,8 +36,8 @@ PLAIN(mbarrier_wait)
 PLAIN(exit)
 PLAIN(trap)
 PLAIN(nanosleep)
-PLAIN(record_begin)
-PLAIN(record_end)
+PLAIN(record_mark)
+PLAIN(record_value)
 PLAIN(cp_async_wait)
 PLAIN(bulk_wait)
 PLAIN(tensor_prefetch)
@@ -45,6 +45,16 @@ PLAIN(tensor_prefetch_box)
 PLAIN(tensor_store)
 PLAIN(griddep_wait)
 PLAIN(griddep_launch)
+
+/* -- records */
+
+static void verify_record_begin(tw_verifier *v, const tw_ir_op *op) {
+    if (op->at.count && op->at.wait != TW_WAIT_channel) tw_verify_find(v, "count is for waits on a channel");
+}
+
+static void verify_record_end(tw_verifier *v, const tw_ir_op *op) {
+    if (op->name && !tw_record_begin_of(op)) tw_verify_find(v, "no record_begin of \"%s\" in this block", op->name);
+}
 
 /* -- values of any type */
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public objects for kernels and their launches. */
 #define _POSIX_C_SOURCE 200809L
+#include "kernels/kernel.h"
 #include "base/diag.h"
-#include "kernels/gpu.h"
-#include "kernels/plan.h"
 #include "ptx/load.h"
 
 #include <stdlib.h>
@@ -11,15 +10,6 @@
 
 static const tw_kernel_kind kinds[] = {{"gemm", tw_gemm_plan_words}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
-
-struct tw_gpu_kernel {
-    tw_gpu *gpu;
-    tw_plan plan;
-    tw_signature signature;
-    tw_cuda_module *module; /* NULL in the emulator. */
-    int64_t dynamic_shared; /* Bytes of dynamic shared memory per block. */
-    tw_gpu_kernel_info info;
-};
 
 static tw_status plan(tw_gpu_kernel *k, char *words, char *configuration, tw_diag *diag) {
     const size_t n = strcspn(words, " ");
@@ -56,26 +46,30 @@ static tw_status compile(tw_gpu_kernel *k, tw_diag *diag) {
     return TW_OK;
 }
 
-static tw_status open_kernel(tw_gpu_kernel *k, const char *words, const char *configuration, tw_diag *diag) {
+static tw_status open_kernel(tw_gpu_kernel *k, const char *words, const char *configuration, tw_kernel_change *change,
+                             void *context, tw_diag *diag) {
     char *problem = strdup(words), *chosen = strdup(configuration ? configuration : "");
+    k->words = strdup(words);
+    k->chosen = strdup(configuration ? configuration : "");
     tw_diag own;
     if (!diag) diag = &own;
-    tw_status st = problem && chosen ? plan(k, problem, chosen, diag) : tw_fail_memory(diag);
+    tw_status st = problem && chosen && k->words && k->chosen ? plan(k, problem, chosen, diag) : tw_fail_memory(diag);
     free(problem);
     free(chosen);
+    if (st == TW_OK && change) st = change(context, &k->plan, diag);
     if (st != TW_OK) return st;
     k->signature = tw_signature_of(k->plan.kernel);
     describe(k);
     return k->gpu->cuda ? compile(k, diag) : TW_OK;
 }
 
-tw_status tw_gpu_kernel_open(tw_gpu_kernel **out, tw_gpu *g, const char *words, const char *configuration,
-                             tw_diag *diag) {
+tw_status tw_kernel_open_changed(tw_gpu_kernel **out, tw_gpu *g, const char *words, const char *configuration,
+                                 tw_kernel_change *change, void *context, tw_diag *diag) {
     tw_gpu_kernel *k = calloc(1, sizeof *k);
     *out = NULL;
     if (!k) return tw_fail_memory(diag);
     k->gpu = g;
-    const tw_status st = open_kernel(k, words, configuration, diag);
+    const tw_status st = open_kernel(k, words, configuration, change, context, diag);
     if (st == TW_OK)
         *out = k;
     else
@@ -83,10 +77,19 @@ tw_status tw_gpu_kernel_open(tw_gpu_kernel **out, tw_gpu *g, const char *words, 
     return st;
 }
 
+tw_status tw_gpu_kernel_open(tw_gpu_kernel **out, tw_gpu *g, const char *words, const char *configuration,
+                             tw_diag *diag) {
+    return tw_kernel_open_changed(out, g, words, configuration, NULL, NULL, diag);
+}
+
 void tw_gpu_kernel_close(tw_gpu_kernel *k) {
     if (!k) return;
+    tw_tracer_free(k->tracer);
+    tw_tracer_free(k->detached);
     if (k->module) tw_cuda_unload(k->module);
     tw_kernel_free(k->plan.kernel);
+    free(k->words);
+    free(k->chosen);
     free(k);
 }
 
@@ -109,7 +112,9 @@ struct tw_gpu_launch {
     tw_cuda_ready *ready; /* NULL until every buffer is bound, and in the emulator. */
     tw_tensor_map maps[TW_ARGUMENT_MAPS];
     uint64_t words[TW_ARGUMENTS];
-    unsigned unbound; /* Bit i: buffer i is not bound, or its last binding failed. */
+    unsigned unbound;                    /* Bit i: buffer i is not bound, or its last binding failed. */
+    uint64_t addresses[TW_PLAN_BUFFERS]; /* Of the bound buffers. */
+    tw_gpu_launch *traced;               /* The launch of the tracer's kernel. NULL: there is none yet. */
 };
 
 tw_status tw_gpu_launch_open(tw_gpu_launch **out, const tw_gpu_kernel *k, tw_diag *diag) {
@@ -130,6 +135,7 @@ tw_status tw_gpu_launch_open(tw_gpu_launch **out, const tw_gpu_kernel *k, tw_dia
 
 void tw_gpu_launch_close(tw_gpu_launch *l) {
     if (!l) return;
+    tw_gpu_launch_close(l->traced);
     tw_cuda_ready_free(l->ready);
     free(l);
 }
@@ -173,6 +179,25 @@ tw_status tw_gpu_launch_bind(tw_gpu_launch *l, const char *name, uint64_t addres
     if (st == TW_OK && !others && !l->ready && k->gpu->cuda) st = make_ready(l, diag);
     /* After a failure the prepared launch may hold a mixture of old and new addresses. */
     l->unbound = st == TW_OK ? others : others | 1u << b;
+    l->addresses[b] = address;
+    /* A traced launch is prepared anew by the next run. */
+    tw_gpu_launch_close(l->traced);
+    l->traced = NULL;
+    return st;
+}
+
+/* Prepares the launch of the tracer's kernel with this one's buffers. */
+static tw_status trace(tw_gpu_launch *l, tw_diag *diag) {
+    const tw_gpu_kernel *k = l->kernel, *traced = tw_tracer_kernel(k->tracer);
+    if (l->traced && l->traced->kernel == traced) return TW_OK;
+    tw_gpu_launch_close(l->traced);
+    tw_status st = tw_gpu_launch_open(&l->traced, traced, diag);
+    for (int i = 0; i < k->plan.n_buffers && st == TW_OK; i++)
+        st = tw_gpu_launch_bind(l->traced, k->plan.buffers[i].name, l->addresses[i], diag);
+    if (st == TW_OK) st = tw_gpu_launch_bind(l->traced, TW_TRACER_BUFFER, tw_tracer_buffer(k->tracer), diag);
+    if (st == TW_OK) return st;
+    tw_gpu_launch_close(l->traced);
+    l->traced = NULL;
     return st;
 }
 
@@ -190,6 +215,10 @@ tw_status tw_gpu_launch_run(tw_gpu_launch *l, void *stream, tw_diag *diag) {
     if (l->unbound)
         return tw_fail(diag, TW_ERR_USAGE, "buffer \"%s\" is not bound",
                        k->plan.buffers[__builtin_ctz(l->unbound)].name);
+    if (k->tracer) {
+        const tw_status st = trace(l, diag);
+        return st == TW_OK ? tw_gpu_launch_run(l->traced, stream, diag) : st;
+    }
     if (!k->gpu->cuda) return emulate(l, diag);
     if (!l->ready) return tw_fail(diag, TW_ERR_USAGE, "the launch is not prepared");
     return tw_cuda_ready_run(l->ready, stream ? stream : tw_cuda_stream(k->gpu->cuda), diag);

@@ -89,8 +89,26 @@ static int by_begin(const void *a, const void *b) {
     const tw_trace_event *e = x->event, *f = y->event;
     if (e->track != f->track) return e->track < f->track ? -1 : 1;
     if (e->begin != f->begin) return e->begin < f->begin ? -1 : 1;
-    if (e->end != f->end) return e->end > f->end ? -1 : 1;
     return x->was < y->was ? -1 : x->was > y->was;
+}
+
+/* Whether other events may be in it that begin with it. */
+static bool is_around(const tw_trace_event *e) {
+    return e->end > e->begin && e->kind != TW_EVENT_ASYNC;
+}
+
+/* Puts the outer one first of events in [0, n) that begin together. Those that nothing is in keep their places: they
+   tell in which order the track came by them. */
+static void sort_together(placed *p, int n) {
+    for (int i = 1; i < n; i++)
+        for (int j = i, k = i - 1; k >= 0 && is_around(p[j].event); k--) {
+            if (!is_around(p[k].event)) continue;
+            if (!(p[j].event->end > p[k].event->end)) break;
+            const placed outer = p[j];
+            p[j] = p[k];
+            p[k] = outer;
+            j = k;
+        }
 }
 
 static int by_to(const void *a, const void *b) {
@@ -109,6 +127,11 @@ tw_status tw_trace_finish(tw_trace *t, tw_diag *diag) {
     if (room) {
         for (size_t i = 0; i < n; i++) order[i] = (placed){&t->events[i], (int)i};
         qsort(order, n, sizeof *order, by_begin);
+        for (size_t i = 0, end; i < n; i = end) {
+            const tw_trace_event *e = order[i].event;
+            for (end = i; end < n && order[end].event->track == e->track && order[end].event->begin == e->begin;) end++;
+            sort_together(order + i, (int)(end - i));
+        }
         for (size_t i = 0; i < n; i++) {
             sorted[i] = *order[i].event;
             now[order[i].was] = (int)i;

@@ -75,9 +75,11 @@ typedef struct tw_trace {
     double clean;      /* Time of the kernel without records, in the unit. 0: it was not measured. */
     double traced;     /* Time of the kernel with records, in the unit. 0: it was not measured. */
     double began_unix; /* Seconds since 1970 at the trace's beginning. */
+    bool on_processor; /* Tracks are threads of a processor: `sm` is a core, and `warp` a thread. */
     tw_trace_name *names;
     tw_trace_track *tracks;
-    tw_trace_event *events; /* Ascending by track, then by begin; of those that begin together the outer one first. */
+    tw_trace_event *events; /* Ascending by track, then by begin; of those that begin together the outer one first, and
+                               else in the order in which they were added. */
     tw_trace_edge *edges;   /* Ascending by `to`. */
     int n_names, n_tracks, n_events, n_edges;
     int room_names, room_tracks, room_events, room_edges;
@@ -88,8 +90,9 @@ tw_trace *tw_trace_new(const char *title, const char *device, const char *unit);
 void tw_trace_free(tw_trace *t); /* NULL is fine. */
 
 /* Each appends one and returns its index, or -1 if memory runs out. A name that is there already (text and engine) is
-   found again. Events are appended in any order, and edges name them by these indices; tw_trace_finish sorts both and
-   keeps edges right. */
+   found again. Edges name events by these indices; tw_trace_finish sorts both and keeps edges right. Events may be
+   appended in any order; those of a track that begin together are best appended as the program came by them: whether
+   a wait that took no time was before a copy was issued or behind it is not to be seen otherwise. */
 int tw_trace_add_name(tw_trace *t, const char *text, tw_trace_engine engine);
 int tw_trace_add_track(tw_trace *t, const tw_trace_track *track);
 int tw_trace_add_event(tw_trace *t, const tw_trace_event *event);

@@ -166,11 +166,19 @@ void tw_ptx_emit_nanosleep(tw_ptx_printer *p, const tw_ir_op *op) {
     tw_ptx_line(p, "nanosleep.u32 %v;", op->operands[0]);
 }
 
-/* Marks cost nothing: a pass lowers them where they are wanted. */
+/* Records are not printed: a pass lowers them where they are wanted. */
 void tw_ptx_emit_record_begin(tw_ptx_printer *p, const tw_ir_op *op) {
     (void)p, (void)op;
 }
 
 void tw_ptx_emit_record_end(tw_ptx_printer *p, const tw_ir_op *op) {
+    (void)p, (void)op;
+}
+
+void tw_ptx_emit_record_mark(tw_ptx_printer *p, const tw_ir_op *op) {
+    (void)p, (void)op;
+}
+
+void tw_ptx_emit_record_value(tw_ptx_printer *p, const tw_ir_op *op) {
     (void)p, (void)op;
 }

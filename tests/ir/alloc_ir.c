@@ -42,7 +42,7 @@ static int build(void *context) {
     tw_pop(&b, poll);
     const tw_scope roles = tw_push_roles(&b, (int[]){0, 1, 1, 2}, 2);
     tw_next_role(&b, roles);
-    tw_record_begin(&b, "r");
+    tw_record_begin(&b, "r", TW_ENGINE_OF_none);
     tw_pop(&b, roles);
     tw_diag d;
     tw_status st = tw_kernel_verify(k, 0, &d);

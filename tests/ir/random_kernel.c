@@ -777,11 +777,28 @@ static void make_nanosleep(generator *g) {
 }
 
 static void make_record_begin(generator *g) {
-    tw_record_begin(&g->b, chance(g, 50) ? "main loop" : "epilogue \"x\"\\");
+    const char *name = chance(g, 50) ? "main loop" : "epilogue \"x\"\\";
+    const int engine = below(g, TW_ENGINES_OF);
+    if (chance(g, 30))
+        tw_record_wait(&g->b, name, engine, below(g, 4));
+    else if (chance(g, 20))
+        tw_record_meet(&g->b, name);
+    else
+        tw_record_begin(&g->b, name, engine);
 }
 
 static void make_record_end(generator *g) {
+    tw_record_begin(&g->b, "main loop", TW_ENGINE_OF_tensor);
     tw_record_end(&g->b, "main loop");
+}
+
+static void make_record_mark(generator *g) {
+    if (chance(g, 30)) tw_when(&g->b, pick(g, TW_T_pred));
+    tw_record_arrive(&g->b, "channel", below(g, TW_ARRIVALS), below(g, TW_ENGINES_OF));
+}
+
+static void make_record_value(generator *g) {
+    tw_record_value(&g->b, "value", pick(g, TW_T_i32));
 }
 
 typedef void maker(generator *g);

@@ -86,7 +86,7 @@ static tw_kernel *sample(void) {
     tw_op_to(&b, acc, TW_OP_add_f32, acc, one, TW_NONE);
     tw_pop(&b, poll);
     const tw_scope roles = tw_push_roles(&b, (int[]){0, 1, 1, 3}, 2);
-    tw_record_begin(&b, "a \"b\"\n");
+    tw_record_begin(&b, "a \"b\"\n", TW_ENGINE_OF_none);
     tw_next_role(&b, roles);
     tw_unless(&b, first);
     tw_st(&b, (tw_attrs){.type = TW_T_f32}, y, &acc);

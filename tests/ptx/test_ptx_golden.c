@@ -127,7 +127,7 @@ static void turns(tw_builder *b) {
     tw_st(b, i64, count, &sum);
     tw_st(b, (tw_attrs){.type = TW_T_i32, .order = TW_ORDER_release, .scope = TW_SCOPE_gpu}, turn, &next);
     tw_push_else(b, branch);
-    tw_record_begin(b, "idle");
+    tw_record_begin(b, "idle", TW_ENGINE_OF_none);
     tw_do(b, TW_OP_nanosleep, (tw_attrs){0}, tw_i32(b, 100), TW_NONE);
     tw_record_end(b, "idle");
     tw_pop(b, branch);

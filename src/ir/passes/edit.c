@@ -34,6 +34,25 @@ void tw_edit_splice(tw_ir_op *op, tw_block *from) {
     from->first = from->last = NULL;
 }
 
+void tw_edit_append(tw_block *to, tw_block *from) {
+    if (!from->first) return;
+    for (tw_ir_op *i = from->first; i; i = i->next) i->block = to;
+    from->first->prev = to->last;
+    if (to->last)
+        to->last->next = from->first;
+    else
+        to->first = from->first;
+    to->last = from->last;
+    from->first = from->last = NULL;
+}
+
+void tw_edit_prepend(tw_block *to, tw_block *from) {
+    if (to->first)
+        tw_edit_splice(to->first, from);
+    else
+        tw_edit_append(to, from);
+}
+
 tw_val tw_edit_insert(tw_kernel *k, tw_ir_op *op, tw_opcode code, tw_type t, tw_val x, tw_val y, tw_val z) {
     /* Built at the end of a block of its own by the ordinary builder, then moved. */
     tw_block block = {.owner = NULL};

@@ -11,6 +11,10 @@ void tw_edit_remove(tw_ir_op *op);
 /* Moves the operations of `from` to before `op`, in order. */
 void tw_edit_splice(tw_ir_op *op, tw_block *from);
 
+/* Moves the operations of `from` to the beginning or the end of `to`. */
+void tw_edit_prepend(tw_block *to, tw_block *from);
+void tw_edit_append(tw_block *to, tw_block *from);
+
 /* A new operation before `op` with one new register of type `t`; TW_NONE when out of memory, which sticks. Absent
    operands, at the end, are TW_NONE. */
 tw_val tw_edit_insert(tw_kernel *k, tw_ir_op *op, tw_opcode code, tw_type t, tw_val x, tw_val y, tw_val z);

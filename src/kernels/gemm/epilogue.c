@@ -97,6 +97,7 @@ static void finish_run(tw_gemm_gen *g, const line *l, const run *r) {
 
 void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
     tw_builder *b = g->b;
+    tw_record_begin(b, "store", TW_ENGINE_OF_memory);
     const int es = tw_type_bits(g->v->out) / 8;
     /* A line is a row of the tile, or a column if operands are swapped. */
     const tw_gemm_operand *across = g->c->swap ? &g->y : &g->x, *along = g->c->swap ? &g->x : &g->y;
@@ -129,4 +130,5 @@ void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
             for (int e = 0; e < r.n; e++) done[r.cells[e]] = true;
         }
     }
+    tw_record_end(b, "store");
 }

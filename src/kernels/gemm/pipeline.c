@@ -95,6 +95,27 @@ static tw_val stage_after(tw_gemm_gen *g, tw_val stage) {
     return tw_select(b, tw_eq(b, next, tw_i32(b, g->plan.stage_bytes * g->c->stages)), tw_i32(b, 0), next);
 }
 
+/* The channel of a thread's asynchronous copies. */
+static const char *const copies = "copies";
+
+static void commit(tw_builder *b) {
+    tw_record_arrive(b, copies, TW_ARRIVAL_own, TW_ENGINE_OF_copy);
+    tw_do(b, TW_OP_cp_async_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
+}
+
+static void wait_for_copies(tw_builder *b, int pending) {
+    tw_record_wait(b, copies, TW_ENGINE_OF_copy, pending);
+    tw_do(b, TW_OP_cp_async_wait, (tw_attrs){.count = pending}, TW_NONE, TW_NONE);
+    tw_record_end(b, copies);
+}
+
+/* Adds a stage to the sums. */
+static void multiply(tw_gemm_gen *g, const tw_gemm_way *way, tw_val stage) {
+    tw_record_begin(g->b, "multiply", g->c->mma ? TW_ENGINE_OF_tensor : TW_ENGINE_OF_alu);
+    way->stage(g, stage);
+    tw_record_end(g->b, "multiply");
+}
+
 /* Builds the loop with asynchronous copies. stages - 1 copies are in flight while one stage is computed. There is one
    barrier per stage. After it the stage has arrived for all threads, and all threads are done with the previous stage,
    which the next copy overwrites. */
@@ -105,12 +126,12 @@ static void asynchronous(tw_gemm_gen *g, const tw_gemm_way *way) {
         TW_IF (b, tw_lt(b, tw_i32(b, s), g->stages))
             tw_gemm_copy_issue(g, tw_i32(b, s * g->plan.stage_bytes), TW_NONE, 0, 1);
         tw_gemm_copy_advance(g);
-        tw_do(b, TW_OP_cp_async_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
+        commit(b);
     }
     tw_val read = tw_var_of(b, tw_i32(b, 0)), write = tw_var_of(b, tw_i32(b, ahead * g->plan.stage_bytes));
     TW_FOR (b, i, tw_i32(b, 0), g->stages, tw_i32(b, 1), false) {
-        tw_do(b, TW_OP_cp_async_wait, (tw_attrs){.count = ahead - 1}, TW_NONE, TW_NONE);
-        tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+        wait_for_copies(b, ahead - 1);
+        tw_part_meet(b, &(tw_meeting){0});
         g->more = tw_lt(b, tw_add_imm(b, i, ahead), g->stages);
         /* Copies are issued in small parts between the steps, so that they do not delay the loads of fragments. */
         if (g->v->whole_k) {
@@ -118,13 +139,13 @@ static void asynchronous(tw_gemm_gen *g, const tw_gemm_way *way) {
         } else {
             TW_IF (b, g->more) tw_gemm_copy_issue(g, write, TW_NONE, 0, 1);
         }
-        way->stage(g, read);
+        multiply(g, way, read);
         tw_gemm_copy_advance(g);
-        tw_do(b, TW_OP_cp_async_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
+        commit(b);
         tw_assign(b, write, stage_after(g, write));
         tw_assign(b, read, stage_after(g, read));
     }
-    tw_do(b, TW_OP_cp_async_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
+    wait_for_copies(b, 0);
 }
 
 /* Builds the loop with copies through registers. The next stage is loaded into registers while the current one is
@@ -141,11 +162,11 @@ static void through_registers(tw_gemm_gen *g, const tw_gemm_way *way) {
     TW_FOR (b, i, zero, g->stages, tw_i32(b, 1), false) {
         tw_val more = tw_lt(b, tw_add_imm(b, i, 1), g->stages);
         tw_gemm_copy_advance(g);
-        tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+        tw_part_meet(b, &(tw_meeting){0});
         TW_IF (b, more) tw_gemm_copy_load(g);
-        way->stage(g, read);
+        multiply(g, way, read);
         if (two) tw_assign(b, read, stage_after(g, read));
-        if (!two) tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+        if (!two) tw_part_meet(b, &(tw_meeting){0});
         TW_IF (b, more) tw_gemm_copy_store(g, read);
     }
 }

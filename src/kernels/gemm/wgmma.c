@@ -110,9 +110,9 @@ static void prepare(tw_gemm_gen *g) {
 
 /* Returns a stage to all blocks that fill it, if `again`. A cluster must not return a stage that is not filled again,
    since another block may have exited. */
-static void give_back(tw_gemm_gen *g, tw_val empty, tw_val again) {
+static void give_back(tw_gemm_gen *g, const tw_ring *ring, tw_val empty, tw_val again) {
     const int blocks = g->c->multicast ? g->c->multicast : 1;
-    tw_ring_give_back(g->b, &(tw_ring_return){.empty = empty, .blocks = blocks, .lane = g->lane, .when = again});
+    tw_ring_give_back(g->b, &(tw_ring_return){.ring = ring, .empty = empty, .blocks = blocks, .lane = g->lane, .when = again});
 }
 
 /* Multiplies all stages. The previous stage is given back while the tensor cores multiply this one. */
@@ -127,7 +127,7 @@ static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c) {
     tw_val before = tw_var_of(b, zero), last = tw_add_imm(b, g->stages, 1 - g->c->stages);
     TW_FOR (b, i, zero, g->stages, tw_i32(b, 1), false) {
         tw_val stage = tw_shr(b, c->stage, 4);
-        tw_ring_wait(b, tw_ring_full(b, ring, c), c);
+        tw_ring_wait(b, ring, tw_ring_full(b, ring, c), c);
         tw_val first = tw_eq(b, i, zero), y_at = tw_add(b, y0, stage), x_at = tw_add(b, x0, stage);
         tw_tile_multiply(b, &(tw_tile_product){.kind = g->v->type == TW_GEMM_F16 ? TW_WGMMA_f16 : TW_WGMMA_bf16,
                                                .x = x,
@@ -137,14 +137,14 @@ static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c) {
                                                .y_at = y_at,
                                                .add = tw_not(b, first),
                                                .sums = g->acc[0]});
-        tw_do(b, TW_OP_wgmma_wait, (tw_attrs){.count = 1}, TW_NONE, TW_NONE);
+        tw_tile_wait(b, 1);
         tw_val filled = tw_lt(b, zero, i);
-        give_back(g, before, persistent ? filled : tw_and(b, filled, tw_lt(b, i, last)));
+        give_back(g, ring, before, persistent ? filled : tw_and(b, filled, tw_lt(b, i, last)));
         tw_assign(b, before, tw_ring_empty(b, ring, c));
         tw_ring_advance(b, ring, c);
     }
-    tw_do(b, TW_OP_wgmma_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
-    if (persistent) give_back(g, before, tw_const(b, TW_T_pred, 1));
+    tw_tile_wait(b, 0);
+    if (persistent) give_back(g, ring, before, tw_const(b, TW_T_pred, 1));
 }
 
 static void build(tw_gemm_gen *g) {
@@ -154,13 +154,15 @@ static void build(tw_gemm_gen *g) {
     tw_shared_add(b, "tiles", g->plan.shared_bytes - bytes, TW_TILE_ALIGN, true);
     tw_shared_add(b, "barriers", bytes, 8, true);
     g->shared = tw_shared_base(b, "tiles");
-    const tw_ring ring = {.data = g->shared,
+    const tw_ring ring = {.name = "tiles",
+                          .data = g->shared,
                           .barriers = tw_shared_base(b, "barriers"),
                           .empty = 8 * g->c->stages,
                           .stages = g->c->stages,
                           .bytes = g->plan.stage_bytes,
                           .offsets = true};
     const tw_scope roles = tw_push_roles(b, ranges, 2);
+    tw_name_roles(b, roles, "consumer producer");
     prepare(g);
     const tw_ring_cursor c = tw_ring_begin(b, &ring, 0);
     begin(g, true);

@@ -214,7 +214,7 @@ static void join_cluster(tw_builder *b, const tw_join *j, tw_join_store *store, 
     tw_do(b, TW_OP_cluster_sync, (tw_attrs){0}, TW_NONE, TW_NONE);
 }
 
-void tw_join_sums(tw_builder *b, const tw_join *j, tw_join_store *store, void *context) {
+static void join(tw_builder *b, const tw_join *j, tw_join_store *store, void *context) {
     const bool alone = j->parts == 1;
     if (j->groups > 1) join_groups(b, j);
     if (!alone && j->way == TW_JOIN_CLUSTER) {
@@ -227,4 +227,11 @@ void tw_join_sums(tw_builder *b, const tw_join *j, tw_join_store *store, void *c
             store(context, 0, j->n);
         }
     }
+}
+
+void tw_join_sums(tw_builder *b, const tw_join *j, tw_join_store *store, void *context) {
+    const bool alone = j->parts == 1 && j->groups == 1;
+    if (!alone) tw_record_begin(b, "join", TW_ENGINE_OF_memory);
+    join(b, j, store, context);
+    if (!alone) tw_record_end(b, "join");
 }

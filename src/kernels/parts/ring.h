@@ -12,7 +12,10 @@
 
 #include "ir/builder.h"
 
+enum { TW_RING_NAME = 16 };
+
 typedef struct tw_ring {
+    const char *name; /* For the profiler, whose channels are NAME.full and NAME.empty. At most TW_RING_NAME letters. */
     tw_val data;     /* Shared address (i32) that `first` counts from. */
     tw_val barriers; /* Shared address (i32) that `full` and `empty` count from. */
     int first;       /* Bytes from `data` to the first stage. */
@@ -47,10 +50,11 @@ tw_val tw_ring_empty(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c);
 /* Readies the cursor's stage for a producer's copies, in the thread that issues them: waits until the stage is empty,
    and tells its `full` to expect `bytes` (i32). TW_NONE: the copies arrive by themselves. Returns `full`. */
 tw_val tw_ring_fill(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c, tw_val bytes);
-/* Waits until the mbarrier's phase of the cursor's parity is complete. */
-void tw_ring_wait(tw_builder *b, tw_val barrier, const tw_ring_cursor *c);
+/* Waits until the cursor's stage is full. `full` is the address of its mbarrier. */
+void tw_ring_wait(tw_builder *b, const tw_ring *r, tw_val full, const tw_ring_cursor *c);
 
 typedef struct tw_ring_return {
+    const tw_ring *ring;
     tw_val empty;         /* Address of the stage's `empty`. */
     const tw_val *loaded; /* The i32 registers that ordinary loads filled from the stage. */
     int n;                /* Number of `loaded`. */

@@ -65,11 +65,20 @@ static tw_val descriptor(tw_builder *b, const tw_tile *t, tw_val low, int offset
     return tw_binary(b, TW_OP_pack_i64_i32, tw_add_imm(b, low, offset / 16), high);
 }
 
+static const char *const products = "products";
+
+void tw_tile_wait(tw_builder *b, int pending) {
+    tw_record_wait(b, products, TW_ENGINE_OF_tensor, pending);
+    tw_do(b, TW_OP_wgmma_wait, (tw_attrs){.count = pending}, TW_NONE, TW_NONE);
+    tw_record_end(b, products);
+}
+
 void tw_tile_multiply(tw_builder *b, const tw_tile_product *p) {
     const tw_attrs at = {
         .wgmma = p->kind, .columns = p->y->extent, .trans_a = !p->x->k_major, .trans_b = !p->y->k_major};
     const int sums = tw_wgmma_registers(p->kind, p->y->extent);
     tw_val yes = tw_const(b, TW_T_pred, 1);
+    tw_record_arrive(b, products, TW_ARRIVAL_own, TW_ENGINE_OF_tensor);
     tw_do(b, TW_OP_wgmma_fence, (tw_attrs){0}, TW_NONE, TW_NONE);
     for (int k = 0; k < p->x->depth; k += K)
         for (int i = 0; i < p->rows / TW_WGMMA_ROWS; i++) {

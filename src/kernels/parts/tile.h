@@ -61,7 +61,9 @@ typedef struct tw_tile_product {
     tw_val *sums;       /* Variables: rows / 64 * tw_wgmma_registers() sums. */
 } tw_tile_product;
 
-/* Issues a wgmma_fence, the product and a wgmma_commit. The sums may be used after a wgmma_wait. */
+/* Issues a wgmma_fence, the product and a wgmma_commit. The sums may be used after tw_tile_wait. */
 void tw_tile_multiply(tw_builder *b, const tw_tile_product *p);
+/* Waits until at most `pending` of the products that this warpgroup issued are under way. */
+void tw_tile_wait(tw_builder *b, int pending);
 
 #endif

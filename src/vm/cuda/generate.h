@@ -25,7 +25,6 @@ typedef struct tw_mega_gen {
     tw_val nothing;      /* An i32 that is 0 at run time and that no compiler can know. */
     tw_ring ring;        /* The weights' ring. The consumers are the warps that multiply. */
     tw_ring_cursor next; /* The stage that the consumers take next. */
-    tw_val trace;        /* Address of the current record's clocks. TW_NONE without plan.trace. */
     tw_val gave_up;      /* Variable (i32): not 0 once the machine was aborted. Then nothing is waited for. */
 } tw_mega_gen;
 
@@ -75,7 +74,7 @@ tw_val tw_mega_tag(tw_mega_gen *g, bool writes, int uses);
 tw_val tw_mega_mask(tw_mega_gen *g); /* Computes which of the tag's bits count: none if the input has no tags. */
 void tw_mega_put(tw_mega_gen *g, tw_val address, tw_val x, tw_val tag); /* Stores an f32, with plan.flags tagged. */
 void tw_mega_poll(tw_mega_gen *g, tw_flag_words *x, int n);             /* Reads addresses as tw_flag_poll does. */
-void tw_mega_mark(tw_mega_gen *g, int mark); /* Stores the clock as a mark of the current record, with plan.trace. */
+void tw_mega_mark(tw_mega_gen *g, int mark); /* Records a mark of the current instruction, for the profiler. */
 
 /* producer.c: the warp that feeds the ring. */
 void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val before_head);

@@ -38,13 +38,10 @@ tw_val tw_mega_position(tw_mega_gen *g, tw_val row) {
     return tw_add(b, tw_ld(b, tw_mega_fixed(TW_T_i32, 1, 4 * g->p->tokens), at), g->step);
 }
 
+const char *const tw_mega_marks[TW_MEGA_MARKS] = {"begun", "waited", "prepared", "multiplied", "finished", "arrived"};
+
 void tw_mega_mark(tw_mega_gen *g, int mark) {
-    tw_builder *b = g->b;
-    if (!g->p->trace) return;
-    TW_IF (b, tw_eq(b, g->thread, tw_i32(b, 0))) {
-        tw_val now = tw_sreg(b, TW_SREG_clock64);
-        tw_st(b, (tw_attrs){.type = TW_T_i64, .offset = 8 * mark}, g->trace, &now);
-    }
+    tw_record_mark(g->b, tw_mega_marks[mark]);
 }
 
 /* ---- edges */
@@ -256,10 +253,6 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
             /* The next record is loaded ahead. After the last one comes the first, for the next step. */
             tw_val after = tw_add_imm(b, r, 1), which = tw_select(b, tw_eq(b, after, count), tw_i32(b, 0), after);
             tw_val loaded = tw_ld(b, record, tw_mega_at(b, word, which, TW_MEGA_RECORD));
-            if (g->p->trace) {
-                tw_val row = tw_fma(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, g->p->trace_records), r);
-                g->trace = tw_mega_at(b, g->arg[TW_MEGA_ARG_TRACE], row, 8 * TW_MEGA_MARKS);
-            }
             tw_mega_mark(g, 0);
             g->index = r;
             tw_val kind = tw_and(b, tw_mega_word(g, TW_W_KIND), tw_i32(b, TW_MEGA_EARLY - 1));
@@ -289,7 +282,6 @@ static void declare(tw_mega_gen *g) {
         [TW_MEGA_ARG_ABORT] = {"abort", TW_T_none, 32, false},
         [TW_MEGA_ARG_RULES] = {"rules", TW_T_none, 32, true},
         [TW_MEGA_ARG_COUNTS] = {"counts", TW_T_none, 4, false},
-        [TW_MEGA_ARG_TRACE] = {"trace", TW_T_none, 8, false},
         [TW_MEGA_ARG_POS] = {"pos", TW_T_i32, 0, false},
         [TW_MEGA_ARG_N] = {"n", TW_T_i32, 0, false},
         [TW_MEGA_ARG_STEPS] = {"steps", TW_T_i32, 0, false},
@@ -308,7 +300,7 @@ static void declare(tw_mega_gen *g) {
 static void init_ring(tw_mega_gen *g, tw_val tid) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
-    g->ring = (tw_ring){.data = g->shared,
+    g->ring = (tw_ring){.name = "weights", .data = g->shared,
                         .barriers = g->shared,
                         .first = p->ring,
                         .full = p->full,
@@ -337,6 +329,7 @@ tw_kernel *tw_mega_build(const tw_mega_plan *p) {
     tw_ld_vec(&b, tw_mega_fixed(TW_T_i32, 2, 16), self, count);
     tw_val before_head = tw_ld(&b, tw_mega_fixed(TW_T_i32, 1, 24), self);
     const tw_scope roles = tw_push_roles(&b, (const int[]){0, 1, 1, 1 + p->tuning.warps}, 2);
+    tw_name_roles(&b, roles, "producer worker");
     tw_mega_build_producer(&g, at[0], count[0], before_head);
     tw_next_role(&b, roles);
     g.thread = tw_add_imm(&b, tid, -32);

@@ -316,11 +316,16 @@ static int records_of(const tw_instr *in) {
     return in->n_waits > 1 ? in->n_waits : 1;
 }
 
+int tw_mega_records(const tw_schedule *s, int worker) {
+    int n = 0;
+    for (int i = 0; i < s->workers[worker].count; i++) n += records_of(&s->workers[worker].list[i]);
+    return n;
+}
+
 int tw_mega_most_records(const tw_schedule *s) {
     int most = 0;
     for (int w = 0; w < s->n_workers; w++) {
-        int n = 0;
-        for (int i = 0; i < s->workers[w].count; i++) n += records_of(&s->workers[w].list[i]);
+        const int n = tw_mega_records(s, w);
         most = n > most ? n : most;
     }
     return most;
@@ -332,8 +337,8 @@ static tw_mega_worker load_records(loading *l, int worker) {
     const tw_mega_tape *tape = l->tapes[worker];
     const uint64_t *bias = tape->biases;
     tw_mega_worker out = {.tape = tape->address, .stages = tape->stages, .before_head = tape->before_head};
-    int32_t *record = l->records, *kind = p->kinds + worker * p->plan.trace_records;
-    memset(record, 0, ((size_t)p->plan.trace_records + 1) * TW_MEGA_RECORD);
+    int32_t *record = l->records, *kind = p->kinds + worker * p->plan.most_records;
+    memset(record, 0, ((size_t)p->plan.most_records + 1) * TW_MEGA_RECORD);
     for (int i = 0; i < w->count; i++) {
         const tw_instr *in = &w->list[i];
         for (int j = 0; j < records_of(in); j++, record += TW_MEGA_RECORD / 4, out.count++) {
@@ -369,7 +374,7 @@ static void load_slot_rows(loading *l, int32_t *rows) {
 
 tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     const tw_schedule *s = p->s;
-    const size_t workers = (size_t)s->n_workers, most = (size_t)p->plan.trace_records;
+    const size_t workers = (size_t)s->n_workers, most = (size_t)p->plan.most_records;
     tw_arena room = {0};
     loading l = {.vm = vm, .p = p};
     l.stages = tw_arena_array(&room, (size_t)s->n_counters + 1, sizeof *l.stages);
@@ -392,9 +397,6 @@ tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     p->arguments[TW_MEGA_ARG_ABORT] = put_zeros(&l, "abort", sizeof(tw_mega_abort));
     p->arguments[TW_MEGA_ARG_TOKENS] = put(&l, p, "tokens", NULL, 2 * TW_CUDA_VM_TOKENS * sizeof(int32_t), true);
     p->arguments[TW_MEGA_ARG_RULES] = put(&l, p, "rules", p->rules_there, sizeof p->rules_there, true);
-    if (p->plan.trace)
-        p->arguments[TW_MEGA_ARG_TRACE] =
-            put(&l, p, "trace", NULL, workers * most * TW_MEGA_MARKS * sizeof(int64_t), false);
     tw_arena_free(&room);
     if (l.status != TW_OK && diag) *diag = l.diag;
     return l.status;

@@ -5,6 +5,7 @@
 
 #include "emu/emu.h"
 #include "kernels/arguments.h"
+#include "prof/layout.h"
 #include "vm/cuda/mega.h"
 #include "vm/memory.h"
 #include "vm/weights.h"
@@ -22,9 +23,10 @@ typedef struct tw_mega_program {
     tw_signature signature; /* The kernel's parameters, in the order of TW_MEGA_ARG_. */
     uint64_t *buffer;       /* Address of each buffer. 0: no record uses it. */
     /* The kernel's arguments. Addresses are set by loading, the others by each launch. */
-    uint64_t arguments[TW_MEGA_ARGS];
+    uint64_t arguments[TW_MEGA_ARGS + 1]; /* The last one is the profile buffer, with records. */
+    tw_prof_layout profile;               /* Where a traced kernel leaves its records. No sites: it is not traced. */
     uint64_t slot_rows; /* Address of the slots' rows (TW_W_SLOT_ROWS). */
-    int32_t *kinds;     /* tw_mega_kind of each record. Each worker has trace_records of them. */
+    int32_t *kinds;     /* tw_mega_kind of each record. Each worker has most_records of them. */
     int32_t epoch;      /* Number of steps that were launched. */
     bool gave_up;       /* True: the machine gave up, and the program cannot run any more. */
     /* Host memory of ARG_OUT, followed by that of ARG_TOKENS. NULL: the program is emulated. */
@@ -97,6 +99,7 @@ tw_status tw_mega_alloc_shared(tw_cuda_vm *vm, const void *owner, const char *na
                                uint64_t *address, tw_diag *diag);
 
 /* load.c: the program's buffers, tapes and records. */
+int tw_mega_records(const tw_schedule *s, int worker);
 int tw_mega_most_records(const tw_schedule *s); /* The most records of a worker. */
 tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag);
 const tw_mega_named *tw_mega_named_find(const tw_cuda_vm *vm, const char *name);
@@ -108,6 +111,22 @@ tw_mega_tape *tw_mega_tape_find(tw_mega_tape *list, const uint64_t key[2]);
 static inline const tw_instr *tw_mega_last(const tw_schedule *s) {
     return &s->workers[0].list[s->workers[0].count - 1];
 }
+
+/* marks.c: marks of instructions, for machines that are traced. */
+typedef struct tw_mega_anchor {
+    int sm;
+    int64_t clock[2]; /* Its clock when the worker began and when it ended. */
+    uint64_t time[2]; /* The GPU's timer then, in nanoseconds. */
+} tw_mega_anchor;
+/* Lowers a kernel's marks, and allocates the memory that they go to. All passes have run on the kernel. */
+tw_status tw_mega_lower_marks(tw_cuda_vm *vm, tw_mega_program *p, tw_kernel *k, tw_diag *diag);
+/* Reads the last step's: marks[worker * plan.most_records + record] are clocks of the worker's multiprocessor, 0 where
+   there is none, and anchors[worker]. */
+tw_status tw_mega_read_marks(tw_cuda_vm *vm, const tw_mega_program *p, int64_t (*marks)[TW_MEGA_MARKS],
+                             tw_mega_anchor *anchors, tw_diag *diag);
+/* Sums them up as tw_cuda_vm_trace does. */
+tw_status tw_mega_sum_marks(tw_cuda_vm *vm, const tw_mega_program *p, tw_cuda_vm_times times[TW_CUDA_VM_KINDS],
+                            tw_diag *diag);
 
 /* tape.c: an instruction's part of the tape. */
 typedef struct tw_mega_strip {

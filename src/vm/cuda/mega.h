@@ -89,8 +89,7 @@ typedef struct tw_mega_plan {
     int queries;            /* Offset of attention's queries. Queries and the warps' results, at x, overlap x. */
     int64_t chunk_most;     /* The most columns of a chunk. */
     bool one_chunk;         /* Every instruction has a single chunk. */
-    bool trace;             /* The kernel stores clocks. */
-    int trace_records;      /* Records that the trace has for each worker. */
+    int most_records;       /* The most records of a worker. */
     bool samples;           /* The kernel can draw by vm/sample.h: a step has one position of each sequence. */
     int slots;              /* Slots of the head, one for each head instruction. */
     bool fours;             /* The rows of every slot begin and end at multiples of 4. */
@@ -195,7 +194,6 @@ enum {
     TW_MEGA_ARG_ABORT,    /* tw_mega_abort. Its flag is 0 before the launch. */
     TW_MEGA_ARG_RULES,    /* tw_sample_rules[sequences]. Not read if the mode is 0. */
     TW_MEGA_ARG_COUNTS,   /* u32[sequences][vocab]: TW_SAMPLE_SEEN. Not read if no rule penalises. */
-    TW_MEGA_ARG_TRACE,    /* i64[workers][trace_records][TW_MEGA_MARKS]: clocks. Not written without plan.trace. */
     TW_MEGA_ARG_POS,      /* Position of the first step's first token. Not read if sequences are several. */
     TW_MEGA_ARG_N,        /* Positions of a step. */
     TW_MEGA_ARG_STEPS,    /* Number of steps. More than 1 only if a step has one position of each sequence. */
@@ -205,7 +203,8 @@ enum {
     TW_MEGA_ARGS
 };
 enum { TW_MEGA_GAVE_UP = -2 /* Stands for a token. tw_mega_abort says why. */ };
-enum { TW_MEGA_MARKS = 8 /* Clocks of a record. TW_CUDA_VM_PHASES + 1 are used. */ };
+enum { TW_MEGA_MARKS = 6 /* Marks of an instruction: the bounds of its TW_CUDA_VM_PHASES phases. */ };
+extern const char *const tw_mega_marks[TW_MEGA_MARKS]; /* Their names, for the profiler. */
 enum { TW_MEGA_COUNTER = 128 /* Bytes from a counter to the next. */ };
 
 tw_kernel *tw_mega_build(const tw_mega_plan *p); /* NULL: out of memory. */

@@ -16,7 +16,7 @@ static void take_stage(tw_mega_multiply *o, tw_mega_taken *t) {
     tw_val full = tw_ring_full(b, &g->ring, &g->next);
     tw_assign(b, t->empty, tw_ring_empty(b, &g->ring, &g->next));
     tw_val at = tw_ring_data(b, &g->ring, &g->next, o->ring);
-    tw_ring_wait(b, full, &g->next);
+    tw_ring_wait(b, &g->ring, full, &g->next);
     for (int i = 0; i < g->p->tuning.blocks; i++)
         tw_ld_vec(b, tw_mega_shared(TW_T_i32, 4, i * TW_MEGA_PIECE), at, t->w[i]);
     const int words = scale_words(o), vec = words % 4 == 0 ? 4 : words % 2 == 0 ? 2 : 1;
@@ -34,8 +34,9 @@ static void give_back(const tw_mega_multiply *o, const tw_mega_taken *t) {
     tw_val loaded[TW_MEGA_BLOCKS + 2 * TW_MEGA_BLOCKS];
     for (int i = 0; i < blocks; i++) loaded[i] = t->w[i][3];
     for (int i = 0; i < words; i++) loaded[blocks + i] = t->scale[i];
-    tw_ring_give_back(
-        o->g->b, &(tw_ring_return){.empty = t->empty, .loaded = loaded, .n = blocks + words, .nothing = o->g->nothing});
+    const tw_ring_return back = {
+        .ring = &o->g->ring, .empty = t->empty, .loaded = loaded, .n = blocks + words, .nothing = o->g->nothing};
+    tw_ring_give_back(o->g->b, &back);
 }
 
 /* ---- the walk */

@@ -50,7 +50,7 @@ static void produce(producer *x) {
     tw_mega_gen *g = x->g;
     tw_builder *b = g->b;
     TW_IF (b, tw_le(b, tw_i32(b, g->p->tuning.window), x->issued)) {
-        tw_ring_wait(b, tw_ring_full(b, &g->ring, &x->landed), &x->landed);
+        tw_ring_wait(b, &g->ring, tw_ring_full(b, &g->ring, &x->landed), &x->landed);
         tw_ring_advance(b, &g->ring, &x->landed);
     }
     tw_val size = bytes_of(x), full = tw_ring_fill(b, &g->ring, &x->next, bulk(g->p) ? size : TW_NONE);

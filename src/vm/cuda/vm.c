@@ -67,6 +67,7 @@ static void free_program(tw_cuda_vm *vm, tw_mega_program *p) {
     tw_cuda_unload(p->module);
     tw_kernel_free(p->kernel);
     tw_mega_free(vm, p);
+    tw_prof_layout_free(&p->profile);
     free(p->logits);
     free(p);
 }
@@ -144,6 +145,7 @@ static tw_status assemble(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     tw_kernel *k = tw_mega_build(&p->plan);
     if (!k) return tw_fail_memory(diag);
     tw_status st = tw_pipeline_default(k, vm->emu != NULL, diag);
+    if (st == TW_OK && vm->options.trace) st = tw_mega_lower_marks(vm, p, k, diag);
     const int64_t dynamic = st == TW_OK ? tw_kernel_shared_layout(k, NULL) : 0;
     p->signature = tw_signature_of(k);
     if (st != TW_OK || vm->emu) {
@@ -164,8 +166,7 @@ static tw_status assemble(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
 
 static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     tw_status st = prepare(vm, p, &vm->arena, diag);
-    p->plan.trace = vm->options.trace;
-    p->plan.trace_records = tw_mega_most_records(p->s);
+    p->plan.most_records = tw_mega_most_records(p->s);
     tw_memory_need need = {0};
     if (st == TW_OK) st = tw_mega_fits(vm, p, 1, &need, diag);
     if (st == TW_OK) st = assemble(vm, p, diag);
@@ -177,7 +178,6 @@ static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
         st = tw_mega_alloc_shared(vm, p, "out", words * sizeof(int32_t), &host, &p->arguments[TW_MEGA_ARG_OUT], diag);
     p->said = host;
     if (st != TW_OK) return st;
-    if (!p->plan.trace) p->arguments[TW_MEGA_ARG_TRACE] = p->arguments[TW_MEGA_ARG_OUT];
     const tw_buffer *logits = &p->s->buffers[tw_mega_last(p->s)->operand[TW_OUTPUT_LOGITS]];
     p->logits = malloc((size_t)(logits->shape[0] * logits->shape[2]) * sizeof(float));
     return p->logits ? TW_OK : tw_fail_memory(diag);
@@ -494,36 +494,10 @@ tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int id, const int32_t *tokens, const 
     return st;
 }
 
-/* ---- where the time went */
-
 tw_status tw_cuda_vm_trace(tw_cuda_vm *vm, int id, tw_cuda_vm_times times[TW_CUDA_VM_KINDS], tw_diag *diag) {
-    static const char *const names[TW_CUDA_VM_KINDS] = {"input",   "embed", "qkv",  "attend", "merge",
-                                                        "project", "ffn",   "head", "output"};
-    tw_mega_program *p = program(vm, id);
-    if (!p || !p->plan.trace) return tw_fail(diag, TW_ERR_USAGE, "the machine was not opened to be traced");
-    const int rows = p->plan.trace_records, workers = p->s->n_workers;
-    const size_t marks = (size_t)workers * (size_t)rows * TW_MEGA_MARKS;
-    int64_t *clock = malloc(marks * sizeof *clock);
-    if (!clock) return tw_fail_memory(diag);
-    tw_status st = tw_mega_read(vm, clock, p->arguments[TW_MEGA_ARG_TRACE], marks * sizeof *clock, diag);
-    for (int k = 0; k < TW_CUDA_VM_KINDS; k++) times[k] = (tw_cuda_vm_times){.name = names[k]};
-    for (int w = 0; w < workers && st == TW_OK; w++)
-        for (int r = 0; r < rows; r++) {
-            const int32_t kind = p->kinds[w * rows + r];
-            const int64_t *c = clock + ((size_t)w * (size_t)rows + (size_t)r) * TW_MEGA_MARKS;
-            if (kind < TW_MEGA_INPUT) continue;
-            tw_cuda_vm_times *t = &times[kind - TW_MEGA_INPUT];
-            t->count++;
-            for (int i = 0; i < TW_CUDA_VM_PHASES; i++) {
-                const double clocks = (double)(c[i + 1] - c[i]);
-                t->clocks[i] += clocks;
-                t->most[i] = clocks > t->most[i] ? clocks : t->most[i];
-            }
-        }
-    for (int k = 0; k < TW_CUDA_VM_KINDS; k++)
-        for (int i = 0; i < TW_CUDA_VM_PHASES && times[k].count; i++) times[k].clocks[i] /= times[k].count;
-    free(clock);
-    return st;
+    const tw_mega_program *p = program(vm, id);
+    if (!p || !p->profile.n_sites) return tw_fail(diag, TW_ERR_USAGE, "the machine was not opened to be traced");
+    return tw_mega_sum_marks(vm, p, times, diag);
 }
 
 int64_t tw_cuda_vm_tape_bytes(const tw_cuda_vm *vm) {

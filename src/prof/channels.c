@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which arrival ended each wait. The k-th wait of a unit on a channel is for the arrivals of number k - lag of every
+   unit that arrives there. Work that a thread issues for itself (TW_ARRIVAL_own) is counted at the wait: it is for all
+   but the last `count` pieces issued before. */
+#include "base/diag.h"
+#include "base/grow.h"
+#include "prof/records.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The records of one unit on one channel, in order. */
+typedef struct lane {
+    const char *channel;
+    int unit;
+    int32_t *arrivals, *waits;
+    int n_arrivals, n_waits, room_arrivals, room_waits;
+} lane;
+
+typedef struct finder {
+    tw_prof_block_records *r;
+    lane *lanes;
+    int n, room;
+} finder;
+
+static lane *lane_of(finder *f, int unit, const char *channel) {
+    for (int i = 0; i < f->n; i++)
+        if (f->lanes[i].unit == unit && !strcmp(f->lanes[i].channel, channel)) return &f->lanes[i];
+    lane *grown = tw_grow(f->lanes, f->n, &f->room, 16, sizeof *f->lanes);
+    if (!grown) return NULL;
+    f->lanes = grown;
+    f->lanes[f->n] = (lane){.channel = channel, .unit = unit};
+    return &f->lanes[f->n++];
+}
+
+static bool push(int32_t **list, int *n, int *room, int32_t x) {
+    int32_t *grown = tw_grow(*list, *n, room, 64, sizeof *grown);
+    if (!grown) return false;
+    *list = grown;
+    (*list)[(*n)++] = x;
+    return true;
+}
+
+/* The first number that a site's records in a unit can have, where its loop lost some: as many as were lost, had every
+   iteration made one. */
+static int64_t lost(const tw_prof_block_records *r, int unit, const char *channel, bool wait) {
+    const tw_prof_layout *l = r->layout;
+    const tw_prof_unit *u = &r->units[unit];
+    int64_t n = 0;
+    for (int i = 0; i < l->n_sites; i++) {
+        const tw_prof_site *s = &l->sites[i];
+        if (s->scope != u->scope || s->loop < 0 || strcmp(s->name, channel) != 0) continue;
+        if (!(wait ? tw_prof_is_wait(s) : tw_prof_is_arrival(s) || s->wait == TW_WAIT_meet)) continue;
+        int64_t first = -1;
+        for (int j = u->first; j < u->first + u->n && first < 0; j++)
+            if (r->layout->sites[r->records[j].site].loop == s->loop) first = r->records[j].iteration;
+        if (first > 0) n += first;
+    }
+    return n;
+}
+
+static bool collect(finder *f) {
+    tw_prof_block_records *r = f->r;
+    for (int i = 0; i < r->n_records; i++) {
+        const tw_prof_site *s = tw_prof_site_of(r, i);
+        const bool waits = tw_prof_is_wait(s), arrives = tw_prof_is_arrival(s) || (waits && s->wait == TW_WAIT_meet);
+        if (!waits && !arrives) continue;
+        lane *at = lane_of(f, r->records[i].unit, s->name);
+        if (!at) return false;
+        r->records[i].ordinal = waits ? at->n_waits : at->n_arrivals;
+        if (waits && !push(&at->waits, &at->n_waits, &at->room_waits, i)) return false;
+        if (arrives && !push(&at->arrivals, &at->n_arrivals, &at->room_arrivals, i)) return false;
+    }
+    return true;
+}
+
+static bool link(finder *f, int32_t from, int32_t to) {
+    tw_prof_block_records *r = f->r;
+    tw_prof_link *grown = tw_grow(r->links, r->n_links, &r->room_links, 256, sizeof *r->links);
+    if (!grown) return false;
+    r->links = grown;
+    r->links[r->n_links++] = (tw_prof_link){from, to};
+    return true;
+}
+
+/* The latest of a wait's arrivals is its cause. Work that arrives later is behind its issue by an unknown time, so it
+   counts as the cause wherever there is any. */
+static void blame(tw_prof_block_records *r, int32_t arrival, int32_t wait) {
+    tw_prof_record *w = &r->records[wait];
+    const bool better = w->cause < 0 || r->records[arrival].clock > r->records[w->cause].clock;
+    if (better) w->cause = arrival;
+}
+
+static bool link_own(finder *f, const lane *at) {
+    tw_prof_block_records *r = f->r;
+    int issued = 0, linked = 0;
+    for (int i = 0; i < at->n_waits; i++) {
+        const int32_t wait = at->waits[i];
+        while (issued < at->n_arrivals && at->arrivals[issued] < wait) issued++;
+        const int done = issued - tw_prof_site_of(r, wait)->count;
+        for (; linked < done; linked++) {
+            if (!link(f, at->arrivals[linked], wait)) return false;
+            blame(r, at->arrivals[linked], wait);
+        }
+    }
+    return true;
+}
+
+static bool owns(const tw_prof_block_records *r, const lane *at) {
+    return at->n_arrivals && tw_prof_site_of(r, at->arrivals[0])->arrival == TW_ARRIVAL_own;
+}
+
+/* The place among the arrivals of `from` of the one that wait i of `to` is for. -1: there is none. `ahead` is what
+   find_ahead says. */
+static int64_t arrival_for(const tw_prof_block_records *r, const lane *from, const lane *to, int i, int64_t ahead) {
+    const int64_t at = i + ahead - tw_prof_site_of(r, to->waits[i])->count;
+    return at < 0 || at >= from->n_arrivals ? -1 : at;
+}
+
+/* Whether no wait would have ended before its arrival. */
+static bool fits(const tw_prof_block_records *r, const lane *from, const lane *to, int64_t ahead) {
+    for (int i = 0; i < to->n_waits; i++) {
+        const int64_t at = arrival_for(r, from, to, i, ahead);
+        const tw_prof_record *wait = &r->records[to->waits[i]];
+        if (at < 0 || wait->other < 0) continue;
+        if (r->records[from->arrivals[at]].clock > r->records[wait->other].clock) return false;
+    }
+    return true;
+}
+
+static bool conditional(const tw_prof_block_records *r, const lane *at) {
+    for (int i = 0; i < at->n_arrivals; i++)
+        if (tw_prof_site_of(r, at->arrivals[i])->conditional) return true;
+    return false;
+}
+
+/* By how much the numbers of two lanes' records differ from their places in the lists, since rings lost records. How
+   many were lost of a conditional site is not known: it is the most arrivals with which no wait ends before its own. */
+static int64_t find_ahead(const tw_prof_block_records *r, const lane *from, const lane *to) {
+    enum { UNSURE = 4 };
+    const int64_t waits = lost(r, to->unit, to->channel, true), arrivals = lost(r, from->unit, from->channel, false);
+    const int64_t ahead = waits - arrivals;
+    if (!arrivals || !conditional(r, from)) return ahead;
+    for (int64_t by = UNSURE; by > 0; by--)
+        if (fits(r, from, to, ahead + by)) return ahead + by;
+    return ahead;
+}
+
+static bool link_lanes(finder *f, const lane *from, const lane *to) {
+    tw_prof_block_records *r = f->r;
+    const bool meets = tw_prof_site_of(r, to->waits[0])->wait == TW_WAIT_meet;
+    if (meets && from == to) return true;
+    const int64_t ahead = find_ahead(r, from, to);
+    for (int i = 0; i < to->n_waits; i++) {
+        const int32_t wait = to->waits[i];
+        const int64_t at = arrival_for(r, from, to, i, ahead);
+        if (at < 0) continue;
+        if (!link(f, from->arrivals[at], wait)) return false;
+        blame(r, from->arrivals[at], wait);
+    }
+    return true;
+}
+
+static int by_to(const void *a, const void *b) {
+    const tw_prof_link *x = a, *y = b;
+    if (x->to != y->to) return x->to < y->to ? -1 : 1;
+    return x->from < y->from ? -1 : x->from > y->from;
+}
+
+static bool find(finder *f) {
+    if (!collect(f)) return false;
+    for (int i = 0; i < f->n; i++) {
+        const lane *to = &f->lanes[i];
+        if (!to->n_waits) continue;
+        if (owns(f->r, to)) {
+            if (!link_own(f, to)) return false;
+            continue;
+        }
+        for (int j = 0; j < f->n; j++) {
+            const lane *from = &f->lanes[j];
+            if (!from->n_arrivals || owns(f->r, from) || strcmp(from->channel, to->channel) != 0) continue;
+            if (!link_lanes(f, from, to)) return false;
+        }
+    }
+    if (f->r->n_links) qsort(f->r->links, (size_t)f->r->n_links, sizeof *f->r->links, by_to);
+    return true;
+}
+
+tw_status tw_prof_find_links(tw_prof_block_records *r, tw_diag *diag) {
+    finder f = {.r = r};
+    const bool found = find(&f);
+    for (int i = 0; i < f.n; i++) {
+        free(f.lanes[i].arrivals);
+        free(f.lanes[i].waits);
+    }
+    free(f.lanes);
+    return found ? TW_OK : tw_fail_memory(diag);
+}
