@@ -13,10 +13,12 @@ typedef struct cli_trace_flags {
 } cli_trace_flags;
 #define CLI_TRACE_FLAGS(f)                                                                                             \
     {"-o", CLI_TEXT, &(f).file, "FILE", "write the trace to this file; - is standard output, without the summary"},    \
-        {"--format", CLI_TEXT, &(f).format, CLI_TRACE_FORMATS, "of the file (default: what its name ends with)"}, {    \
+        {"--format", CLI_TEXT, &(f).format, CLI_TRACE_FORMATS,                                                         \
+         "of the file (default: by its name: .json is chrome, .txt summary, others perfetto)"},                        \
+    {                                                                                                                  \
         "--json", CLI_FLAG, &(f).json, NULL, "print the summary as JSON"                                               \
     }
-#define CLI_TRACE_FORMATS "summary"
+#define CLI_TRACE_FORMATS "perfetto|chrome|summary"
 
 /* Finds the format, and whether the file can be written, before anything runs. */
 tw_status cli_trace_check(cli_trace_flags *f, tw_diag *diag);

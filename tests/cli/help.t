@@ -240,7 +240,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     --prefill N                  read a prompt of N tokens at once instead of decoding
     -r N                         runs, of which the fastest is kept (default: as many as take half a second)
     -o FILE                      write the trace to this file; - is standard output, without the summary
-    --format summary             of the file (default: what its name ends with)
+    --format perfetto|chrome|summary of the file (default: by its name: .json is chrome, .txt summary, others perfetto)
     --json                       print the summary as JSON
     --schedule S.json            decode by this schedule, once the check accepts it
     --weights native|int8|int4   weights as stored, or quantised at load (default native)
@@ -252,7 +252,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     --device auto|cpu|cuda[:N]   where to run (default auto: a GPU that covers the model, else cpu)
   
   example:
-    tilewright trace models/demo --context 100 -o step.txt
+    tilewright trace models/demo --context 100 -o step.pftrace
   
 # Nothing at all is wrong use, and the help goes to standard error.
 $ tilewright 2>/dev/null
