@@ -32,6 +32,11 @@ problem.c kernels/gemm/space.h
 problem.h kernels/gemm/gemm.h
 select.c tune/axes.h
 select.c tune/identity.h
+trace.c prof/chrome.h
+trace.c prof/perfetto.h
+trace.c prof/summary.h
+trace.h prof/trace.h
+trace_model.c engine/trace.h
 train.c kernels/gemm/estimate.h
 train.c tune/analytic.h
 tune.c tune/report.h
@@ -58,7 +63,7 @@ for f in $(find src -name '*.[ch]' | sort); do
     [ "$mine" -gt 0 ] || { echo "$f: no such room: $room"; bad=1; continue; }
     for inc in $(sed -n 's/^#include "\([^"]*\)".*/\1/p' "$f"); do
         case $inc in
-        tilewright/kernel.h) other=kernels ;;
+        tilewright/kernel.h | tilewright/trace.h) other=kernels ;;
         tilewright/*) other=$(basename "$inc" .h) ;;
         */*) other=${inc%%/*} ;;
         *) echo "$f: include \"$inc\" by its room (\"$room/...\")"; bad=1; continue ;;

@@ -21,11 +21,12 @@ $ tilewright --help
     explain   ARTEFACT m=M ...         why an artefact chooses a configuration
     export    STORE                    the measurements of a store as text
     import    STORE FILE               add exported measurements, T4 or a cache of Kernel Tuner to a store
+    trace     MODEL                    when each worker did what in a model's step, and what it waited for
   
   "tilewright VERB --help" shows a verb's flags and an example. Version 0.1.0.
 $ tilewright --version
   tilewright 0.1.0
-$ for verb in doctor run chat verify bench ppl tokenize compile check kernel; do tilewright $verb --help; echo; done
+$ for verb in doctor run chat verify bench ppl tokenize compile check kernel trace; do tilewright $verb --help; echo; done
   tilewright doctor [flags]
   what this machine offers, what is missing and what that costs
   
@@ -229,6 +230,29 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel; do
     tilewright kernel gemm m=64 n=64 k=256 type=f16 kg=4 --emulate
     tilewright kernel gemm m=2560 n=16 k=2560 --emit ptx
     tilewright kernel gemm --list
+  
+  tilewright trace MODEL [flags]
+  when each worker did what in a model's step, and what it waited for
+  
+  flags:
+    --context N                  tokens in the cache before the traced ones (default 0)
+    --steps N                    tokens decoded one by one (default 1)
+    --prefill N                  read a prompt of N tokens at once instead of decoding
+    -r N                         runs, of which the fastest is kept (default: as many as take half a second)
+    -o FILE                      write the trace to this file; - is standard output, without the summary
+    --format perfetto|chrome|summary of the file (default: by its name: .json is chrome, .txt summary, others perfetto)
+    --json                       print the summary as JSON
+    --schedule S.json            decode by this schedule, once the check accepts it
+    --weights native|int8|int4   weights as stored, or quantised at load (default native)
+    --group 32|64|128            columns that share a scale (default: a row for int8, 64 for int4)
+    -t N                         threads (default: every core)
+    -c N                         positions kept (default: the model's, at most 4096)
+    --config C.json              choices of the lowering and of a GPU's machine; flags win over it
+    --isa LIST                   use only these instruction sets, e.g. avx2, or none
+    --device auto|cpu|cuda[:N]   where to run (default auto: a GPU that covers the model, else cpu)
+  
+  example:
+    tilewright trace models/demo --context 100 -o step.pftrace
   
 # Nothing at all is wrong use, and the help goes to standard error.
 $ tilewright 2>/dev/null

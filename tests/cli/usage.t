@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Wrong use: one line, exit status 2.
 $ tilewright frobnicate
-  tilewright: "frobnicate" is not a verb; the verbs are doctor, run, chat, verify, bench, ppl, tokenize, compile, check, kernel, tune, measure, train, eval, select, explain, export, import
+  tilewright: "frobnicate" is not a verb; the verbs are doctor, run, chat, verify, bench, ppl, tokenize, compile, check, kernel, tune, measure, train, eval, select, explain, export, import, trace
   [2]
 $ tilewright run
   tilewright: run: needs MODEL (tilewright run --help)

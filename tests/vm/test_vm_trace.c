@@ -112,6 +112,24 @@ static int edges_to(const tw_trace *t, const tw_trace_event *e) {
     return n;
 }
 
+/* The latest of the arrivals that a wait is for has an edge to it, however many there are. */
+static void latest_has_an_edge(const tw_trace *t, const tw_trace_event *wait) {
+    double latest = -1, edge = -1;
+    const tw_trace_event *one = NULL;
+    for (int i = 0; i < t->n_edges; i++)
+        if (t->edges[i].to == (int)(wait - t->events)) {
+            one = &t->events[t->edges[i].from];
+            if (one->end > edge) edge = one->end;
+        }
+    for (int i = 0; i < t->n_events && one; i++) {
+        const tw_trace_event *e = &t->events[i];
+        if (e->name == one->name && e->loop == one->loop && e->iteration == one->iteration && e->end <= wait->end &&
+            e->end > latest)
+            latest = e->end;
+    }
+    assert_true(edge == latest);
+}
+
 static int arrivals(const tw_schedule *s, int counter) {
     int n = 0;
     for (int w = 0; w < s->n_workers; w++)
@@ -143,6 +161,7 @@ static void track_is_list(const tw_trace *t, const tw_schedule *s, int w, int st
                 assert_non_null(wait);
                 assert_true(wait->end <= before);
                 if (x == in->n_waits - 1) assert_true(wait->end == before);
+                latest_has_an_edge(t, wait);
                 const int n = arrivals(s, in->waits[x].counter);
                 assert_int_equal(edges_to(t, wait), n < TW_TRACED_ARRIVALS ? n : TW_TRACED_ARRIVALS);
             }

@@ -164,6 +164,7 @@ static tw_status begin(making *m, tw_diag *diag) {
         m->at[i] = w->stamps;
         room = tw_trace_add_track(t, &track) == i;
     }
+    t->on_processor = true;
     t->began_unix = (double)m->r->began_unix * 1e-9;
     return room ? TW_OK : tw_fail_memory(diag);
 }

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/trace.h"
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "cli/results.h"
+#include "prof/chrome.h"
+#include "prof/perfetto.h"
+#include "prof/summary.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- the summary */
+
+static tw_status out_of_memory(tw_diag *diag) {
+    *diag = (tw_diag){.status = TW_ERR_MEMORY, .offset = -1, .line = -1, .message = "out of memory"};
+    return TW_ERR_MEMORY;
+}
+
+static tw_status write_summary(const tw_trace *t, const char *path, tw_diag *diag) {
+    tw_summary s;
+    tw_buf b = {0};
+    tw_status st = tw_summary_make(&s, t, diag);
+    if (st == TW_OK) {
+        tw_summary_text(&b, &s, t);
+        st = b.failed ? out_of_memory(diag) : tw_file_write(path, b.data, b.size, diag);
+    }
+    tw_buf_free(&b);
+    tw_summary_free(&s);
+    return st;
+}
+
+static tw_status print_json(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag) {
+    tw_summary s;
+    tw_status st = tw_summary_make(&s, t, diag);
+    if (st == TW_OK) {
+        json_t *o = tw_summary_json(&s, t);
+        if (!o || json_object_set_new(o, "edges", json_integer(t->n_edges)) ||
+            (f->as && json_object_set_new(o, "file", json_string(f->file)))) {
+            json_decref(o);
+            st = out_of_memory(diag);
+        } else
+            cli_results_print(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    }
+    tw_summary_free(&s);
+    return st;
+}
+
+/* -- files */
+
+/* A kind of file. A file whose name says nothing is of the first. */
+static const struct cli_trace_format {
+    const char *name, *suffix;
+    tw_status (*write)(const tw_trace *t, const char *path, tw_diag *diag);
+} formats[] = {
+    {"perfetto", ".pftrace", tw_perfetto_write},
+    {"chrome", ".json", tw_chrome_write},
+    {"summary", ".txt", write_summary},
+};
+enum { FORMATS = sizeof formats / sizeof *formats };
+
+static bool ends_with(const char *text, const char *suffix) {
+    const size_t n = strlen(text), m = strlen(suffix);
+    return n >= m && !strcmp(text + n - m, suffix);
+}
+
+tw_status cli_trace_check(cli_trace_flags *f, tw_diag *diag) {
+    *diag = (tw_diag){.status = TW_ERR_USAGE, .offset = -1, .line = -1};
+    f->as = NULL;
+    if (f->format && !f->file) {
+        snprintf(diag->message, sizeof diag->message, "--format is of the file that -o names");
+        return TW_ERR_USAGE;
+    }
+    if (!f->file) return TW_OK;
+    for (int i = FORMATS - 1; i >= 0; i--)
+        if (f->format ? !strcmp(f->format, formats[i].name) : !i || ends_with(f->file, formats[i].suffix)) {
+            f->as = &formats[i];
+            return strcmp(f->file, "-") ? tw_file_check(f->file, diag) : TW_OK;
+        }
+    snprintf(diag->message, sizeof diag->message, "--format: \"%s\" is not perfetto, chrome or summary", f->format);
+    return TW_ERR_USAGE;
+}
+
+tw_status cli_trace_print(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag) {
+    tw_status st = f->as ? f->as->write(t, f->file, diag) : TW_OK;
+    if (st != TW_OK || (f->as && !strcmp(f->file, "-"))) return st;
+    if (f->json) return print_json(t, f, diag);
+    return write_summary(t, "-", diag);
+}
+
+/* -- the verb */
+
+/* Kinds of traces. Anything else is a model. */
+static const struct {
+    const char *object;
+    int (*run)(const cli_verb *verb, int argc, char **argv);
+} kinds[] = {
+    {NULL, cli_trace_model},
+};
+
+static int run(const cli_verb *verb, int argc, char **argv) {
+    size_t i = 0;
+    while (kinds[i].object && (!argc || strcmp(argv[0], kinds[i].object))) i++;
+    return kinds[i].object ? kinds[i].run(verb, argc - 1, argv + 1) : kinds[i].run(verb, argc, argv);
+}
+
+const cli_verb cli_trace = {"trace", "MODEL", "when each worker did what in a model's step, and what it waited for",
+                            "tilewright trace models/demo --context 100 -o step.pftrace", run};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kinds of traces share: where they go, and how. */
+#ifndef TW_CLI_TRACE_H
+#define TW_CLI_TRACE_H
+
+#include "cli/cli.h"
+#include "prof/trace.h"
+
+typedef struct cli_trace_flags {
+    const char *file, *format;
+    bool json;
+    const struct cli_trace_format *as; /* Of the file. NULL: no file is written. */
+} cli_trace_flags;
+#define CLI_TRACE_FLAGS(f)                                                                                             \
+    {"-o", CLI_TEXT, &(f).file, "FILE", "write the trace to this file; - is standard output, without the summary"},    \
+        {"--format", CLI_TEXT, &(f).format, CLI_TRACE_FORMATS,                                                         \
+         "of the file (default: by its name: .json is chrome, .txt summary, others perfetto)"},                        \
+    {                                                                                                                  \
+        "--json", CLI_FLAG, &(f).json, NULL, "print the summary as JSON"                                               \
+    }
+#define CLI_TRACE_FORMATS "perfetto|chrome|summary"
+
+/* Finds the format, and whether the file can be written, before anything runs. */
+tw_status cli_trace_check(cli_trace_flags *f, tw_diag *diag);
+
+/* Writes the file, and prints the summary. */
+tw_status cli_trace_print(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag);
+
+/* trace_model.c: `trace MODEL`. */
+int cli_trace_model(const cli_verb *verb, int argc, char **argv);
+
+#endif
