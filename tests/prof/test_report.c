@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "prof/layout.h"
+#include "prof/rows.h"
 #include "prof/made.h"
 #include "prof/report.h"
 
