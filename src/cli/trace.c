@@ -66,7 +66,7 @@ static tw_status print_analysis(const tw_trace *t, tw_diag *diag) {
 }
 
 static tw_status write_report(const tw_trace *t, const char *path, tw_diag *diag) {
-    return tw_trace_report(t, path, NULL, diag);
+    return tw_trace_report(t, path, cli_plots(), diag);
 }
 
 /* -- files */
