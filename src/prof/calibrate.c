@@ -53,7 +53,7 @@ static void close_bench(bench *m) {
 }
 
 static tw_status open_bench(bench *m, tw_prof_between between, int marks, tw_diag *diag) {
-    const tw_prof_options o = {.shared_bytes = SHARED, .global = m->global};
+    const tw_prof_options o = {.shared_bytes = SHARED, .global = m->global, .apart = true};
     const tw_ptx_compiler by = tw_ptx_compiler_for(m->cuda, true);
     m->kernel = tw_prof_calibration_kernel(tw_cuda_describe(m->cuda)->target->sm, between, marks);
     if (!m->kernel) return tw_fail_memory(diag);

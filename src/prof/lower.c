@@ -14,7 +14,11 @@
    and the record becomes
 
        %3:i32 = sreg(type=i32 sreg=clock)
-       st(type=i32 space=shared offset=...) %2, %3 when %lane
+
+   A store would wait for the reading, and whatever the warp does next for the store. So words are stored where their
+   block of operations ends, neighbours together:
+
+       st(type=i32 vec=4 space=shared offset=...) %2, %3, %5, %7, %8 when %lane
 
    The first lane of the unit's warp stores. Code that it does not run leaves no record. */
 #include "prof/lower.h"
@@ -26,7 +30,7 @@
 
 #include <stdlib.h>
 
-enum { CHUNK = 16, LANES = 32 };
+enum { CHUNK = 16, LANES = 32, WORD = 4 };
 
 static const char *const object = "records";
 
@@ -46,8 +50,23 @@ typedef struct lowering {
     tw_val profile;       /* The parameter. */
     scope_values *scopes; /* By scope. */
     tw_val *counts;       /* By loop: variables. */
+    struct words *words;  /* Of the block of operations that is being lowered. */
     int site, loop, scope;
 } lowering;
+
+/* A word that was read, and that is stored where its block of operations ends. */
+typedef struct word {
+    tw_val to, x, when; /* Address, value, and the predicate of its store. */
+    int offset;
+} word;
+
+enum { MOST_WORDS = 64 };
+typedef struct words {
+    word list[MOST_WORDS];
+    int n;
+    tw_val now; /* The last reading. TW_NONE: something was done since, or the next record is another's end. */
+    int cheap;  /* Operations since, that only compute. */
+} words;
 
 /* A piece of code that is built apart and moved to its place. */
 typedef struct piece {
@@ -113,8 +132,8 @@ static tw_val segment(lowering *l, tw_builder *b, const tw_prof_scope *s, const 
 
 /* -- scopes */
 
-static void store_word(tw_builder *b, tw_val to, int word, tw_val x) {
-    tw_st(b, (tw_attrs){.type = TW_T_i64, .offset = 8 * word}, to, &x);
+static void store_word(tw_builder *b, tw_val to, int at, tw_val x) {
+    tw_st(b, (tw_attrs){.type = TW_T_i64, .offset = 8 * at}, to, &x);
 }
 
 static void store_anchor(tw_builder *b, tw_val to, int clock, int time) {
@@ -234,16 +253,47 @@ static tw_val read_counter(tw_builder *b, tw_prof_metric metric) {
     return tw_sreg(b, metric == TW_PROF_SMID ? TW_SREG_smid : TW_SREG_clock);
 }
 
-/* Stores the counter, and `value` behind it if there is one, where `when` holds. */
-static void store_record(lowering *l, tw_builder *b, tw_val when, tw_val to, int offset, tw_val value) {
-    tw_attrs at = {.type = TW_T_i32, .space = l->l->global ? TW_SPACE_global : TW_SPACE_shared, .offset = offset};
-    tw_val now = read_counter(b, l->l->metric);
-    if (when.id) tw_when(b, when);
-    tw_st(b, at, to, &now);
-    if (!value.id) return;
-    at.offset += 4;
-    if (when.id) tw_when(b, when);
-    tw_st(b, at, to, &value);
+static tw_attrs place_of(const lowering *l, int offset, int n) {
+    return (tw_attrs){
+        .type = TW_T_i32, .vec = n, .space = l->l->global ? TW_SPACE_global : TW_SPACE_shared, .offset = offset};
+}
+
+static void store_words(const lowering *l, tw_builder *b, const word *w, int n) {
+    tw_val x[4];
+    for (int i = 0; i < n; i++) x[i] = w[i].x;
+    if (w->when.id) tw_when(b, w->when);
+    tw_st(b, place_of(l, w->offset, n), w->to, x);
+}
+
+/* How many of the words at `w` one store can take: neighbours at a place that is aligned for them. Parts of units and
+   frames of so many words are aligned likewise. */
+static int together(const word *w, int n) {
+    int all = 1;
+    while (all < n && all < 4 && w[all].to.id == w->to.id && w[all].when.id == w->when.id &&
+           w[all].offset == w->offset + WORD * all)
+        all++;
+    int most = all >= 4 ? 4 : all >= 2 ? 2 : 1;
+    while (w->offset % (WORD * most)) most /= 2;
+    return most;
+}
+
+/* Makes the stores of all words that were read. */
+static void store_all(lowering *l, tw_builder *b) {
+    words *w = l->words;
+    for (int i = 0, n; i < w->n; i += n) {
+        n = together(&w->list[i], w->n - i);
+        store_words(l, b, &w->list[i], n);
+    }
+    w->n = 0;
+}
+
+/* Stores a word now, or where the block of operations ends. What a variable holds may be another thing then. */
+static void put(lowering *l, tw_builder *b, const word *w, bool later) {
+    words *all = l->words;
+    if (later && all->n < MOST_WORDS)
+        all->list[all->n++] = *w;
+    else
+        store_words(l, b, w, 1);
 }
 
 /* -- loops */
@@ -275,8 +325,16 @@ static tw_val begin_iteration(lowering *l, int loop, piece *at) {
     tw_val within = tw_and(b, l->counts[loop], tw_i32(b, bytes - 1));
     tw_val frame = l->l->global ? tw_add(b, v->far, tw_widen(b, within)) : tw_add(b, v->near, within);
     tw_add_to(b, l->counts[loop], tw_i32(b, p->frame));
-    if (p->stamped) store_record(l, b, v->lane, frame, l->l->global ? p->ring : p->near, TW_NONE);
+    if (p->stamped) {
+        const word stamp = {frame, read_counter(b, l->l->metric), v->lane, l->l->global ? p->ring : p->near};
+        put(l, b, &stamp, false);
+    }
     return frame;
+}
+
+/* A mark or a region's beginning right behind another record is at the same moment. */
+static bool shares_reading(const lowering *l, const tw_ir_op *op) {
+    return l->words->now.id && op->code != TW_OP_record_end && !l->o->apart;
 }
 
 /* Lowers the next site, which is `op`. `frame` is the loop's (begin_iteration). */
@@ -285,17 +343,34 @@ static void lower_record(lowering *l, tw_ir_op *op, tw_val frame) {
     const scope_values *v = &l->scopes[s->scope];
     const tw_prof_scope *scope = &l->l->scopes[s->scope];
     const bool global = l->l->global;
-    int offset = s->offset;
+    word w = {.to = s->loop >= 0 ? frame : global ? v->far : v->near, .when = v->lane, .offset = s->offset};
     if (s->loop >= 0)
-        offset += global ? l->l->loops[s->loop].ring : l->l->loops[s->loop].near;
+        w.offset += global ? l->l->loops[s->loop].ring : l->l->loops[s->loop].near;
     else if (global)
-        offset += scope->statics;
+        w.offset += scope->statics;
     piece p;
     tw_builder *b = begin_piece(&p, l->k);
-    tw_val to = s->loop >= 0 ? frame : global ? v->far : v->near, when = v->lane;
-    if (op->guard.id) when = and_predicates(b, when, op->guard_not ? tw_not(b, op->guard) : op->guard);
-    store_record(l, b, when, to, offset, op->code == TW_OP_record_value ? op->operands[0] : TW_NONE);
+    const bool later = !op->guard.id || !tw_is_variable(l->k, op->guard);
+    if (op->guard.id) w.when = and_predicates(b, w.when, op->guard_not ? tw_not(b, op->guard) : op->guard);
+    w.x = shares_reading(l, op) ? l->words->now : read_counter(b, l->l->metric);
+    put(l, b, &w, later);
+    l->words->now = op->code == TW_OP_record_begin ? TW_NONE : w.x;
+    l->words->cheap = 0;
+    if (op->code == TW_OP_record_value) {
+        w.offset += WORD;
+        w.x = op->operands[0];
+        put(l, b, &w, later && !tw_is_variable(l->k, w.x));
+    }
     tw_edit_splice(op, &p.block);
+}
+
+/* Notes that an operation stands between two records. A few that compute addresses take no time to speak of. */
+static void pass(const lowering *l, const tw_ir_op *op) {
+    enum { CHEAP = 8 };
+    words *w = l->words;
+    bool cheap = tw_op_describe((tw_opcode)op->code)->flags & TW_F_PURE && ++w->cheap <= CHEAP;
+    for (int i = 0; i < op->n_results; i++) cheap &= !tw_type_is_float(tw_value_type(l->k, op->results[i]));
+    if (!cheap) w->now = TW_NONE;
 }
 
 static void lower_block(lowering *l, tw_block *block, tw_val frame);
@@ -326,21 +401,34 @@ static void lower_loop(lowering *l, tw_ir_op *op) {
     tw_edit_prepend(body, &first.block);
 }
 
+static void lower_op(lowering *l, tw_ir_op *op, tw_val frame) {
+    if (op->code == TW_OP_for || op->code == TW_OP_while) {
+        if (op->code == TW_OP_while) lower_block(l, &op->blocks[0], frame);
+        lower_loop(l, op);
+    } else if (tw_prof_opens_scopes(l->k, op)) {
+        for (int i = 0; i < op->n_blocks; i++) lower_scope(l, &op->blocks[i]);
+    } else {
+        for (int i = 0; i < op->n_blocks; i++) lower_block(l, &op->blocks[i], frame);
+    }
+}
+
 static void lower_block(lowering *l, tw_block *block, tw_val frame) {
+    words *outer = l->words, own = {.n = 0};
+    l->words = &own;
     for (tw_ir_op *op = block->first, *next; op; op = next) {
         next = op->next;
         if (tw_is_record(op)) {
             if (tw_prof_wants(l->o, op)) lower_record(l, op, frame);
             tw_edit_remove(op);
-        } else if (op->code == TW_OP_for || op->code == TW_OP_while) {
-            if (op->code == TW_OP_while) lower_block(l, &op->blocks[0], frame);
-            lower_loop(l, op);
-        } else if (tw_prof_opens_scopes(l->k, op)) {
-            for (int i = 0; i < op->n_blocks; i++) lower_scope(l, &op->blocks[i]);
         } else {
-            for (int i = 0; i < op->n_blocks; i++) lower_block(l, &op->blocks[i], frame);
+            lower_op(l, op, frame);
+            pass(l, op);
         }
     }
+    piece p;
+    store_all(l, begin_piece(&p, l->k));
+    tw_edit_append(block, &p.block);
+    l->words = outer;
 }
 
 static void lower_kernel(lowering *l) {

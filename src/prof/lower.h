@@ -27,6 +27,7 @@ typedef struct tw_prof_options {
        global memory. */
     int64_t shared_bytes;
     int frames;       /* Most frames of a ring. 0: 64 in shared memory, 1024 in global memory. */
+    bool apart;       /* Each record reads the counter itself, also right behind another one. */
     const char *only; /* Names of the records that are lowered, separated by commas. NULL: all. */
 } tw_prof_options;
 

@@ -3,8 +3,8 @@
 #ifndef TW_PROF_REPORT_PARTS_H
 #define TW_PROF_REPORT_PARTS_H
 
-#include "prof/rows.h"
 #include "prof/report.h"
+#include "prof/rows.h"
 #include "prof/summary.h"
 
 /* A copy of a text in which bytes that are not UTF-8 are question marks. NULL: out of memory. The caller frees it. */

@@ -42,7 +42,8 @@ static void exchange(tw_builder *b, int by, tw_val upper, tw_val *first, tw_val 
 }
 
 /* Four groups of columns are a matrix of four lanes by four groups, whose elements are pairs of columns. Transposing it
-   gives each lane a group. `sums` are the sums of the first group's first column; the next group's are `apart` behind. */
+   gives each lane a group. `sums` are the sums of the first group's first column; the next group's are `apart` behind.
+ */
 static void transpose(tw_builder *b, tw_val *sums, int apart, tw_val odd, tw_val high) {
     for (int column = 0; column < 2; column++) {
         tw_val x[4];

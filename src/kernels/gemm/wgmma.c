@@ -43,7 +43,8 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     REFUSE(c->staged && cluster, "a cluster's blocks share the sums out already");
     REFUSE(c->staged == TW_GEMM_EXCHANGED && (c->swap || c->nl % 32),
            "lanes exchange sums of 32 columns, with operands as they are");
-    REFUSE(c->staged == TW_GEMM_STAGED && p->group % ((c->swap ? c->ml : c->nl) / 4), "lines of C cannot be dealt to the threads");
+    REFUSE(c->staged == TW_GEMM_STAGED && p->group % ((c->swap ? c->ml : c->nl) / 4),
+           "lines of C cannot be dealt to the threads");
     REFUSE(c->persistent < 0 || c->persistent > 64, "a persistent block has 64 tiles at most");
     REFUSE(c->persistent > 1 && (c->kg > 1 || c->multicast), "persistent blocks have all of k, and no multicast");
     return NULL;
@@ -114,7 +115,8 @@ static void prepare(tw_gemm_gen *g) {
    since another block may have exited. */
 static void give_back(tw_gemm_gen *g, const tw_ring *ring, tw_val empty, tw_val again) {
     const int blocks = g->c->multicast ? g->c->multicast : 1;
-    tw_ring_give_back(g->b, &(tw_ring_return){.ring = ring, .empty = empty, .blocks = blocks, .lane = g->lane, .when = again});
+    tw_ring_give_back(
+        g->b, &(tw_ring_return){.ring = ring, .empty = empty, .blocks = blocks, .lane = g->lane, .when = again});
 }
 
 /* Multiplies all stages. The previous stage is given back while the tensor cores multiply this one. */
