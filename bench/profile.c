@@ -7,6 +7,7 @@
    overhead  products with and without records, in turn; the kernel's time as replay corrects it beside the clean one
    delay     waits behind a known delay, as recorded
    align     one event seen by two multiprocessors */
+#include "base/buf.h"
 #include "base/diag.h"
 #include "base/stats.h"
 #include "ir/builder.h"
@@ -15,6 +16,7 @@
 #include "kernels/parts/ring.h"
 #include "prof/calibrate.h"
 #include "prof/decode.h"
+#include "prof/summary.h"
 #include "ptx/load.h"
 
 #include <math.h>
@@ -46,6 +48,12 @@ static const product products[] = {
      NULL, 0, 0, 0},
     {"ws 256", "gemm type=bf16 m=2048 n=3072 k=2048 tb=1", "mma=2 ml=128 nl=256 ms=64 ns=256 u=64 stages=4 vec=16",
      NULL, NULL, 0, 0, 0},
+    {"ws 256 staged", "gemm type=bf16 m=4096 n=4096 k=4096 tb=1",
+     "mma=2 ml=128 nl=256 ms=64 ns=256 u=64 stages=4 vec=16 group=8 staged=1", NULL, NULL, 0, 0, 0},
+    {"ws 128 staged", "gemm type=bf16 m=1024 n=4096 k=4096 tb=1",
+     "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=6 vec=16 group=8 staged=1", NULL, NULL, 0, 0, 0},
+    {"ws few rows", "gemm type=bf16 m=16 n=4096 k=4096 tb=1",
+     "mma=2 ml=64 nl=32 ms=64 ns=32 u=128 stages=8 vec=16 swap=1 group=1", NULL, NULL, 0, 0, 0},
     {"ws persistent", "gemm type=bf16 m=4096 n=2048 k=2048 tb=1",
      "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=4 vec=16 persistent=4", NULL, NULL, 0, 0, 0},
     {"ws flush", "gemm type=bf16 m=2048 n=2048 k=2048 tb=1", "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=4 vec=16",
@@ -122,6 +130,17 @@ static double uncertainty_of(const tw_trace *t) {
     return most;
 }
 
+/* Prints a trace's figures to the standard error. */
+static void show_summary(const char *name, const tw_trace *t) {
+    tw_summary s;
+    tw_buf text = {0};
+    tw_diag d;
+    if (tw_summary_make(&s, t, &d) == TW_OK) tw_summary_text(&text, &s, t);
+    fprintf(stderr, "-- %s\n%s\n", name, text.data ? text.data : "");
+    tw_summary_free(&s);
+    tw_buf_free(&text);
+}
+
 static tw_status one_product(tw_gpu *g, const product *p, tw_diag *d) {
     tw_gpu_kernel *k;
     tw_gpu_launch *l = NULL;
@@ -165,6 +184,7 @@ static tw_status one_product(tw_gpu *g, const product *p, tw_diag *d) {
             cost.blocks, cost.blocks_traced, cost.registers, cost.registers_traced, cost.global ? "true" : "false",
             same ? "true" : "false");
         fflush(stdout);
+        show_summary(p->name, corrected);
     }
     tw_trace_free(raw);
     tw_trace_free(corrected);
@@ -383,14 +403,14 @@ static tw_status show_alignment(tw_gpu *g, tw_diag *d) {
 }
 
 static void show_cost(const char *buffer, const tw_prof_calibration *c) {
-    static const char *const betweens[TW_PROF_BETWEENS] = {"idle", "busy", "alone"};
+    static const char *const betweens[TW_PROF_BETWEENS] = {"work", "nothing"};
     for (int i = 0; i < TW_PROF_BETWEENS; i++) {
         const tw_prof_slope *s = &c->of[i];
         printf("{\"case\": \"cost\", \"buffer\": \"%s\", \"between\": \"%s\", \"clocks\": %.2f, \"error\": %.3f, "
                "\"points\": [",
                buffer, betweens[i], s->clocks, s->error);
         for (int j = 0; j < TW_PROF_POINTS; j++) printf("%s[%d, %.2f]", j ? ", " : "", s->records[j], s->measured[j]);
-        printf("], \"block_clocks\": %.1f, \"block_byte_clocks\": %.4f, \"correct\": true}\n", c->block, c->block_byte);
+        printf("], \"correct\": true}\n");
     }
 }
 
@@ -416,7 +436,7 @@ int main(int argc, char **argv) {
     int failed = 0;
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         if (one_product(g, &products[i], &d) != TW_OK) failed |= complain(products[i].name, &d);
-    if (show_delays(g, c[0].idle, &d) != TW_OK) failed |= complain("delays", &d);
+    if (show_delays(g, c[0].of[TW_PROF_WORK].clocks, &d) != TW_OK) failed |= complain("delays", &d);
     if (show_alignment(g, &d) != TW_OK) failed |= complain("alignment", &d);
     tw_gpu_close(g);
     return failed;

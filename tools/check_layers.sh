@@ -32,10 +32,14 @@ problem.c kernels/gemm/space.h
 problem.h kernels/gemm/gemm.h
 select.c tune/axes.h
 select.c tune/identity.h
+trace.c prof/analysis.h
 trace.c prof/chrome.h
 trace.c prof/perfetto.h
 trace.c prof/summary.h
+trace.c prof/report.h
 trace.h prof/trace.h
+trace_kernel.c kernels/gemm/space.h
+trace_kernel.c kernels/kernel.h
 trace_model.c engine/trace.h
 train.c kernels/gemm/estimate.h
 train.c tune/analytic.h

@@ -63,6 +63,9 @@ typedef struct cli_model_flags {
     }
 tw_status cli_engine_options(cli_model_flags *m, tw_engine_options *o, tw_diag *diag);
 
+/* The source of Chart.js, which draws the plots of reports. NULL: it was not there when the command was built. */
+const char *cli_plots(void);
+
 /* Asks once whether SIGINT arrived; installs the handler at the first call. */
 bool cli_interrupted(void);
 /* From now on an interrupt never ends the program by itself; those that arrived are forgotten. */

@@ -4,8 +4,10 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "cli/results.h"
+#include "prof/analysis.h"
 #include "prof/chrome.h"
 #include "prof/perfetto.h"
+#include "prof/report.h"
 #include "prof/summary.h"
 
 #include <stdio.h>
@@ -48,6 +50,25 @@ static tw_status print_json(const tw_trace *t, const cli_trace_flags *f, tw_diag
     return st;
 }
 
+static tw_status print_analysis(const tw_trace *t, tw_diag *diag) {
+    enum { ROWS = 8 };
+    tw_analysis a;
+    tw_buf b = {0};
+    tw_status st = tw_analysis_make(&a, t, NULL, diag);
+    if (st != TW_OK) return st;
+    if (tw_analysis_lines(&a, t, ROWS, &b))
+        st = tw_file_write("-", b.data, b.size, diag);
+    else
+        st = out_of_memory(diag);
+    tw_buf_free(&b);
+    tw_analysis_free(&a);
+    return st;
+}
+
+static tw_status write_report(const tw_trace *t, const char *path, tw_diag *diag) {
+    return tw_trace_report(t, path, cli_plots(), diag);
+}
+
 /* -- files */
 
 /* A kind of file. A file whose name says nothing is of the first. */
@@ -57,6 +78,7 @@ static const struct cli_trace_format {
 } formats[] = {
     {"perfetto", ".pftrace", tw_perfetto_write},
     {"chrome", ".json", tw_chrome_write},
+    {"html", ".html", write_report},
     {"summary", ".txt", write_summary},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
@@ -79,7 +101,8 @@ tw_status cli_trace_check(cli_trace_flags *f, tw_diag *diag) {
             f->as = &formats[i];
             return strcmp(f->file, "-") ? tw_file_check(f->file, diag) : TW_OK;
         }
-    snprintf(diag->message, sizeof diag->message, "--format: \"%s\" is not perfetto, chrome or summary", f->format);
+    snprintf(diag->message, sizeof diag->message, "--format: \"%s\" is not perfetto, chrome, html or summary",
+             f->format);
     return TW_ERR_USAGE;
 }
 
@@ -87,7 +110,8 @@ tw_status cli_trace_print(const tw_trace *t, const cli_trace_flags *f, tw_diag *
     tw_status st = f->as ? f->as->write(t, f->file, diag) : TW_OK;
     if (st != TW_OK || (f->as && !strcmp(f->file, "-"))) return st;
     if (f->json) return print_json(t, f, diag);
-    return write_summary(t, "-", diag);
+    st = write_summary(t, "-", diag);
+    return st == TW_OK && f->analyse ? print_analysis(t, diag) : st;
 }
 
 /* -- the verb */
@@ -97,6 +121,7 @@ static const struct {
     const char *object;
     int (*run)(const cli_verb *verb, int argc, char **argv);
 } kinds[] = {
+    {"kernel", cli_trace_kernel},
     {NULL, cli_trace_model},
 };
 
@@ -106,5 +131,6 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     return kinds[i].object ? kinds[i].run(verb, argc - 1, argv + 1) : kinds[i].run(verb, argc, argv);
 }
 
-const cli_verb cli_trace = {"trace", "MODEL", "when each worker did what in a model's step, and what it waited for",
+const cli_verb cli_trace = {"trace", "MODEL|kernel gemm WORD...",
+                            "when each warp of a kernel or worker of a model's step did what, and what it waited for",
                             "tilewright trace models/demo --context 100 -o step.pftrace", run};

@@ -8,17 +8,19 @@
 
 typedef struct cli_trace_flags {
     const char *file, *format;
-    bool json;
+    bool json, analyse;
     const struct cli_trace_format *as; /* Of the file. NULL: no file is written. */
 } cli_trace_flags;
 #define CLI_TRACE_FLAGS(f)                                                                                             \
     {"-o", CLI_TEXT, &(f).file, "FILE", "write the trace to this file; - is standard output, without the summary"},    \
         {"--format", CLI_TEXT, &(f).format, CLI_TRACE_FORMATS,                                                         \
-         "of the file (default: by its name: .json is chrome, .txt summary, others perfetto)"},                        \
+         "of the file (default: by its name: .json is chrome, .html html, .txt summary, others perfetto)"},            \
+        {"--analyse", CLI_FLAG, &(f).analyse, NULL,                                                                    \
+         "print what waits are to blame for, the critical path and what edits would gain, too"},                       \
     {                                                                                                                  \
         "--json", CLI_FLAG, &(f).json, NULL, "print the summary as JSON"                                               \
     }
-#define CLI_TRACE_FORMATS "perfetto|chrome|summary"
+#define CLI_TRACE_FORMATS "perfetto|chrome|html|summary"
 
 /* Finds the format, and whether the file can be written, before anything runs. */
 tw_status cli_trace_check(cli_trace_flags *f, tw_diag *diag);
@@ -26,6 +28,8 @@ tw_status cli_trace_check(cli_trace_flags *f, tw_diag *diag);
 /* Writes the file, and prints the summary. */
 tw_status cli_trace_print(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag);
 
+/* trace_kernel.c: `trace kernel NAME WORD...`, whose arguments begin with the name. */
+int cli_trace_kernel(const cli_verb *verb, int argc, char **argv);
 /* trace_model.c: `trace MODEL`. */
 int cli_trace_model(const cli_verb *verb, int argc, char **argv);
 

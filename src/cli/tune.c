@@ -14,17 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifdef TW_HAVE_CHART_JS
-extern const unsigned char tw_chart_js[]; /* Chart.js, which the build makes part of the command. */
-static const char *plots(void) {
-    return (const char *)tw_chart_js;
-}
-#else
-static const char *plots(void) {
-    return NULL;
-}
-#endif
-
 /* The verb's arguments. */
 typedef struct asked {
     cli_tuning tuning;
@@ -100,7 +89,7 @@ static tw_status tune(asked *a, tw_session *s, tw_store *store, tw_diag *diag) {
                               .artefact = a->session.artefact,
                               .command = a->command,
                               .date = date,
-                              .plots = plots()};
+                              .plots = cli_plots()};
     st = tw_tune_report_write(&r, a->report, diag);
     if (st == TW_OK) print_end(a, s);
     return st;

@@ -24,7 +24,6 @@ typedef struct tw_tracer {
     char *data;     /* What the buffer had when it was read last. */
     int min_blocks; /* Blocks that a multiprocessor must hold at once. 0: as they come. */
     tw_trace_cost cost;
-    tw_prof_calibration calibration; /* All 0 in the emulator. */
     struct tw_tracer *detached;      /* The tracer before it, whose kernel launches may still refer to. */
 } tw_tracer;
 
@@ -168,9 +167,10 @@ static tw_status attach(tw_gpu_kernel *k, tw_tracer *t, const tw_trace_options *
                               .registers_traced = t->kernel->info.registers,
                               .global = t->layout.global};
     if (!t->gpu->cuda) return TW_OK;
-    st = tw_prof_calibrate(&t->calibration, t->gpu->cuda, t->layout.global, diag);
-    t->cost.record_clocks = t->calibration.idle;
-    t->cost.record_clocks_alone = t->calibration.alone;
+    tw_prof_calibration c;
+    st = tw_prof_calibrate(&c, t->gpu->cuda, t->layout.global, diag);
+    t->cost.record_clocks = c.of[TW_PROF_WORK].clocks;
+    t->cost.record_clocks_alone = c.of[TW_PROF_NOTHING].clocks;
     return st;
 }
 
@@ -221,8 +221,7 @@ tw_status tw_kernel_decode_trace(const tw_gpu_kernel *k, bool correct, tw_trace 
     const tw_prof_decoding how = {.title = k->plan.problem,
                                   .device = tw_gpu_name(k->gpu),
                                   .emulated = tw_gpu_emulated(k->gpu),
-                                  .cost = correct ? t->calibration.idle : 0,
-                                  .block_cost = correct ? tw_prof_block_cost(&t->calibration, &t->layout) : 0,
+                                  .cost = correct ? t->cost.record_clocks : 0,
                                   .iterations = t->iterations};
     return tw_prof_decode(out, &t->layout, t->data, t->blocks, &how, diag);
 }

@@ -123,8 +123,10 @@ tw_status tw_balance_find(tw_balance *out, const tw_trace *t, int sms, tw_diag *
     int *order = f ? tw_busy_order(t, &n) : NULL;
     out->sms = order ? calloc((size_t)n + 1, sizeof *out->sms) : NULL;
     const bool fine = out->sms && measure_sms(out, f, order) && find_stages(out, t);
-    if (fine && out->n_sms) sum_up(out, sms);
-    else out->begin = 0;
+    if (fine && out->n_sms)
+        sum_up(out, sms);
+    else
+        out->begin = 0;
     free(order);
     tw_dag_free(f);
     if (fine) return TW_OK;

@@ -14,10 +14,10 @@ typedef struct tw_balance_sm {
 /* A region of a name on all multiprocessors: a stage of a persistent kernel. */
 typedef struct tw_balance_stage {
     int name;
-    int sms;           /* Multiprocessors that do it. */
-    int64_t count;     /* Of all of them. */
-    double mean;       /* Of one event. */
-    int slowest;       /* The multiprocessor whose events take longest on average, */
+    int sms;       /* Multiprocessors that do it. */
+    int64_t count; /* Of all of them. */
+    double mean;   /* Of one event. */
+    int slowest;   /* The multiprocessor whose events take longest on average, */
     double slowest_mean;
     double total;      /* Of a multiprocessor, on average. */
     int most;          /* The multiprocessor that spends most on it, */

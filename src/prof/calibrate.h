@@ -9,9 +9,8 @@
 
 /* What stands between the records of a calibration's kernel. */
 typedef enum tw_prof_between {
-    TW_PROF_IDLE,  /* Products that wait for one another: most issue slots are free. */
-    TW_PROF_BUSY,  /* Products of eight warps a scheduler, four apart: no issue slot is free. */
-    TW_PROF_ALONE, /* Nothing. */
+    TW_PROF_WORK,    /* Products that wait for one another: most issue slots are free, as in most kernels. */
+    TW_PROF_NOTHING, /* Records follow one another. */
     TW_PROF_BETWEENS
 } tw_prof_between;
 
@@ -27,17 +26,10 @@ typedef struct tw_prof_slope {
 
 typedef struct tw_prof_calibration {
     tw_prof_slope of[TW_PROF_BETWEENS];
-    double idle, busy, alone; /* Clocks of a record: the slopes. */
-    /* Clocks that a thread block takes longer beside its records: preparing shared memory, and writing it out. */
-    double block;      /* With next to no shared memory. */
-    double block_byte; /* More for each byte of shared memory. */
 } tw_prof_calibration;
 
 /* Measures records in shared memory, or with `global` in global memory. */
 tw_status tw_prof_calibrate(tw_prof_calibration *out, tw_cuda *c, bool global, tw_diag *diag);
-
-/* Clocks that a block of this layout takes longer beside its records. */
-double tw_prof_block_cost(const tw_prof_calibration *c, const tw_prof_layout *l);
 
 /* The kernel that is measured, before its records are lowered: `marks` of them in each iteration. Parameters: out
    (a float for each thread), x (f32), rounds (i32). The caller frees it. NULL: out of memory. */

@@ -277,13 +277,12 @@ static bool add_iterations(decoder *d, int unit, int loop) {
     return first < 0 || add_iteration(d, first, when(d, last));
 }
 
-/* A block that began when another one's end had made room began as much later as that one ended, and by what a block
-   takes longer. */
+/* A block that began when another one's end had made room began as much later as that one ended. */
 static double delay_of(const decoder *d, int64_t at) {
     const span *s = &d->spans[at], *before = NULL;
     for (int64_t i = at - 1; i >= 0 && d->spans[i].sm == s->sm; i--)
         if (d->spans[i].end <= s->begin && (!before || d->spans[i].end > before->end)) before = &d->spans[i];
-    return before ? before->late + d->how->block_cost : 0;
+    return before ? before->late : 0;
 }
 
 /* Adds block `at` of d->spans, whose records were read. */

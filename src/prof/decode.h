@@ -10,7 +10,6 @@ typedef struct tw_prof_decoding {
     const char *title, *device;
     bool emulated;     /* The kernel ran in the emulator: the unit is operations. */
     double cost;       /* Clocks that a record takes (calibrate.h). 0: times stay as they were measured. */
-    double block_cost; /* Clocks that a thread block takes longer, beside its records. */
     double ghz;        /* Clocks per nanosecond. 0: what the buffer's own anchors say. */
     bool iterations;   /* Add events of the loops' iterations. */
 } tw_prof_decoding;

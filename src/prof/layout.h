@@ -51,7 +51,7 @@ typedef struct tw_prof_loop {
     int scope;
     int parent;   /* The loop around it. -1: none. */
     bool stamped; /* The first word of a frame is the iteration's beginning, since the first site is conditional. */
-    bool apart;   /* Lanes of a warp may be apart at its iterations, so that each lane makes all copies of a flush. */
+    bool apart;   /* Lanes of a warp may be apart at its iterations, so that the first one flushes alone. */
     int count;    /* Bytes from the segment to the loop's count. */
     int ring;     /* Bytes from the segment to the loop's ring. */
     int frame;    /* Bytes of a frame, a power of two. */

@@ -32,7 +32,7 @@ static const char *const object = "records";
 
 /* What the code of a scope refers to. */
 typedef struct scope_values {
-    tw_val unit;   /* Predicate: this warp records. TW_NONE: it always does. */
+    tw_val unit;   /* Predicate: this warp of this block records. TW_NONE: it always does. */
     tw_val lane;   /* Predicate: this lane stores records, the first of a warp that records. */
     tw_val number; /* The unit's number. */
     tw_val near;   /* Shared address of the unit's part (i32). With global records unset. */
@@ -72,6 +72,22 @@ static tw_val first_lane(tw_builder *b) {
     return tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0));
 }
 
+/* The block's number in the grid. */
+static tw_val block_number(tw_builder *b) {
+    tw_val yz = tw_fma(b, tw_sreg(b, TW_SREG_ctaid_z), tw_sreg(b, TW_SREG_nctaid_y), tw_sreg(b, TW_SREG_ctaid_y));
+    return tw_fma(b, yz, tw_sreg(b, TW_SREG_nctaid_x), tw_sreg(b, TW_SREG_ctaid_x));
+}
+
+static bool chooses_blocks(const tw_prof_layout *l) {
+    return l->first > 0 || l->every > 1;
+}
+
+/* The predicate that the block is recorded. */
+static tw_val chosen_block(const tw_prof_layout *l, tw_builder *b) {
+    tw_val from = tw_add_imm(b, block_number(b), -l->first), zero = tw_i32(b, 0), p = tw_le(b, zero, from);
+    return l->every > 1 ? tw_and(b, p, tw_eq(b, tw_rem(b, from, l->every), zero)) : p;
+}
+
 static scope_values find_unit(lowering *l, tw_builder *b, const tw_prof_scope *s) {
     scope_values v = {0};
     tw_val warp = tw_sreg(b, TW_SREG_warpid), of = tw_add_imm(b, warp, -s->from);
@@ -81,28 +97,15 @@ static scope_values find_unit(lowering *l, tw_builder *b, const tw_prof_scope *s
         tw_val bit = tw_binary(b, TW_OP_shr_u32, tw_i32(b, (int32_t)(uint32_t)l->o->warps), warp);
         v.unit = and_predicates(b, v.unit, tw_ne(b, tw_and(b, bit, tw_i32(b, 1)), tw_i32(b, 0)));
     }
+    if (chooses_blocks(l->l)) v.unit = and_predicates(b, v.unit, chosen_block(l->l, b));
     v.lane = and_predicates(b, v.unit, first_lane(b));
     return v;
 }
 
-/* The block's number in the grid. */
-static tw_val block_number(tw_builder *b) {
-    tw_val yz = tw_fma(b, tw_sreg(b, TW_SREG_ctaid_z), tw_sreg(b, TW_SREG_nctaid_y), tw_sreg(b, TW_SREG_ctaid_y));
-    return tw_fma(b, yz, tw_sreg(b, TW_SREG_nctaid_x), tw_sreg(b, TW_SREG_ctaid_x));
-}
-
-/* The address of the unit's segment. *chosen gets the predicate that the block is recorded; TW_NONE: all are. */
-static tw_val segment(lowering *l, tw_builder *b, const tw_prof_scope *s, const scope_values *v, tw_val *chosen) {
+/* The address of the unit's segment. Means nothing in a block that is not recorded. */
+static tw_val segment(lowering *l, tw_builder *b, const tw_prof_scope *s, const scope_values *v) {
     const tw_prof_layout *p = l->l;
-    tw_val index = block_number(b);
-    *chosen = TW_NONE;
-    if (p->first || p->every > 1) {
-        tw_val from = tw_add_imm(b, index, -p->first), zero = tw_i32(b, 0);
-        *chosen = tw_le(b, zero, from);
-        if (p->every > 1) *chosen = tw_and(b, *chosen, tw_eq(b, tw_rem(b, from, p->every), zero));
-        index = tw_div(b, from, p->every);
-        if (p->global) index = tw_select(b, *chosen, tw_add_imm(b, index, 1), zero);
-    }
+    tw_val index = tw_div(b, tw_add_imm(b, block_number(b), -p->first), p->every);
     tw_val part = tw_mul(b, tw_widen(b, index), tw_i64(b, p->block_bytes));
     tw_val unit = tw_mul(b, tw_widen(b, v->number), tw_i64(b, s->bytes));
     return tw_add_imm(b, tw_add(b, l->profile, tw_add(b, part, unit)), s->segment);
@@ -123,13 +126,13 @@ static void sync_warp(tw_builder *b) {
     tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
 }
 
-/* The bytes from a lane's first chunk to the next, and the first: lanes share the chunks out, or each has all. */
-static tw_val first_chunk(tw_builder *b, bool each) {
-    return each ? tw_i32(b, 0) : tw_mul_imm(b, tw_sreg(b, TW_SREG_laneid), CHUNK);
+/* The first chunk of a lane, and the bytes from one to the next: lanes share the chunks out, or one lane has all. */
+static tw_val first_chunk(tw_builder *b, bool alone) {
+    return alone ? tw_i32(b, 0) : tw_mul_imm(b, tw_sreg(b, TW_SREG_laneid), CHUNK);
 }
 
-static tw_val next_chunk(tw_builder *b, bool each) {
-    return tw_i32(b, each ? CHUNK : CHUNK * LANES);
+static tw_val next_chunk(tw_builder *b, bool alone) {
+    return tw_i32(b, alone ? CHUNK : CHUNK * LANES);
 }
 
 static void clear(tw_builder *b, tw_val near, int bytes) {
@@ -139,8 +142,8 @@ static void clear(tw_builder *b, tw_val near, int bytes) {
 }
 
 /* Copies from shared to global memory. `bytes` is a multiple of CHUNK. */
-static void copy_out(tw_builder *b, tw_val from, tw_val to, tw_val bytes, bool each) {
-    TW_FOR (b, at, first_chunk(b, each), bytes, next_chunk(b, each), true) {
+static void copy_out(tw_builder *b, tw_val from, tw_val to, tw_val bytes, bool alone) {
+    TW_FOR (b, at, first_chunk(b, alone), bytes, next_chunk(b, alone), true) {
         tw_val x[4] = {{0}};
         tw_ld_vec(b, (tw_attrs){.type = TW_T_i32, .vec = 4, .space = TW_SPACE_shared}, tw_add(b, from, at), x);
         tw_st(b, (tw_attrs){.type = TW_T_i32, .vec = 4}, tw_add(b, to, tw_widen(b, at)), x);
@@ -156,7 +159,7 @@ static void begin_scope(lowering *l, int scope, piece *p) {
     const tw_prof_scope *s = &l->l->scopes[scope];
     tw_builder *b = begin_piece(p, l->k);
     scope_values v = find_unit(l, b, s);
-    tw_val chosen, to = segment(l, b, s, &v, &chosen);
+    tw_val to = segment(l, b, s, &v);
     if (l->l->global) {
         v.far = to;
     } else {
@@ -170,8 +173,7 @@ static void begin_scope(lowering *l, int scope, piece *p) {
             clear(b, v.near, s->near_bytes);
             sync_warp(b);
         }
-        TW_IF (b, and_predicates(b, chosen, first_lane(b)))
-            store_anchor(b, to, TW_PROF_BEGIN_CLOCK, TW_PROF_BEGIN_TIME);
+        TW_IF (b, first_lane(b)) store_anchor(b, to, TW_PROF_BEGIN_CLOCK, TW_PROF_BEGIN_TIME);
     }
     l->scopes[scope] = v;
 }
@@ -189,6 +191,20 @@ static void write_rest(tw_builder *b, const scope_values *v, const tw_prof_loop 
     }
 }
 
+/* Copies a unit's statics and rings from shared memory to its segment. */
+static void write_out(lowering *l, tw_builder *b, int scope, tw_val to) {
+    const tw_prof_scope *s = &l->l->scopes[scope];
+    const scope_values *v = &l->scopes[scope];
+    int bytes = s->near_bytes;
+    for (int i = 0; i < l->l->n_loops && l->l->flush; i++) {
+        const tw_prof_loop *q = &l->l->loops[i];
+        if (q->scope != scope || !q->frame) continue;
+        if (q->near < bytes) bytes = q->near;
+        write_rest(b, v, q, l->counts[i], to);
+    }
+    if (bytes) copy_out(b, v->near, tw_add_imm(b, to, s->statics), tw_i32(b, bytes), false);
+}
+
 static void end_scope(lowering *l, int scope, tw_block *block) {
     const tw_prof_scope *s = &l->l->scopes[scope];
     const scope_values *v = &l->scopes[scope];
@@ -196,31 +212,17 @@ static void end_scope(lowering *l, int scope, tw_block *block) {
     tw_builder *b = begin_piece(&p, l->k);
     TW_BLOCK (b, only_if(b, v->unit)) {
         sync_warp(b);
-        tw_val chosen, to = segment(l, b, s, v, &chosen);
-        TW_BLOCK (b, only_if(b, chosen)) {
-            TW_IF (b, first_lane(b)) {
-                store_anchor(b, to, TW_PROF_END_CLOCK, TW_PROF_END_TIME);
-                store_word(b, to, TW_PROF_SM, tw_widen(b, tw_sreg(b, TW_SREG_smid)));
-                for (int i = 0; i < l->l->n_loops; i++) {
-                    const tw_prof_loop *q = &l->l->loops[i];
-                    if (q->scope == scope && q->frame)
-                        tw_st(b, (tw_attrs){.type = TW_T_i32, .offset = q->count}, to, &l->counts[i]);
-                }
-            }
-            tw_val data = tw_add_imm(b, to, s->statics);
-            if (l->l->flush) {
-                int statics = s->near_bytes;
-                for (int i = 0; i < l->l->n_loops; i++) {
-                    const tw_prof_loop *q = &l->l->loops[i];
-                    if (q->scope != scope || !q->frame) continue;
-                    if (q->near < statics) statics = q->near;
-                    write_rest(b, v, q, l->counts[i], to);
-                }
-                if (statics) copy_out(b, v->near, data, tw_i32(b, statics), false);
-            } else if (!l->l->global) {
-                copy_out(b, v->near, data, tw_i32(b, s->near_bytes), false);
+        tw_val to = segment(l, b, s, v);
+        TW_IF (b, first_lane(b)) {
+            store_anchor(b, to, TW_PROF_END_CLOCK, TW_PROF_END_TIME);
+            store_word(b, to, TW_PROF_SM, tw_widen(b, tw_sreg(b, TW_SREG_smid)));
+            for (int i = 0; i < l->l->n_loops; i++) {
+                const tw_prof_loop *q = &l->l->loops[i];
+                if (q->scope == scope && q->frame)
+                    tw_st(b, (tw_attrs){.type = TW_T_i32, .offset = q->count}, to, &l->counts[i]);
             }
         }
+        if (!l->l->global) write_out(l, b, scope, to);
     }
     tw_edit_append(block, &p.block);
 }
@@ -246,21 +248,19 @@ static void store_record(lowering *l, tw_builder *b, tw_val when, tw_val to, int
 
 /* -- loops */
 
-/* Writes out a ring that is full. Lanes that may be apart each copy all of it. */
+/* Writes out a ring that is full. Where lanes may be apart, the first lane does it alone. */
 static void write_full(lowering *l, tw_builder *b, int loop) {
     const tw_prof_loop *p = &l->l->loops[loop];
     const scope_values *v = &l->scopes[p->scope];
     const int kept = p->frame * p->kept, all = p->frame * p->frames;
     tw_val count = l->counts[loop], zero = tw_i32(b, 0);
     tw_val full = tw_and(b, tw_eq(b, tw_and(b, count, tw_i32(b, kept - 1)), zero), tw_lt(b, zero, count));
-    TW_IF (b, and_predicates(b, full, v->unit)) {
+    TW_IF (b, and_predicates(b, full, p->apart ? v->lane : v->unit)) {
         if (!p->apart) sync_warp(b);
-        tw_val chosen, to = segment(l, b, &l->l->scopes[p->scope], v, &chosen);
-        TW_BLOCK (b, only_if(b, chosen)) {
-            tw_val place = tw_and(b, tw_add_imm(b, count, -kept), tw_i32(b, all - 1));
-            copy_out(b, tw_add_imm(b, v->near, p->near), tw_add_imm(b, tw_add(b, to, tw_widen(b, place)), p->ring),
-                     tw_i32(b, kept), p->apart);
-        }
+        tw_val to = segment(l, b, &l->l->scopes[p->scope], v);
+        tw_val place = tw_and(b, tw_add_imm(b, count, -kept), tw_i32(b, all - 1));
+        copy_out(b, tw_add_imm(b, v->near, p->near), tw_add_imm(b, tw_add(b, to, tw_widen(b, place)), p->ring),
+                 tw_i32(b, kept), p->apart);
         if (!p->apart) sync_warp(b);
     }
 }

@@ -360,7 +360,7 @@ void tw_layout_name(const tw_layout *l, const tw_trace *t, int row, char out[TW_
     tw_text_add(&text, t->on_processor ? "thread %d, " : "warp %d, ", r->warp);
     tw_text_add(&text, "%.*s", TW_ROW_NAME / 2, t->names[r->role].text);
     if (r->turn) tw_text_add(&text, " (%d)", r->turn + 1);
-    if (r->lane) tw_text_add(&text, ", asynchronous %d", r->lane);
+    if (r->lane) tw_text_add(&text, ", async %d", r->lane);
     tw_utf8_mend(out);
 }
 

@@ -50,7 +50,7 @@ int64_t tw_layout_began(const tw_layout *l, const tw_trace *t);
 
 enum { TW_ROW_NAME = 160 /* Bytes of a row's name, with the 0 at its end. Longer names are cut. */ };
 
-/* A row's name, as UTF-8: "warp 4, producer", "place 1, warp 4, producer, asynchronous 2". */
+/* A row's name, as UTF-8: "warp 4, producer", "place 1, warp 4, producer, async 2". */
 void tw_layout_name(const tw_layout *l, const tw_trace *t, int row, char out[TW_ROW_NAME]);
 /* The name of the rows of an SM together: "SM 12". */
 void tw_layout_group_name(const tw_trace *t, int sm, char out[TW_ROW_NAME]);

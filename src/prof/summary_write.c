@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Summaries as text and as JSON. */
 #include "base/utf8.h"
-#include "prof/layout.h"
 #include "prof/summary.h"
 
 #include <inttypes.h>

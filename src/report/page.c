@@ -23,7 +23,13 @@ struct tw_page {
     json_t *plots;  /* All plots. */
     json_t *plot;   /* The last plot. Owned by `plots`. */
     json_t *points; /* The points of the last series. Owned by `plot`. */
-    bool failed;    /* True: memory for plots ran out. */
+    json_t *lines;  /* All timelines. */
+    json_t *line;   /* The last timeline. Owned by `lines`. */
+    json_t *rows;   /* The rows of the last group. Owned by `line`. */
+    json_t *bars;   /* The bars of the last row. Owned by `rows`. */
+    json_t *texts;  /* Numbers of the last timeline's texts. */
+    int n_bars;     /* Bars of the last timeline. */
+    bool failed;    /* True: memory for plots or timelines ran out. */
 };
 
 /* ---- text */
@@ -92,7 +98,8 @@ tw_page *tw_page_open(const char *title, const char *lead) {
     tw_page *p = calloc(1, sizeof *p);
     if (!p) return NULL;
     p->plots = json_array();
-    p->failed = !p->plots;
+    p->lines = json_array();
+    p->failed = !p->plots || !p->lines;
     add_element(&p->head, "<title>", title, "</title>\n");
     tw_buf_str(&p->head, "<style>\n");
     tw_buf_str(&p->head, (const char *)tw_page_style);
@@ -107,6 +114,8 @@ void tw_page_close(tw_page *p) {
     tw_buf_free(&p->head);
     tw_buf_free(&p->body);
     json_decref(p->plots);
+    json_decref(p->lines);
+    json_decref(p->texts);
     free(p);
 }
 
@@ -192,6 +201,70 @@ void tw_page_point(tw_page *p, double x, double y, const char *label) {
     if (!append(p->points, point)) p->failed = true;
 }
 
+/* ---- timelines */
+
+/* Appends to a list, which may be NULL. Returns the item as long as the page owns it. */
+static json_t *append_part(tw_page *p, json_t *list, json_t *item) {
+    if (append(list, item)) return item;
+    p->failed = true;
+    return NULL;
+}
+
+void tw_page_add_timeline(tw_page *p, const tw_page_timeline *timeline) {
+    end_part(p);
+    tw_buf_printf(&p->body, "<figure class=\"timeline\" id=\"timeline%zu\">", json_array_size(p->lines));
+    add_element(&p->body, "<figcaption>", timeline->title, "</figcaption>");
+    if (timeline->note) add_element(&p->body, "<p class=\"note\">", timeline->note, "</p>");
+    tw_buf_str(&p->body, "</figure>\n");
+    json_decref(p->texts);
+    p->texts = json_object();
+    p->line = append_part(p, p->lines,
+                          json_pack("{s:s, s:s, s:f, s:f, s:[], s:[], s:[], s:[]}", "title", timeline->title, "unit",
+                                    timeline->unit, "begin", timeline->begin, "end", timeline->end, "kinds", "texts",
+                                    "groups", "arrows"));
+    p->rows = p->bars = NULL;
+    p->n_bars = 0;
+    for (int i = 0; i < timeline->n_kinds; i++)
+        append_part(p, json_object_get(p->line, "kinds"), json_string(timeline->kinds[i]));
+}
+
+void tw_page_group(tw_page *p, const char *name) {
+    json_t *group = json_pack("{s:s, s:[]}", "name", name, "rows");
+    p->rows = json_object_get(append_part(p, json_object_get(p->line, "groups"), group), "rows");
+}
+
+void tw_page_timeline_row(tw_page *p, const char *name, bool is_lane) {
+    json_t *row = json_pack("{s:s, s:b, s:[]}", "name", name, "lane", is_lane, "bars");
+    p->bars = json_object_get(append_part(p, p->rows, row), "bars");
+}
+
+/* The number of a text in the last timeline. */
+static json_t *text_number(tw_page *p, const char *text) {
+    const json_t *known = json_object_get(p->texts, text);
+    if (known) return json_integer(json_integer_value(known));
+    const size_t n = json_object_size(p->texts);
+    if (json_object_set_new(p->texts, text, json_integer((json_int_t)n))) p->failed = true;
+    append_part(p, json_object_get(p->line, "texts"), json_string(text));
+    return json_integer((json_int_t)n);
+}
+
+/* Whole numbers are written as such: they are shorter, and exact. */
+static json_t *time_json(double x) {
+    return floor(x) == x && fabs(x) < 1e15 ? json_integer((json_int_t)x) : json_real(x);
+}
+
+int tw_page_add_bar(tw_page *p, const tw_page_bar *bar) {
+    json_t *made = json_pack("[o, o, i, o, i, i, i]", time_json(bar->begin), time_json(bar->end), bar->kind,
+                             text_number(p, bar->name), bar->level, (int)bar->style, bar->iteration);
+    if (bar->detail && !append(made, text_number(p, bar->detail))) p->failed = true;
+    append_part(p, p->bars, made);
+    return p->n_bars++;
+}
+
+void tw_page_arrow(tw_page *p, int from, int to) {
+    append_part(p, json_object_get(p->line, "arrows"), json_pack("[i, i]", from, to));
+}
+
 /* ---- writing */
 
 static const char head[] =
@@ -202,7 +275,7 @@ static const char head[] =
 
 static void add_scripts(tw_buf *b, const tw_page *p, const char *plots) {
     tw_buf_str(b, "<p class=\"foot\" id=\"drawn\" hidden></p>\n<script type=\"application/json\" id=\"data\">");
-    json_t *data = json_pack("{s:O}", "plots", p->plots);
+    json_t *data = json_pack("{s:O, s:O}", "plots", p->plots, "timelines", p->lines);
     add_json(b, data);
     json_decref(data);
     tw_buf_str(b, "</script>\n");
@@ -212,6 +285,7 @@ static void add_scripts(tw_buf *b, const tw_page *p, const char *plots) {
         tw_buf_str(b, "\n</script>\n");
     }
     tw_buf_str(b, "<script>\n");
+    if (json_array_size(p->lines)) tw_buf_str(b, (const char *)tw_page_timeline_script);
     tw_buf_str(b, (const char *)tw_page_script);
     tw_buf_str(b, "</script>\n</body>\n</html>\n");
 }
@@ -229,8 +303,10 @@ tw_status tw_page_write(tw_page *p, const char *path, const char *plots, tw_diag
                        "(Debian's libjs-chart.js) was not installed where "
                        "this command was built. Their data is in the page's source.</p>\n");
     else
-        tw_buf_str(&b, "<noscript><p class=\"lack\">Plots are drawn by a script of this page, and scripts are off."
-                       "</p></noscript>\n");
+        tw_buf_str(&b,
+                   "<noscript><p class=\"lack\">Plots and timelines are drawn by a script of this page, and scripts "
+                   "are off."
+                   "</p></noscript>\n");
     tw_buf_add(&b, p->body.data, p->body.size);
     add_scripts(&b, p, plots);
     const bool good = !p->failed && !p->head.failed && !p->body.failed && !b.failed;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports as one HTML file that needs no network: figures, texts, tables, and plots that a script draws from data in
-   the page. A page is built in the order in which it is read. The first failure sticks, and tw_page_write returns it.
+/* Reports as one HTML file that needs no network: figures, texts, tables, and plots and timelines that scripts draw
+   from data in the page. A page is built in the order in which it is read. The first failure sticks, and tw_page_write
+   returns it.
  */
 #ifndef TW_REPORT_PAGE_H
 #define TW_REPORT_PAGE_H
@@ -55,6 +56,45 @@ void tw_page_series(tw_page *p, const char *name, tw_page_kind kind);
 /* Adds a point to the last series. Points that are not finite are left out. `label` is shown when the reader points at
    the point; it may be NULL. In a series of bars the label names the bar, and x is ignored. */
 void tw_page_point(tw_page *p, double x, double y, const char *label);
+
+/* ---- timelines */
+
+typedef enum tw_page_look {
+    TW_PAGE_WORK,  /* Filled with the kind's color. */
+    TW_PAGE_WAIT,  /* Hatched with it. */
+    TW_PAGE_FRAME, /* Pale, whatever the kind: what only holds others. */
+    TW_PAGE_MOMENT /* A diamond at `begin`. */
+} tw_page_look;
+
+typedef struct tw_page_timeline {
+    const char *title;
+    const char *note;         /* A sentence below the title. NULL: there is none. */
+    const char *unit;         /* Of all times. "ns" is shown as µs or ms where there are many. */
+    double begin, end;        /* What is shown at first. */
+    const char *const *kinds; /* What bars are of: each has a color, and a word in the legend. */
+    int n_kinds;
+} tw_page_timeline;
+
+typedef struct tw_page_bar {
+    int kind;
+    tw_page_look style;
+    int level;          /* Bars of a row are one below the other: 0 is the topmost level. */
+    double begin, end;  /* Finite. */
+    const char *name;   /* As UTF-8, like all texts. */
+    int iteration;      /* Shown when the reader points at the bar, unless it is below 0. */
+    const char *detail; /* Likewise. NULL: there is none. */
+} tw_page_bar;
+
+/* Adds a timeline, whose rows are in groups. It is drawn by a script of the page, without Chart.js. */
+void tw_page_add_timeline(tw_page *p, const tw_page_timeline *timeline);
+/* Begins a group of the last timeline. */
+void tw_page_group(tw_page *p, const char *name);
+/* Begins a row of the last group. Rows of lanes are lower, and belong to the row above. */
+void tw_page_timeline_row(tw_page *p, const char *name, bool is_lane);
+/* Adds a bar to the last row. Returns its number in the timeline, from 0. */
+int tw_page_add_bar(tw_page *p, const tw_page_bar *bar);
+/* Adds an arrow from the end of a bar to that of another. It is shown when the reader points at either. */
+void tw_page_arrow(tw_page *p, int from, int to);
 
 /* ---- writing */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws the plots of a page from its data, and sorts its tables. The element "drawn" tells the result: "ok" and for each
-   plot the number of points of its series, or "failed" and the reason, or "none" without Chart.js. */
+/* Draws the plots and timelines of a page from its data, and sorts its tables. The element "drawn" tells the result:
+   "ok", for each plot the number of points of its series, and for each timeline the numbers of its rows and bars; "failed"
+   and the reason; or "none", and timelines, where plots lack Chart.js. */
 (function () {
   'use strict';
   /* Colors that color-blind readers can tell apart (Okabe and Ito). */
@@ -164,8 +165,10 @@
   });
   const drawn = document.getElementById('drawn');
   try {
-    const plots = JSON.parse(document.getElementById('data').textContent).plots;
-    drawn.textContent = typeof Chart === 'undefined' ? 'none' : ['ok'].concat(plots.map(draw)).join(' ');
+    const data = JSON.parse(document.getElementById('data').textContent), lacks = typeof Chart === 'undefined';
+    const lines = data.timelines.map(function (t, i) { return draw_timeline(document.getElementById('timeline' + i), t); });
+    const plots = lacks ? [] : data.plots.map(draw);
+    drawn.textContent = [lacks && data.plots.length ? 'none' : 'ok'].concat(plots, lines).join(' ');
   } catch (e) {
     drawn.textContent = 'failed: ' + e.message;
     drawn.hidden = false;

@@ -4,10 +4,7 @@
 
 #include "prof/hand.h"
 
-#include "prof/bubble.h"
-#include "prof/iteration.h"
-#include "prof/overlap.h"
-#include "prof/path.h"
+#include "prof/analysis.h"
 #include "prof/ring.h"
 
 static int outcome(tw_status st) {
@@ -49,6 +46,41 @@ static int find_iterations(void *t) {
     return outcome(st);
 }
 
+static int find_balance(void *t) {
+    tw_balance b;
+    const tw_status st = tw_balance_find(&b, t, 0, NULL);
+    if (st == TW_OK) tw_balance_free(&b);
+    return outcome(st);
+}
+
+static int find_regions(void *t) {
+    const tw_peaks peaks = {1e12, 1e12, 0};
+    tw_regions r;
+    const tw_status st = tw_regions_find(&r, t, &peaks, NULL);
+    if (st == TW_OK) tw_regions_free(&r);
+    return outcome(st);
+}
+
+static int measure(void *t) {
+    tw_pipeline_times m;
+    return outcome(tw_pipeline_measure(&m, t, -1, NULL));
+}
+
+static int analyse(void *t) {
+    tw_analysis a;
+    tw_diag d;
+    tw_status st = tw_analysis_make(&a, t, NULL, &d);
+    if (st != TW_OK) return outcome(st);
+    tw_buf text = {0};
+    if (!tw_analysis_lines(&a, t, 0, &text)) st = TW_ERR_MEMORY;
+    json_t *o = tw_analysis_json(&a, t, 0);
+    if (!o) st = TW_ERR_MEMORY;
+    json_decref(o);
+    tw_buf_free(&text);
+    tw_analysis_free(&a);
+    return outcome(st);
+}
+
 static void analyses_survive_every_failure(void **state) {
     (void)state;
     ring r = ring_of(10, 300, 200, 150);
@@ -60,6 +92,10 @@ static void analyses_survive_every_failure(void **state) {
     alloc_fail_exhaust(find_bubbles, t);
     alloc_fail_exhaust(find_overlap, t);
     alloc_fail_exhaust(find_iterations, t);
+    alloc_fail_exhaust(find_balance, t);
+    alloc_fail_exhaust(find_regions, t);
+    alloc_fail_exhaust(measure, t);
+    alloc_fail_exhaust(analyse, t);
     tw_trace_free(t);
 }
 

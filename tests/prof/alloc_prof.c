@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writers of traces with the n-th allocation failing, for every n: each writes everything, or says that memory ran out.
  */
+#define _POSIX_C_SOURCE 200809L
 #include "support/alloc_fail.h"
 #include "support/support.h"
 
 #include "prof/chrome.h"
 #include "prof/made.h"
 #include "prof/perfetto.h"
+#include "prof/report.h"
 #include "prof/summary.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
 
 static tw_trace *made;
 
@@ -60,6 +65,16 @@ static int summary(void *context) {
     return judged;
 }
 
+static int report(void *context) {
+    static size_t whole;
+    const char *path = context;
+    tw_diag d = {.message = ""};
+    struct stat s = {0};
+    const tw_status st = tw_trace_report(made, path, NULL, &d);
+    if (st == TW_OK && stat(path, &s)) return 3;
+    return judge(st, &d, (size_t)s.st_size, &whole);
+}
+
 static void perfetto_is_whole(void **state) {
     (void)state;
     for (int packed = 0; packed < 2; packed++) alloc_fail_exhaust(perfetto, &packed);
@@ -73,6 +88,14 @@ static void chrome_is_whole(void **state) {
 static void summary_is_whole(void **state) {
     (void)state;
     alloc_fail_exhaust(summary, NULL);
+}
+
+static void report_is_whole(void **state) {
+    (void)state;
+    char *folder = test_folder_make(), path[512];
+    snprintf(path, sizeof path, "%s/trace.html", folder);
+    alloc_fail_exhaust(report, path);
+    test_folder_remove(folder);
 }
 
 static int setup(void **state) {
@@ -89,6 +112,6 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(perfetto_is_whole), cmocka_unit_test(chrome_is_whole),
-                                       cmocka_unit_test(summary_is_whole)};
+                                       cmocka_unit_test(summary_is_whole), cmocka_unit_test(report_is_whole)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -81,13 +81,13 @@ typedef struct counts {
     int slices, lanes, marks, values, flows, names;
 } counts;
 
-/* Holds a file to the rules: each event is whole, slices nest, each thread has a name, each b has its e and each s its
-   f, which is not earlier, and both are in slices. */
+/* Holds a file to the rules: each event is whole, slices nest, each thread has a name, each b has its e, and what
+   has the same id does not overlap; each s has its f, which is not earlier, and both are in slices. */
 static counts check_rules(const json_t *root) {
     enum { IDS = 1 << 16 };
     const json_t *events = json_object_get(root, "traceEvents"), *e;
     slice *slices = calloc(json_array_size(events) + 1, sizeof *slices);
-    int64_t *open = calloc(IDS, sizeof *open), *flows = calloc(IDS, sizeof *flows);
+    int64_t *open = calloc(IDS, sizeof *open), *flows = calloc(IDS, sizeof *flows), *over = calloc(IDS, sizeof *over);
     json_t *named = json_object();
     counts c = {0};
     size_t i, n = 0;
@@ -116,12 +116,13 @@ static counts check_rules(const json_t *root) {
         const int64_t id = strchr("besf", kind) ? int_of(e, "id") : 0;
         assert_true(id >= 0 && id < IDS);
         if (kind == 'b') {
-            assert_int_equal(open[id], 0);
+            assert_true(!open[id] && time_of(e, "ts") >= over[id]);
             open[id] = time_of(e, "ts") + 1;
             c.lanes++;
         } else if (kind == 'e') {
             assert_true(open[id] && time_of(e, "ts") >= open[id] - 1);
             open[id] = 0;
+            over[id] = time_of(e, "ts");
         } else if (kind == 's' || kind == 'f') {
             assert_true(is_in_slice(slices, n, e));
             assert_int_equal(flows[id] != 0, kind == 'f');
@@ -147,6 +148,7 @@ static counts check_rules(const json_t *root) {
     free(slices);
     free(open);
     free(flows);
+    free(over);
     return c;
 }
 

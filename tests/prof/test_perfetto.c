@@ -146,6 +146,24 @@ static void what_is_no_trace_is_refused(void **state) {
     }
 }
 
+/* Bytes that are no text do not reach the file. */
+static void texts_are_utf8(void **state) {
+    (void)state;
+    tw_trace *t = made_small();
+    tw_buf text = {0};
+    memcpy(t->names[t->events[0].name].text, "\xff\xc3", 2);
+    memcpy(t->title, "\x80", 1);
+    memcpy(t->device, "\xe2\x82", 2);
+    memcpy(t->names[t->tracks[0].role].text, "\xfe", 1);
+    read_back(t, SIZE_MAX, &text);
+    assert_non_null(strstr(text.data, "name=\"?emm"));
+    assert_non_null(strstr(text.data, "\"??IDIA"));
+    assert_non_null(strstr(text.data, "warp 0, ?roducer"));
+    assert_non_null(strstr(text.data, "text=\"??sue\""));
+    tw_buf_free(&text);
+    tw_trace_free(t);
+}
+
 static void files_are_written(void **state) {
     (void)state;
     char *folder = test_folder_make(), path[512];
@@ -166,10 +184,14 @@ static void files_are_written(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_small_trace_is_written),    cmocka_unit_test(nothing_is_written),
-        cmocka_unit_test(a_product_is_written),        cmocka_unit_test(large_files_are_compressed),
-        cmocka_unit_test(edges_lead_forwards),         cmocka_unit_test(many_edges_of_one_time_are_ordered),
-        cmocka_unit_test(what_is_no_trace_is_refused), cmocka_unit_test(files_are_written)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_small_trace_is_written),
+                                       cmocka_unit_test(nothing_is_written),
+                                       cmocka_unit_test(a_product_is_written),
+                                       cmocka_unit_test(large_files_are_compressed),
+                                       cmocka_unit_test(edges_lead_forwards),
+                                       cmocka_unit_test(many_edges_of_one_time_are_ordered),
+                                       cmocka_unit_test(what_is_no_trace_is_refused),
+                                       cmocka_unit_test(texts_are_utf8),
+                                       cmocka_unit_test(files_are_written)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

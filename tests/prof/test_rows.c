@@ -50,7 +50,7 @@ static void what_overlaps_has_lanes(void **state) {
     assert_int_equal(l.n_rows, 4);
     assert_int_equal(used[0], 0);
     check_name(&l, t, 0, "warp 3, p");
-    check_name(&l, t, 3, "warp 3, p, asynchronous 3");
+    check_name(&l, t, 3, "warp 3, p, async 3");
     done(&l, t);
 }
 
@@ -64,8 +64,9 @@ static void blocks_have_places(void **state) {
     made_track(t, 2, 0, 1, "a", 0, 60);
     made_track(t, 1, 3, 0, "a", 0, 99);
     made_track(t, 1, 4, 0, "a", 99, 120);
+    made_track(t, 2, 5, 0, "a", 55, 58); /* Block 0 still has a warp. */
     tw_layout l = laid(t);
-    assert_int_equal(l.n_rows, 4);
+    assert_int_equal(l.n_rows, 5);
     assert_true(l.places && l.blocks);
     assert_int_equal(l.tracks[4].row, 0);
     assert_int_equal(l.tracks[5].row, 0);
@@ -73,6 +74,7 @@ static void blocks_have_places(void **state) {
     assert_int_equal(l.tracks[2].row, 1); /* Block 0 is over when its last warp is. */
     assert_int_equal(l.tracks[3].row, 2);
     assert_int_equal(l.tracks[1].row, 3);
+    assert_int_equal(l.tracks[6].row, 4);
     check_name(&l, t, 3, "place 1, warp 0, a");
     done(&l, t);
 }
@@ -118,9 +120,7 @@ static void spans_nest(void **state) {
 }
 
 /* Steps of a row are a well-formed sequence of brackets in time. */
-static void steps_are_brackets(void **state) {
-    (void)state;
-    tw_trace *t = made_product(4, 20);
+static void check_brackets(tw_trace *t) {
     tw_layout l = laid(t);
     size_t n;
     tw_step *steps = tw_steps_make(&l, t, &n);
@@ -143,6 +143,19 @@ static void steps_are_brackets(void **state) {
     free(depth);
     free(steps);
     done(&l, t);
+}
+
+static void steps_are_brackets(void **state) {
+    (void)state;
+    check_brackets(made_product(4, 20));
+    check_brackets(made_small());
+    /* Regions that begin or end together, or have no length. */
+    tw_trace *t = begun();
+    const int k = made_track(t, 0, 0, 0, "a", 0, 20);
+    static const double times[][2] = {{0, 20}, {0, 10}, {9, 10}, {10, 10}, {10, 20}, {10, 11}, {19, 20}, {20, 20}};
+    for (int i = 0; i < 8; i++) made_event(t, k, TW_EVENT_REGION, "r", TW_ENGINE_ALU, times[i][0], times[i][1]);
+    made_track(t, 0, 1, 0, "a", 20, 20);
+    check_brackets(t);
 }
 
 int main(void) {

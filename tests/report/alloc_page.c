@@ -31,6 +31,10 @@ static int written(void *context) {
     tw_page_add_plot(p, &(tw_page_plot){.title = "A plot", .x = "x", .y = "y"});
     tw_page_series(p, "a series", TW_PAGE_POINTS);
     tw_page_point(p, 1, 2, "a point");
+    tw_page_add_timeline(p, &(tw_page_timeline){"A timeline", "", "ns", 0, 9, .kinds = columns, .n_kinds = 2});
+    tw_page_group(p, "A group");
+    tw_page_timeline_row(p, "A row", false);
+    tw_page_arrow(p, 0, tw_page_add_bar(p, &(tw_page_bar){0, TW_PAGE_WORK, 0, 1, 2, "a bar", 3, "a detail"}));
     const tw_status st = tw_page_write(p, path, "var Chart;", &d);
     tw_page_close(p);
     if (st == TW_OK) return is_whole(path) ? 0 : 2;

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static char *folder;
@@ -126,11 +127,72 @@ static void data_survives(void **state) {
     json_decref(data);
 }
 
+static const char *const kinds[] = {"work", "</script>"};
+
+static void add_line(tw_page *p, const char *title) {
+    tw_page_add_timeline(
+        p, &(tw_page_timeline){title, "What is <left> out.", "ns", 0, 1500.5, .kinds = kinds, .n_kinds = 2});
+    tw_page_group(p, "SM 3");
+    tw_page_timeline_row(p, "warp 0", false);
+    assert_int_equal(tw_page_add_bar(p, &(tw_page_bar){0, TW_PAGE_FRAME, 0, 0, 1234567890, "block", -1, NULL}), 0);
+    assert_int_equal(tw_page_add_bar(p, &(tw_page_bar){1, TW_PAGE_WAIT, 1, 0.25, 7, "</script>", 3, "value 4"}), 1);
+    tw_page_timeline_row(p, "warp 0, lane", true);
+    assert_int_equal(tw_page_add_bar(p, &(tw_page_bar){0, TW_PAGE_MOMENT, 0, 7, 7, "block", -1, "value 4"}), 2);
+    tw_page_arrow(p, 2, 1);
+}
+
+static const json_t *at(const json_t *list, size_t i) {
+    const json_t *item = json_array_get(list, i);
+    assert_non_null(item);
+    return item;
+}
+
+/* A timeline's data: rows in groups, bars of which each text is there once, arrows; and its script, only where it is
+   needed. */
+static void timelines_survive(void **state) {
+    (void)state;
+    static const char begin[] = "id=\"data\">";
+    tw_page *p = opened();
+    add_line(p, "First");
+    add_line(p, "Second");
+    tw_page_text(p, "Behind.");
+    write_and_read(p, NULL);
+    assert_true(has("<figure class=\"timeline\" id=\"timeline0\"><figcaption>First</figcaption>"));
+    assert_true(has("id=\"timeline1\"") && has("What is &lt;left&gt; out.") && has("draw_timeline = "));
+    assert_false(has("plots are missing"));
+    const char *from = strstr(text.data, begin) + strlen(begin), *end = strstr(from, "</script>");
+    json_t *data;
+    tw_diag d;
+    if (tw_json_parse(&data, from, (size_t)(end - from), "data", -1, &d) != TW_OK) fail_msg("%s", d.message);
+    const json_t *lines = json_object_get(data, "timelines"), *line = at(lines, 1);
+    assert_int_equal(json_array_size(lines), 2);
+    const json_t *rows = json_object_get(at(json_object_get(line, "groups"), 0), "rows");
+    assert_int_equal(json_array_size(rows), 2);
+    assert_true(json_is_true(json_object_get(at(rows, 1), "lane")) &&
+                json_is_false(json_object_get(at(rows, 0), "lane")));
+    char *bars = tw_json_text(json_object_get(at(rows, 0), "bars"), JSON_COMPACT);
+    assert_string_equal(bars, "[[0,1234567890,0,0,0,2,-1],[0.25,7,1,1,1,1,3,2]]");
+    free(bars);
+    bars = tw_json_text(json_object_get(at(rows, 1), "bars"), JSON_COMPACT);
+    assert_string_equal(bars, "[[7,7,0,0,0,3,-1,2]]");
+    free(bars);
+    assert_int_equal(json_array_size(json_object_get(line, "texts")), 3);
+    assert_string_equal(json_string_value(at(json_object_get(line, "texts"), 1)), "</script>");
+    assert_string_equal(json_string_value(at(json_object_get(line, "kinds"), 1)), "</script>");
+    assert_int_equal(json_integer_value(at(at(json_object_get(line, "arrows"), 0), 0)), 2);
+    assert_true(json_number_value(json_object_get(line, "end")) == 1500.5);
+    json_decref(data);
+    tw_buf_clear(&text);
+    write_and_read(opened(), NULL);
+    assert_false(has("draw_timeline = "));
+}
+
 /* Nothing in a page leads anywhere else. */
 static void pages_need_no_network(void **state) {
     (void)state;
     tw_page *p = opened();
     fill(p);
+    add_line(p, "A timeline");
     write_and_read(p, NULL);
     assert_false(has("http:") || has("https:") || has("src=") || has("href="));
     assert_true(has("default-src 'none'"));
@@ -163,6 +225,7 @@ static void failures_are_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(parts_are_written_in_order, setup, teardown),
                                        cmocka_unit_test_setup_teardown(data_survives, setup, teardown),
+                                       cmocka_unit_test_setup_teardown(timelines_survive, setup, teardown),
                                        cmocka_unit_test_setup_teardown(pages_need_no_network, setup, teardown),
                                        cmocka_unit_test_setup_teardown(what_lacks_is_said, setup, teardown),
                                        cmocka_unit_test_setup_teardown(failures_are_told, setup, teardown)};

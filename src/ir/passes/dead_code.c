@@ -13,7 +13,10 @@
 
    and no other use of $1 the whole loop goes, although its addition uses its own result. A variable that lives keeps
    every assignment to it, also one that the next overwrites at once; and one lives that something assigns which stays
-   for another reason. */
+   for another reason.
+
+   Records of the profiler keep nothing alive, so that a kernel whose records nobody lowers is what it would be without
+   them. A record goes where its value, its guard or the control flow around it goes. */
 #include "ir/passes/edit.h"
 #include "ir/passes/passes.h"
 
@@ -36,6 +39,13 @@ static void need(sweep *s, tw_val v) {
 
 static bool mark_block(sweep *s, const tw_block *block);
 
+/* Whether all that a record refers to is there. */
+static bool record_stays(const sweep *s, const tw_ir_op *op) {
+    for (int i = 0; i < op->n_operands; i++)
+        if (!s->live[op->operands[i].id]) return false;
+    return !op->guard.id || s->live[op->guard.id];
+}
+
 static bool needed(sweep *s, const tw_ir_op *op) {
     if (op->n_blocks) {
         bool any = op->code == TW_OP_while;
@@ -52,7 +62,7 @@ static bool needed(sweep *s, const tw_ir_op *op) {
 static bool mark_block(sweep *s, const tw_block *block) {
     bool any = false;
     for (const tw_ir_op *op = block->last; op; op = op->prev) {
-        if (!needed(s, op)) continue;
+        if (tw_is_record(op) || !needed(s, op)) continue;
         any = true;
         for (int i = 0; i < op->n_operands; i++) need(s, op->operands[i]);
         need(s, op->guard);
@@ -65,7 +75,7 @@ static bool mark_block(sweep *s, const tw_block *block) {
 static bool remove_dead(sweep *s, tw_block *block) {
     bool any = false;
     for (tw_ir_op *op = block->first; op; op = op->next) {
-        if (!needed(s, op)) {
+        if (tw_is_record(op) ? !record_stays(s, op) : !needed(s, op)) {
             tw_edit_remove(op);
             any = true;
             continue;
