@@ -24,7 +24,8 @@ tw_kernel *tw_prof_calibration_kernel(int target, tw_prof_between between, int m
     TW_FOR (&b, i, tw_i32(&b, 0), rounds, tw_i32(&b, 1), true) {
         for (int j = 0; j < work; j++) {
             if (j == 0 || j * marks / work != (j - 1) * marks / work) tw_record_mark(&b, "mark");
-            if (between == TW_PROF_WORK) tw_op_to(&b, sum, TW_OP_fma_f32, sum, x, x);
+            /* One product stays, since nothing keeps a loop of records alone. */
+            if (between == TW_PROF_WORK || j == 0) tw_op_to(&b, sum, TW_OP_fma_f32, sum, x, x);
         }
     }
     tw_val at = tw_op_emit(&b, TW_OP_mad_wide_s32, tw_sreg(&b, TW_SREG_tid_x), tw_i32(&b, 4), out);

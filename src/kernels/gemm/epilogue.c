@@ -6,7 +6,7 @@
 #include "kernels/parts/activation.h"
 #include "kernels/parts/convert.h"
 
-enum { RUN = 4 };
+enum { RUN = 8 };
 
 /* A run: adjacent cells of a line in one thread. */
 typedef struct run {
@@ -98,6 +98,7 @@ static void finish_run(tw_gemm_gen *g, const line *l, const run *r) {
 void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
     tw_builder *b = g->b;
     tw_record_begin(b, "store", TW_ENGINE_OF_memory);
+    const int most = g->c->staged == TW_GEMM_EXCHANGED ? RUN : RUN / 2;
     const int es = tw_type_bits(g->v->out) / 8;
     /* A line is a row of the tile, or a column if operands are swapped. */
     const tw_gemm_operand *across = g->c->swap ? &g->y : &g->x, *along = g->c->swap ? &g->x : &g->y;
@@ -118,7 +119,7 @@ void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
         for (int i = first; i < to; i++) {
             if (done[i] || line_of[i] != line_of[first]) continue;
             run r = {.cells = {i}, .n = 1, .offset = along_of[i] * es, .inside = inside};
-            for (int j = i + 1; j < to && r.n < RUN && (r.n + 1) * es <= g->v->vec_c; j++)
+            for (int j = i + 1; j < to && r.n < most && (r.n + 1) * es <= g->v->vec_c; j++)
                 if (!done[j] && line_of[j] == line_of[i] && along_of[j] == along_of[i] + r.n) r.cells[r.n++] = j;
             /* A run's length is a power of two, and its place is a multiple of that. */
             while (r.n & (r.n - 1) || along_of[i] % r.n) r.n--;

@@ -55,7 +55,7 @@ tw_meeting tw_gemm_meeting(const tw_gemm_gen *g) {
 
 static void store(void *context, int from, int below) {
     tw_gemm_gen *g = context;
-    if (g->c->staged) tw_gemm_stage_sums(g);
+    tw_gemm_rearrange_sums(g);
     tw_gemm_epilogue_store(g, from, below);
 }
 

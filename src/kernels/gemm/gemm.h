@@ -95,6 +95,13 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size);
 bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *status, tw_diag *diag);
 extern const char tw_gemm_problem_words[]; /* All words of a problem, for help texts. */
 
+/* How the threads of a warpgroup exchange sums before they store them. */
+typedef enum tw_gemm_staging {
+    TW_GEMM_DIRECT,   /* Not at all: a thread stores pairs. */
+    TW_GEMM_STAGED,   /* Through shared memory, so that a warp stores whole lines of C. */
+    TW_GEMM_EXCHANGED /* Among lanes, so that a thread stores eight elements together. */
+} tw_gemm_staging;
+
 /* space.def lists the values of each parameter. */
 typedef struct tw_gemm_config {
     int mma;        /* How to multiply. 0: SIMT. 1: tensor cores, by warps. 2: tensor cores, by warpgroups. */
@@ -115,7 +122,7 @@ typedef struct tw_gemm_config {
                        0: each fetches for itself. */
     int persistent; /* mma=2: tiles that a block computes one after another. The next tile's fetch overlaps the store.
                        0: one tile. */
-    int staged;     /* mma=2: 1: sums go through shared memory, so that a warp stores whole lines of C. */
+    int staged;     /* mma=2: how threads exchange sums before they store them, a tw_gemm_staging. */
     int blocks;     /* Blocks to keep resident on an SM, which bounds registers. 0: no bound. */
 } tw_gemm_config;
 

@@ -164,9 +164,9 @@ void tw_gemm_pipeline(tw_gemm_gen *g);
 /* Computes the offset in bytes of an element in a tile in shared memory. `row` is X's row, or Y's column. */
 tw_val tw_gemm_element_offset(tw_builder *b, const tw_gemm_tile *t, tw_val row, tw_val k);
 
-/* staged.c: exchanges sums through shared memory, so that neighbouring threads hold neighbours of a line of C. */
-void tw_gemm_stage_sums(tw_gemm_gen *g);
-int tw_gemm_staged_bytes(const tw_gemm_config *c); /* Shared memory of that exchange. */
+/* staged.c: rearranges sums for their stores, as tw_gemm_config.staged says. */
+void tw_gemm_rearrange_sums(tw_gemm_gen *g);
+int tw_gemm_staged_bytes(const tw_gemm_config *c); /* Shared memory that it takes. */
 
 /* What a kind of product may replace, so that its kernel keeps the loops of every way to multiply: which tile is next,
    where its operands lie, and what becomes of its sums. */

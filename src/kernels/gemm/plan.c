@@ -39,7 +39,7 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     REFUSE(p->threads > 1024, "more than 1024 threads");
     /* The exchange of sums reuses the ring's memory, unless the next tile is fetched at the same time. */
     p->part_bytes = p->accumulators * p->group * tw_type_bits(tw_gemm_types[v->type].accumulator) / 8;
-    const int join = c->staged ? tw_gemm_staged_bytes(c) : (c->kl > 1 ? c->kl / 2 : cluster) * p->part_bytes;
+    const int join = c->staged == TW_GEMM_STAGED ? tw_gemm_staged_bytes(c) : (c->kl > 1 ? c->kl / 2 : cluster) * p->part_bytes;
     const int ring = p->stage_bytes * c->stages;
     p->shared_bytes = c->persistent > 1 ? ring + join : join > ring ? join : ring;
     if (way->tensor_copies) p->shared_bytes += 16 * c->stages; /* The stages' mbarriers. */

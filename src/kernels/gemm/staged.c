@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The staged epilogue. Threads exchange sums through shared memory. Afterwards each has runs of four elements of a line
-   of C, and neighbouring threads have neighbouring runs. */
+/* Epilogues in which threads exchange sums before they store them.
+
+   Staged, through shared memory: afterwards each thread has runs of four elements of a line of C, and neighbouring
+   threads have neighbouring runs.
+
+   Exchanged, among the four lanes that have the columns of the same rows: a product leaves each lane two columns of
+   every eight, so that a lane's stores would be of two elements. Of every four such groups of eight columns each lane
+   gets one whole, and stores eight elements together. No shared memory takes part, and no other warp. */
 #include "kernels/gemm/generate.h"
 
 enum { RUN = 4 };
@@ -26,7 +32,46 @@ static tw_val place(tw_gemm_gen *g, int pitch, tw_val line, tw_val along) {
     return tw_add(b, base, tw_add(b, y, x));
 }
 
-void tw_gemm_stage_sums(tw_gemm_gen *g) {
+/* Exchanges two registers with the lane whose number differs in the bit `by`, where `upper` says that this lane's bit
+   is set: the lower lane keeps its first and gets the other's first as its second. */
+static void exchange(tw_builder *b, int by, tw_val upper, tw_val *first, tw_val *second) {
+    tw_val sent = tw_select(b, upper, *first, *second);
+    tw_val got = tw_shfl(b, TW_MODE_bfly, sent, tw_i32(b, by), tw_i32(b, -1));
+    *first = tw_select(b, upper, got, *first);
+    *second = tw_select(b, upper, *second, got);
+}
+
+/* Four groups of columns are a matrix of four lanes by four groups, whose elements are pairs of columns. Transposing it
+   gives each lane a group. `sums` are the sums of the first group's first column; the next group's are `apart` behind. */
+static void transpose(tw_builder *b, tw_val *sums, int apart, tw_val odd, tw_val high) {
+    for (int column = 0; column < 2; column++) {
+        tw_val x[4];
+        for (int i = 0; i < 4; i++) x[i] = sums[i * apart + column];
+        exchange(b, 1, odd, &x[0], &x[1]);
+        exchange(b, 1, odd, &x[2], &x[3]);
+        exchange(b, 2, high, &x[0], &x[2]);
+        exchange(b, 2, high, &x[1], &x[3]);
+        for (int i = 0; i < 4; i++) tw_assign(b, sums[i * apart + column], x[i]);
+    }
+}
+
+/* A thread's sums are, for each 64 rows and each eight columns, two columns of one row and then two of another. */
+static void exchange_sums(tw_gemm_gen *g) {
+    enum { GROUP = 4 /* Sums of eight columns. */, GROUPS = 4, COLUMNS = 8 };
+    tw_builder *b = g->b;
+    const int wide = g->c->nl / 2;
+    tw_val lane = tw_rem(b, g->lane, 4), zero = tw_i32(b, 0);
+    tw_val odd = tw_ne(b, tw_and(b, lane, tw_i32(b, 1)), zero), high = tw_ne(b, tw_and(b, lane, tw_i32(b, 2)), zero);
+    for (int i = 0; i < g->plan.accumulators; i += GROUP * GROUPS)
+        for (int row = 0; row < GROUP; row += 2) transpose(b, &g->acc[0][i + row], GROUP, odd, high);
+    g->y.first = tw_mul_imm(b, lane, COLUMNS);
+    for (int i = 0; i < g->plan.accumulators; i++) {
+        const int column = i % wide, group = column / GROUP;
+        g->y.of[i] = group / GROUPS * GROUPS * COLUMNS + group % GROUPS * 2 + column % 2;
+    }
+}
+
+static void stage_sums(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const bool swap = g->c->swap;
     tw_gemm_operand *line = swap ? &g->y : &g->x, *along = swap ? &g->x : &g->y;
@@ -54,4 +99,9 @@ void tw_gemm_stage_sums(tw_gemm_gen *g) {
             along->of[i + e] = e;
         }
     }
+}
+
+void tw_gemm_rearrange_sums(tw_gemm_gen *g) {
+    if (g->c->staged == TW_GEMM_STAGED) stage_sums(g);
+    if (g->c->staged == TW_GEMM_EXCHANGED) exchange_sums(g);
 }

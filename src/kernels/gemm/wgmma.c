@@ -39,9 +39,11 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     REFUSE(c->multicast && c->group > 1 && c->group % c->multicast, "a group of tiles is no whole number of clusters");
     REFUSE(c->multicast && (c->group == 1 ? &p->tile_x : &p->tile_y)->lines % (8 * c->multicast),
            "a tile cannot be dealt to the blocks that fetch it together");
-    REFUSE(c->staged < 0 || c->staged > 1, "the epilogue is staged (1) or not (0)");
+    REFUSE(c->staged < 0 || c->staged > TW_GEMM_EXCHANGED, "the epilogue is staged (1), exchanged (2) or neither (0)");
     REFUSE(c->staged && cluster, "a cluster's blocks share the sums out already");
-    REFUSE(c->staged && p->group % ((c->swap ? c->ml : c->nl) / 4), "lines of C cannot be dealt to the threads");
+    REFUSE(c->staged == TW_GEMM_EXCHANGED && (c->swap || c->nl % 32),
+           "lanes exchange sums of 32 columns, with operands as they are");
+    REFUSE(c->staged == TW_GEMM_STAGED && p->group % ((c->swap ? c->ml : c->nl) / 4), "lines of C cannot be dealt to the threads");
     REFUSE(c->persistent < 0 || c->persistent > 64, "a persistent block has 64 tiles at most");
     REFUSE(c->persistent > 1 && (c->kg > 1 || c->multicast), "persistent blocks have all of k, and no multicast");
     return NULL;
