@@ -21,7 +21,7 @@ $ tilewright --help
     explain   ARTEFACT m=M ...         why an artefact chooses a configuration
     export    STORE                    the measurements of a store as text
     import    STORE FILE               add exported measurements, T4 or a cache of Kernel Tuner to a store
-    trace     MODEL                    when each worker did what in a model's step, and what it waited for
+    trace     MODEL|kernel gemm WORD... when each warp of a kernel or worker of a model's step did what, and what it waited for
   
   "tilewright VERB --help" shows a verb's flags and an example. Version 0.1.0.
 $ tilewright --version
@@ -231,8 +231,8 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     tilewright kernel gemm m=2560 n=16 k=2560 --emit ptx
     tilewright kernel gemm --list
   
-  tilewright trace MODEL [flags]
-  when each worker did what in a model's step, and what it waited for
+  tilewright trace MODEL|kernel gemm WORD... [flags]
+  when each warp of a kernel or worker of a model's step did what, and what it waited for
   
   flags:
     --context N                  tokens in the cache before the traced ones (default 0)
@@ -240,7 +240,8 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     --prefill N                  read a prompt of N tokens at once instead of decoding
     -r N                         runs, of which the fastest is kept (default: as many as take half a second)
     -o FILE                      write the trace to this file; - is standard output, without the summary
-    --format perfetto|chrome|summary of the file (default: by its name: .json is chrome, .txt summary, others perfetto)
+    --format perfetto|chrome|html|summary of the file (default: by its name: .json is chrome, .html html, .txt summary, others perfetto)
+    --analyse                    print what waits are to blame for, the critical path and what edits would gain, too
     --json                       print the summary as JSON
     --schedule S.json            decode by this schedule, once the check accepts it
     --weights native|int8|int4   weights as stored, or quantised at load (default native)

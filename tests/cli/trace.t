@@ -68,13 +68,13 @@ $ tilewright compile models/demo --workers 3 -c 16 -o s.json; tilewright trace m
   3
 # Wrong use.
 $ tilewright trace
-  tilewright: trace: needs MODEL (tilewright trace --help)
+  tilewright: trace: needs MODEL|kernel gemm WORD... (tilewright trace --help)
   [2]
 $ tilewright trace models/demo --format summary
   tilewright: --format is of the file that -o names
   [2]
 $ tilewright trace models/demo --format svg -o t.svg
-  tilewright: --format: "svg" is not perfetto, chrome or summary
+  tilewright: --format: "svg" is not perfetto, chrome, html or summary
   [2]
 $ tilewright trace models/demo -o nowhere/t.txt
   tilewright: nowhere/t.txt: cannot write: No such file or directory

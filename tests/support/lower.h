@@ -8,4 +8,7 @@
    it. */
 tw_checked *test_lower(const tw_model *m, tw_lowering l, int64_t max_seq);
 
+/* A decode program in which every third instruction also waits for the first stage, before its own wait or after it. */
+tw_checked *test_lower_waits(const tw_model *m, int workers, int64_t max_seq);
+
 #endif

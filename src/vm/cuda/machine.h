@@ -25,10 +25,10 @@ typedef struct tw_mega_program {
     /* The kernel's arguments. Addresses are set by loading, the others by each launch. */
     uint64_t arguments[TW_MEGA_ARGS + 1]; /* The last one is the profile buffer, with records. */
     tw_prof_layout profile;               /* Where a traced kernel leaves its records. No sites: it is not traced. */
-    uint64_t slot_rows; /* Address of the slots' rows (TW_W_SLOT_ROWS). */
-    int32_t *kinds;     /* tw_mega_kind of each record. Each worker has most_records of them. */
-    int32_t epoch;      /* Number of steps that were launched. */
-    bool gave_up;       /* True: the machine gave up, and the program cannot run any more. */
+    uint64_t slot_rows;                   /* Address of the slots' rows (TW_W_SLOT_ROWS). */
+    int32_t *kinds;                       /* tw_mega_kind of each record. Each worker has most_records of them. */
+    int32_t epoch;                        /* Number of steps that were launched. */
+    bool gave_up;                         /* True: the machine gave up, and the program cannot run any more. */
     /* Host memory of ARG_OUT, followed by that of ARG_TOKENS. NULL: the program is emulated. */
     _Atomic int32_t *said;
     int64_t pending;                                /* Steps of a launch that was not waited for. */
@@ -127,6 +127,9 @@ tw_status tw_mega_read_marks(tw_cuda_vm *vm, const tw_mega_program *p, int64_t (
 /* Sums them up as tw_cuda_vm_trace does. */
 tw_status tw_mega_sum_marks(tw_cuda_vm *vm, const tw_mega_program *p, tw_cuda_vm_times times[TW_CUDA_VM_KINDS],
                             tw_diag *diag);
+/* Makes a trace of them. */
+tw_status tw_mega_trace_marks(tw_cuda_vm *vm, const tw_mega_program *p, int64_t n, int64_t pos, const char *title,
+                              struct tw_trace **out, tw_diag *diag);
 
 /* tape.c: an instruction's part of the tape. */
 typedef struct tw_mega_strip {

@@ -4,6 +4,7 @@
 #include "prof/lower.h"
 #include "prof/records.h"
 #include "vm/cuda/machine.h"
+#include "vm/cuda/timeline.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -90,6 +91,19 @@ tw_status tw_mega_sum_marks(tw_cuda_vm *vm, const tw_mega_program *p, tw_cuda_vm
         if (p->kinds[i] >= TW_MEGA_INPUT) add_times(&times[p->kinds[i] - TW_MEGA_INPUT], marks[i]);
     for (int k = 0; k < TW_CUDA_VM_KINDS; k++)
         for (int i = 0; i < TW_CUDA_VM_PHASES && times[k].count; i++) times[k].clocks[i] /= times[k].count;
+    free(marks);
+    free(anchors);
+    return st;
+}
+
+tw_status tw_mega_trace_marks(tw_cuda_vm *vm, const tw_mega_program *p, int64_t n, int64_t pos, const char *title,
+                              tw_trace **out, tw_diag *diag) {
+    const int rows = p->plan.most_records, workers = p->s->n_workers;
+    int64_t(*marks)[TW_MEGA_MARKS] = calloc((size_t)workers * (size_t)rows, sizeof *marks);
+    tw_mega_anchor *anchors = calloc((size_t)workers, sizeof *anchors);
+    tw_status st = marks && anchors ? tw_mega_read_marks(vm, p, marks, anchors, diag) : tw_fail_memory(diag);
+    const tw_mega_clocks c = {(const int64_t(*)[TW_MEGA_MARKS])marks, anchors, rows, vm->emu != NULL};
+    if (st == TW_OK) st = tw_mega_timeline(out, p->s, &c, n, pos, title, tw_cuda_vm_device(vm), diag);
     free(marks);
     free(anchors);
     return st;

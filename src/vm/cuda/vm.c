@@ -500,6 +500,14 @@ tw_status tw_cuda_vm_trace(tw_cuda_vm *vm, int id, tw_cuda_vm_times times[TW_CUD
     return tw_mega_sum_marks(vm, p, times, diag);
 }
 
+tw_status tw_cuda_vm_timeline(tw_cuda_vm *vm, int id, int64_t n, int64_t pos, const char *title, struct tw_trace **out,
+                              tw_diag *diag) {
+    const tw_mega_program *p = program(vm, id);
+    *out = NULL;
+    if (!p || !p->profile.n_sites) return tw_fail(diag, TW_ERR_USAGE, "the machine was not opened to be traced");
+    return tw_mega_trace_marks(vm, p, n, pos, title, out, diag);
+}
+
 int64_t tw_cuda_vm_tape_bytes(const tw_cuda_vm *vm) {
     int64_t n = 0;
     for (const tw_mega_tape *t = vm->tapes; t; t = t->next) n += t->bytes;

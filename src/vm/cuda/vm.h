@@ -116,6 +116,12 @@ enum { TW_CUDA_VM_KINDS = 9 };
 /* Gets the times of the last step. tw_cuda_vm_options.trace must have been set. */
 tw_status tw_cuda_vm_trace(tw_cuda_vm *vm, int program, tw_cuda_vm_times times[TW_CUDA_VM_KINDS], tw_diag *diag);
 
+/* Makes a trace of the last step (vm/cuda/timeline.h), which had n positions from `pos` on. tw_cuda_vm_options.trace
+   must have been set. The caller frees the trace. */
+struct tw_trace;
+tw_status tw_cuda_vm_timeline(tw_cuda_vm *vm, int program, int64_t n, int64_t pos, const char *title,
+                              struct tw_trace **out, tw_diag *diag);
+
 const char *tw_cuda_vm_device(const tw_cuda_vm *vm); /* Returns the device's name, or "emulator". */
 
 #endif
