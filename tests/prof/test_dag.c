@@ -196,6 +196,17 @@ static void engines_have_queues(void **state) {
     near(p.after, ring_length(&r), 1e-6);
     near(p.after, p.before, 0.03 * p.before);
     tw_trace_free(t);
+    /* One that is not, but would be with more stages and nothing else to do: only the first loads show it. */
+    r = ring_of(10, 800, 50, 400);
+    r.gap = 200;
+    r.stages = 2;
+    t = ring_trace(&r);
+    const tw_change changes[] = {{TW_CHANGE_SCALE, "softmax", 0, 0}, {TW_CHANGE_STAGES, "empty", 1, 4}};
+    assert_int_equal(tw_path_predict(&p, t, changes, 2, NULL), TW_OK);
+    r.stages = 6;
+    r.alu = 0;
+    near(p.after, ring_length(&r), 0.01 * p.after);
+    tw_trace_free(t);
 }
 
 static void an_empty_trace_has_nothing(void **state) {
