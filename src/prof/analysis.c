@@ -59,9 +59,8 @@ static bool is_of_ring(const tw_dag *f, int name) {
 static tw_status find_gains(tw_analysis *a, const tw_trace *t, tw_diag *diag) {
     tw_dag *f = tw_dag_new(t);
     if (!f) return tw_fail_memory(diag);
-    tw_dag_run run;
-    tw_status st = tw_dag_play(f, NULL, NULL, &run) ? TW_OK : tw_fail_memory(diag);
-    if (st == TW_OK) a->before = run.length;
+    tw_status st = TW_OK;
+    a->before = a->path.length;
     for (int i = 0, tried = 0; st == TW_OK && i < a->path.n_parts && tried < TW_ANALYSIS_GAINS / 2; i++) {
         const tw_path_part *p = &a->path.parts[i];
         if (p->cause != TW_CAUSE_WORK && p->cause != TW_CAUSE_ASYNC) continue;
@@ -75,7 +74,6 @@ static tw_status find_gains(tw_analysis *a, const tw_trace *t, tw_diag *diag) {
         if (is_of_ring(f, b->channel)) st = try_edit(a, f, TW_CHANGE_STAGES, b->channel, diag);
     }
     if (a->n_gains) qsort(a->gains, (size_t)a->n_gains, sizeof *a->gains, largest_first);
-    if (st == TW_OK) tw_dag_run_free(&run);
     tw_dag_free(f);
     return st;
 }

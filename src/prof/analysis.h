@@ -30,7 +30,7 @@ typedef struct tw_analysis {
     tw_path path;
     tw_balance balance;
     tw_regions regions;
-    double before;                    /* The trace's length, from the graph. */
+    double before;                    /* The trace's length. */
     tw_gain gains[TW_ANALYSIS_GAINS]; /* For names that the critical path spends most on. The largest first. */
     int n_gains;
     tw_pipelining_times times;                                        /* Of the longest loop. */

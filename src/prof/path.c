@@ -200,14 +200,13 @@ tw_status tw_dag_predict(tw_prediction *out, const tw_dag *f, const tw_change *e
         for (int k = 0; k < t->n_names; k++)
             if (!strcmp(t->names[k].text, edits[i].name)) factor[k] *= edits[i].factor;
     }
-    tw_dag_run before = {.last = -1}, after = {.last = -1};
-    fine = fine && tw_dag_play(f, NULL, NULL, &before) && tw_dag_play(f, factor, &x.edges, &after);
+    tw_dag_run after = {.last = -1};
+    fine = fine && tw_dag_play(f, factor, &x.edges, &after);
     if (fine) {
-        out->before = before.length;
+        for (int i = 0; i < t->n_tracks; i++) out->before = fmax(out->before, f->points[f->first[i + 1] - 1].time);
         out->after = after.length;
         out->ignored = f->odd + after.ignored;
     }
-    tw_dag_run_free(&before);
     tw_dag_run_free(&after);
     free(factor);
     if (x.edges.first != f->edges.first) {

@@ -44,7 +44,7 @@ typedef struct tw_change {
 } tw_change;
 
 typedef struct tw_prediction {
-    double before; /* The trace's length, from the graph. */
+    double before; /* The trace's length. */
     double after;  /* With the edits. */
     int matched;   /* Events of the edits' names. 0: the edits change nothing. */
     int ignored;   /* Edges left out. */
