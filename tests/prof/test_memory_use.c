@@ -3,6 +3,7 @@
 #include "prof/hand.h"
 
 #include "emu/emu_test.h"
+#include "ir/verify.h"
 #include "prof/memory.h"
 
 enum { BYTES = 1 << 16 };
@@ -18,6 +19,8 @@ static void observe_blocks(build_fn *build, int step, int threads, int blocks, t
     tw_val in = tw_pointer_add(&b, "in", 16, true), out = tw_pointer_add(&b, "out", 16, false);
     tw_shared_add(&b, "tile", 1 << 14, 128, false);
     build(&b, in, out, step);
+    tw_diag d;
+    if (tw_kernel_verify(k, 90, &d) != TW_OK) fail_msg("%s", d.message);
     const uint64_t a[2] = {tw_emu_alloc(e, "in", zeros, BYTES, true), tw_emu_alloc(e, "out", zeros, BYTES, false)};
     tw_prof_memory *m = tw_prof_memory_new();
     run_clean(e, k, a,
@@ -107,7 +110,7 @@ static void shared_pairs(tw_builder *b, tw_val in, tw_val out, int step) {
 
 static void matrices(tw_builder *b, tw_val in, tw_val out, int step) {
     (void)in;
-    tw_val tile = tw_shared_base(b, "tile"), x[4];
+    tw_val tile = tw_shared_base(b, "tile"), x[4] = {{0}};
     tw_ldmatrix(b, 4, false, at32(b, tile, tid(b), step), 0, x);
     store(b, (tw_attrs){I32}, at64(b, out, tid(b), 4), x[0]);
 }
