@@ -58,6 +58,36 @@ typedef struct tw_emu_report {
     double seconds;
 } tw_emu_report;
 
+/* Bytes that lie together: what one lane accesses, or a row or a part of one that a copy or a product does. */
+typedef struct tw_emu_piece {
+    int lane;
+    uint32_t bytes;
+    uint64_t address;      /* As the kernel knows it. In shared memory without a rank. */
+    const char *object;    /* Of the allocation, or of the shared object. */
+    uint64_t object_bytes; /* Its size. */
+    uint64_t offset;       /* In it. */
+} tw_emu_piece;
+
+/* What one operation of a warp accesses in one space. */
+typedef struct tw_emu_access {
+    const tw_kernel *kernel;
+    const tw_ir_op *op;
+    int64_t time; /* Operations of warps before. */
+    int block, warp;
+    int space; /* TW_SPACE_global or TW_SPACE_shared; the latter also in other blocks of the cluster. */
+    bool read, write;
+    bool engine; /* By the copy engine or tensor cores, not by lanes. */
+    const tw_emu_piece *pieces;
+    int n;
+} tw_emu_access;
+
+/* Sees an access that passed its checks. It may keep names as long as the kernel and the allocations exist, and
+   pieces only until it returns. */
+typedef void tw_emu_observer(void *context, const tw_emu_access *a);
+
+/* The place of an operation as findings name it, such as "body/for 3/else/st 2". Cut off where it does not fit. */
+void tw_emu_place(const tw_ir_op *op, char *out, size_t size);
+
 typedef struct tw_emu_options {
     uint64_t seed; /* of the interleaving */
     int grid[3];   /* 0 means 1 */
@@ -67,8 +97,10 @@ typedef struct tw_emu_options {
     /* The previous launch may still run until griddep_wait (tw_cuda_launch.programmatic). Before that the kernel may
        not access global memory that is not read-only. */
     bool overlaps;
-    bool unchecked;  /* only run: no races, initialisation or proxies (bounds and deadlock remain) */
-    bool keep_going; /* collect up to TW_EMU_FINDINGS of findings instead of stopping at the first */
+    bool unchecked;            /* only run: no races, initialisation or proxies (bounds and deadlock remain) */
+    bool keep_going;           /* collect up to TW_EMU_FINDINGS of findings instead of stopping at the first */
+    tw_emu_observer *observer; /* Is called on each access of memory, in order. NULL: nobody looks. */
+    void *observer_context;
 } tw_emu_options;
 
 /* Runs the verified kernel `k` with one 64-bit word an argument (f32 in the low half). TW_OK without findings,

@@ -50,13 +50,17 @@ static void path(const tw_ir_op *ir, char *out, size_t size, size_t *at) {
     put(out, size, at, "/%s %d", tw_op_describe((tw_opcode)ir->code)->name, n);
 }
 
-void emu_place(const emu_launch *l, const emu_op *op, char *out, size_t size) {
-    (void)l;
+void tw_emu_place(const tw_ir_op *op, char *out, size_t size) {
     size_t at = 0;
-    if (op && op->ir)
-        path(op->ir, out, size, &at);
+    if (op)
+        path(op, out, size, &at);
     else
         put(out, size, &at, "the end");
+}
+
+void emu_place(const emu_launch *l, const emu_op *op, char *out, size_t size) {
+    (void)l;
+    tw_emu_place(op ? op->ir : NULL, out, size);
 }
 
 static void block_text(const emu_launch *l, int64_t number, char *out, size_t size, size_t *at) {

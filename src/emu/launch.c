@@ -465,6 +465,7 @@ static void clean(emu_launch *l) {
             free(c);
         }
     for (int64_t i = 0; l->proxy_fences && i < l->blocks * l->n_warps; i++) free(l->proxy_fences[i].list);
+    emu_note_free(l);
     emu_syncs_free(l);
     emu_shadow_free(l);
     tw_arena_free(&l->arena);
@@ -481,10 +482,12 @@ tw_status tw_emu_launch(tw_emu *e, const tw_kernel *k, const uint64_t *arguments
     l.strategy = (int)tw_random_below(&l.random, STRATEGIES);
     l.landing = (int)tw_random_below(&l.random, 4); /* 0: at once. 1: when waited for. Else: at random. */
     l.checked = !l.options->unchecked;
+    l.observed = l.options->observer != NULL;
     l.most_operations = l.options->max_operations > 0 ? l.options->max_operations : 1000000000;
     tw_status st = prepare(&l, arguments);
     if (st == TW_OK) check_arguments(&l, arguments);
     if (st == TW_OK) work(&l);
+    if (!l.failed) emu_note_tell(&l);
     if (l.failed) st = tw_fail_memory(diag);
     clean(&l);
     report->operations = l.operations;

@@ -343,6 +343,14 @@ struct emu_block {
     int n_mbarriers, room_mbarriers;
 };
 
+/* What the observer will be told of an operation: its pieces in global and in shared memory. */
+typedef struct emu_noted {
+    tw_emu_access access[2];
+    tw_emu_piece *pieces[2];
+    int room[2];
+    int64_t time; /* The number of the operation. */
+} emu_noted;
+
 struct emu_launch {
     tw_emu *emu;
     const tw_kernel *kernel;
@@ -354,6 +362,8 @@ struct emu_launch {
     emu_product *product;
     tw_random random;
     bool checked, failed /* out of memory */, stop;
+    bool observed; /* There is an observer. */
+    emu_noted noted;
     uint32_t before; /* The thread that stands for the previous launch. */
     int strategy, landing;
     int grid[3];
@@ -467,6 +477,12 @@ uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane,
 static inline emu_how emu_weak(const emu_warp *w, bool read, bool write) {
     return (emu_how){.read = read, .write = write, .thread = w->thread, .clock = w->now};
 }
+
+/* observe.c: notes an access for the observer; tells it of what was noted; frees the notes. */
+void emu_note(emu_warp *w, const emu_op *op, const emu_how *how, int lane, const emu_object *o, uint64_t from,
+              uint32_t bytes);
+void emu_note_tell(emu_launch *l);
+void emu_note_free(emu_launch *l);
 
 /* shadow.c */
 void emu_shadow(emu_warp *w, const emu_op *op, const emu_how *how, int lane, emu_object *o, uint64_t from,

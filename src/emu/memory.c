@@ -274,5 +274,6 @@ uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane,
     } else if (how->write && o->written) {
         memset(o->written + from, EMU_WRITTEN, bytes);
     }
+    if (w->launch->observed) emu_note(w, op, how, lane, o, from, bytes);
     return o->data + from;
 }

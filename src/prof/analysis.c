@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_there(const tw_analysis *a, tw_edit_kind kind, int name) {
+static bool is_there(const tw_analysis *a, tw_change_kind kind, int name) {
     for (int i = 0; i < a->n_gains; i++)
         if (a->gains[i].kind == kind && a->gains[i].name == name) return true;
     return false;
@@ -21,9 +21,9 @@ static int largest_first(const void *a, const void *b) {
 }
 
 /* Predicts the trace with a change of a name, if that changes anything. */
-static tw_status try_edit(tw_analysis *a, const tw_dag *f, tw_edit_kind kind, int name, tw_diag *diag) {
+static tw_status try_edit(tw_analysis *a, const tw_dag *f, tw_change_kind kind, int name, tw_diag *diag) {
     if (name < 0 || a->n_gains == TW_ANALYSIS_GAINS || is_there(a, kind, name)) return TW_OK;
-    const tw_edit edit = {kind, f->trace->names[name].text, 0.5, 1};
+    const tw_change edit = {kind, f->trace->names[name].text, 0.5, 1};
     tw_prediction p;
     const tw_status st = tw_dag_predict(&p, f, &edit, 1, diag);
     if (st == TW_OK && p.after < p.before * (1 - 1e-9)) a->gains[a->n_gains++] = (tw_gain){kind, name, p.after};
@@ -59,31 +59,29 @@ static bool is_of_ring(const tw_dag *f, int name) {
 static tw_status find_gains(tw_analysis *a, const tw_trace *t, tw_diag *diag) {
     tw_dag *f = tw_dag_new(t);
     if (!f) return tw_fail_memory(diag);
-    tw_dag_run run;
-    tw_status st = tw_dag_play(f, NULL, NULL, &run) ? TW_OK : tw_fail_memory(diag);
-    if (st == TW_OK) a->before = run.length;
+    tw_status st = TW_OK;
+    a->before = a->path.length;
     for (int i = 0, tried = 0; st == TW_OK && i < a->path.n_parts && tried < TW_ANALYSIS_GAINS / 2; i++) {
         const tw_path_part *p = &a->path.parts[i];
         if (p->cause != TW_CAUSE_WORK && p->cause != TW_CAUSE_ASYNC) continue;
         tried++;
-        st = try_edit(a, f, TW_EDIT_SCALE, p->name, diag);
+        st = try_edit(a, f, TW_CHANGE_SCALE, p->name, diag);
     }
     for (int i = 0, tried = 0; st == TW_OK && i < a->bubbles.n && tried < TW_ANALYSIS_GAINS / 2; i++) {
         const tw_bubble *b = &a->bubbles.rows[i];
         if (b->engine >= 0 || b->channel < 0 || b->producer < 0) continue;
         tried++;
-        if (is_of_ring(f, b->channel)) st = try_edit(a, f, TW_EDIT_STAGES, b->channel, diag);
+        if (is_of_ring(f, b->channel)) st = try_edit(a, f, TW_CHANGE_STAGES, b->channel, diag);
     }
     if (a->n_gains) qsort(a->gains, (size_t)a->n_gains, sizeof *a->gains, largest_first);
-    if (st == TW_OK) tw_dag_run_free(&run);
     tw_dag_free(f);
     return st;
 }
 
 /* Not every kernel has a loop of loads and products. */
 static tw_status find_pipelines(tw_analysis *a, const tw_trace *t, tw_diag *diag) {
-    const tw_status st = tw_pipeline_measure(&a->times, t, -1, diag);
-    if (st == TW_OK) a->n_pipelines = tw_pipeline_choose(&a->times, TW_ANALYSIS_STAGES, a->pipelines);
+    const tw_status st = tw_pipelining_measure(&a->times, t, -1, diag);
+    if (st == TW_OK) a->n_pipelines = tw_pipelining_choose(&a->times, TW_ANALYSIS_STAGES, a->pipelines);
     return st == TW_ERR_UNSUPPORTED ? TW_OK : st;
 }
 

@@ -9,15 +9,15 @@
 #include "prof/iteration.h"
 #include "prof/overlap.h"
 #include "prof/path.h"
-#include "prof/pipeline.h"
+#include "prof/pipelining.h"
 #include "prof/region.h"
 
 #include <jansson.h>
 
 /* A change, and how long the kernel would be with it. */
 typedef struct tw_gain {
-    tw_edit_kind kind; /* TW_EDIT_SCALE by 0.5, or TW_EDIT_STAGES by one more. */
-    int name;          /* Index into the trace's names. */
+    tw_change_kind kind; /* TW_CHANGE_SCALE by 0.5, or TW_CHANGE_STAGES by one more. */
+    int name;            /* Index into the trace's names. */
     double after;
 } tw_gain;
 
@@ -30,12 +30,12 @@ typedef struct tw_analysis {
     tw_path path;
     tw_balance balance;
     tw_regions regions;
-    double before;                    /* The trace's length, from the graph. */
+    double before;                    /* The trace's length. */
     tw_gain gains[TW_ANALYSIS_GAINS]; /* For names that the critical path spends most on. The largest first. */
     int n_gains;
-    tw_pipeline_times times;                                        /* Of the longest loop. */
-    tw_pipeline_prediction pipelines[2 * (TW_ANALYSIS_STAGES - 1)]; /* The fastest first. */
-    int n_pipelines;                                                /* 0: no loop has loads and products. */
+    tw_pipelining_times times;                                        /* Of the longest loop. */
+    tw_pipelining_prediction pipelines[2 * (TW_ANALYSIS_STAGES - 1)]; /* The fastest first. */
+    int n_pipelines;                                                  /* 0: no loop has loads and products. */
 } tw_analysis;
 
 /* `peaks` may be NULL. */

@@ -102,9 +102,9 @@ static json_t *gains_json(const tw_analysis *a, const tw_trace *t) {
     bool fine = list != NULL;
     for (int i = 0; fine && i < a->n_gains; i++) {
         const tw_gain *g = &a->gains[i];
-        fine =
-            add(list, json_pack("{s:s, s:s, s:f, s:f}", "change", g->kind == TW_EDIT_SCALE ? "half" : "one stage more",
-                                "name", text_of(t, g->name), "before", a->before, "after", g->after));
+        fine = add(list,
+                   json_pack("{s:s, s:s, s:f, s:f}", "change", g->kind == TW_CHANGE_SCALE ? "half" : "one stage more",
+                             "name", text_of(t, g->name), "before", a->before, "after", g->after));
     }
     return finish(list, fine);
 }
@@ -151,20 +151,20 @@ static json_t *regions_json(const tw_analysis *a, const tw_trace *t, int rows) {
     return finish(list, fine);
 }
 
-static json_t *time_json(const tw_pipeline_time *t) {
+static json_t *time_json(const tw_pipelining_time *t) {
     return json_pack("{s:f, s:f}", "mean", t->mean, "deviation", t->deviation);
 }
 
 static json_t *pipelines_json(const tw_analysis *a) {
-    const tw_pipeline_times *m = &a->times;
+    const tw_pipelining_times *m = &a->times;
     if (!a->n_pipelines) return json_null();
     json_t *list = json_array();
     bool fine = list != NULL;
     for (int i = 0; fine && i < a->n_pipelines; i++) {
-        const tw_pipeline_prediction *p = &a->pipelines[i];
-        fine = add(list,
-                   json_pack("{s:s, s:i, s:f, s:f, s:s}", "kind", tw_pipeline_kind_name(p->kind), "stages", p->stages,
-                             "iteration", p->iteration, "total", p->total, "bound", tw_pipeline_bound_name(p->bound)));
+        const tw_pipelining_prediction *p = &a->pipelines[i];
+        fine = add(list, json_pack("{s:s, s:i, s:f, s:f, s:s}", "kind", tw_pipelining_kind_name(p->kind), "stages",
+                                   p->stages, "iteration", p->iteration, "total", p->total, "bound",
+                                   tw_pipelining_bound_name(p->bound)));
     }
     if (!(list = finish(list, fine))) return NULL;
     return json_pack("{s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:i, s:i, s:f, s:f, s:o}", "issue", time_json(&m->issue),

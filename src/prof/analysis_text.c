@@ -133,7 +133,7 @@ static void put_gains(const writer *w) {
         const tw_gain *g = &w->a->gains[i];
         tw_buf_printf(w->out, "  %.1f %s, %.1f %% less, %s %s\n", g->after, w->t->unit,
                       percent(w->a->before - g->after, w->a->before),
-                      g->kind == TW_EDIT_SCALE ? "if half as long were" : "with one stage more for",
+                      g->kind == TW_CHANGE_SCALE ? "if half as long were" : "with one stage more for",
                       text_of(w, g->name));
     }
     put_rest(w, w->a->n_gains);
@@ -177,10 +177,10 @@ static void put_pipelines(const writer *w) {
                   "\nmodel of the longest loop: issue %.1f, latency %.1f, product %.1f, other work %.1f an iteration\n",
                   a->times.issue.mean, a->times.latency.mean, a->times.product.mean, a->times.alu.mean);
     for (int i = 0; i < a->n_pipelines; i++) {
-        const tw_pipeline_prediction *p = &a->pipelines[i];
+        const tw_pipelining_prediction *p = &a->pipelines[i];
         tw_buf_printf(w->out, "  %s, %d stages: %.1f an iteration, %.1f in all, bound by %s%s\n",
-                      tw_pipeline_kind_name(p->kind), p->stages, p->iteration, p->total,
-                      tw_pipeline_bound_name(p->bound), i ? "" : ": the fastest");
+                      tw_pipelining_kind_name(p->kind), p->stages, p->iteration, p->total,
+                      tw_pipelining_bound_name(p->bound), i ? "" : ": the fastest");
     }
 }
 

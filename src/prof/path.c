@@ -125,9 +125,9 @@ static bool is_ahead(const edited *x, int wait) {
 /* Of which wait an edited wait takes the edges. -1: it has none. Edges beyond the last wait's are those of the last,
    from events `*beyond` later. Loads ahead of a loop begin with the first one; in a ring with more stages nobody waits
    for one that is free from the start. */
-static int source_of(const edited *x, const tw_edit *edit, const int *waits, int n, int i, int *beyond) {
+static int source_of(const edited *x, const tw_change *edit, const int *waits, int n, int i, int *beyond) {
     *beyond = 0;
-    if (edit->kind == TW_EDIT_REMOVE) return -1;
+    if (edit->kind == TW_CHANGE_REMOVE) return -1;
     const int64_t j = (int64_t)i - edit->stages;
     if (j < 0) return is_ahead(x, waits[0]) ? waits[0] : -1;
     if (j < n) return waits[j];
@@ -136,7 +136,7 @@ static int source_of(const edited *x, const tw_edit *edit, const int *waits, int
 }
 
 /* Makes x->next the edges after an edit of waits. */
-static bool edit_edges(edited *x, const tw_edit *edit) {
+static bool edit_edges(edited *x, const tw_change *edit) {
     const tw_dag *f = x->f;
     const tw_trace *t = f->trace;
     int *waits = malloc(((size_t)t->n_events + 1) * sizeof *waits);
@@ -165,7 +165,7 @@ static bool edit_edges(edited *x, const tw_edit *edit) {
     return fine;
 }
 
-static bool apply(edited *x, const tw_edit *edit) {
+static bool apply(edited *x, const tw_change *edit) {
     x->next = (tw_dag_edges){.first = calloc((size_t)x->f->trace->n_events + 1, sizeof *x->next.first)};
     x->room_from = x->room_lag = 0;
     const bool fine = x->next.first && edit_edges(x, edit);
@@ -178,11 +178,11 @@ static bool apply(edited *x, const tw_edit *edit) {
     return fine;
 }
 
-tw_status tw_dag_predict(tw_prediction *out, const tw_dag *f, const tw_edit *edits, int n, tw_diag *diag) {
+tw_status tw_dag_predict(tw_prediction *out, const tw_dag *f, const tw_change *edits, int n, tw_diag *diag) {
     const tw_trace *t = f->trace;
     *out = (tw_prediction){0};
     for (int i = 0; i < n; i++)
-        if (edits[i].kind == TW_EDIT_SCALE && !(edits[i].factor >= 0 && isfinite(edits[i].factor)))
+        if (edits[i].kind == TW_CHANGE_SCALE && !(edits[i].factor >= 0 && isfinite(edits[i].factor)))
             return tw_fail(diag, TW_ERR_USAGE, "%s cannot take %g times as long: give a factor of at least 0",
                            edits[i].name, edits[i].factor);
     edited x = {.f = f, .edges = f->edges};
@@ -191,23 +191,22 @@ tw_status tw_dag_predict(tw_prediction *out, const tw_dag *f, const tw_edit *edi
     for (int i = 0; fine && i < t->n_names; i++) factor[i] = 1;
     for (int i = 0; fine && i < n; i++) {
         for (int e = 0; e < t->n_events; e++)
-            if (edits[i].kind == TW_EDIT_SCALE ? is_named(f, e, edits[i].name) : is_wait(f, e, edits[i].name))
+            if (edits[i].kind == TW_CHANGE_SCALE ? is_named(f, e, edits[i].name) : is_wait(f, e, edits[i].name))
                 out->matched++;
-        if (edits[i].kind != TW_EDIT_SCALE) {
+        if (edits[i].kind != TW_CHANGE_SCALE) {
             fine = apply(&x, &edits[i]);
             continue;
         }
         for (int k = 0; k < t->n_names; k++)
             if (!strcmp(t->names[k].text, edits[i].name)) factor[k] *= edits[i].factor;
     }
-    tw_dag_run before = {.last = -1}, after = {.last = -1};
-    fine = fine && tw_dag_play(f, NULL, NULL, &before) && tw_dag_play(f, factor, &x.edges, &after);
+    tw_dag_run after = {.last = -1};
+    fine = fine && tw_dag_play(f, factor, &x.edges, &after);
     if (fine) {
-        out->before = before.length;
+        for (int i = 0; i < t->n_tracks; i++) out->before = fmax(out->before, f->points[f->first[i + 1] - 1].time);
         out->after = after.length;
         out->ignored = f->odd + after.ignored;
     }
-    tw_dag_run_free(&before);
     tw_dag_run_free(&after);
     free(factor);
     if (x.edges.first != f->edges.first) {
@@ -218,7 +217,7 @@ tw_status tw_dag_predict(tw_prediction *out, const tw_dag *f, const tw_edit *edi
     return fine ? TW_OK : tw_fail_memory(diag);
 }
 
-tw_status tw_path_predict(tw_prediction *out, const tw_trace *t, const tw_edit *edits, int n, tw_diag *diag) {
+tw_status tw_path_predict(tw_prediction *out, const tw_trace *t, const tw_change *edits, int n, tw_diag *diag) {
     tw_dag *f = tw_dag_new(t);
     if (!f) return tw_fail_memory(diag);
     const tw_status st = tw_dag_predict(out, f, edits, n, diag);

@@ -28,31 +28,31 @@ tw_status tw_path_find(tw_path *out, const tw_trace *t, tw_diag *diag);
 void tw_path_free(tw_path *p);
 
 /* A change of the kernel. */
-typedef enum tw_edit_kind {
-    TW_EDIT_SCALE,  /* Regions, asynchronous events, or a wait's own cost, of a name take `factor` times as long. */
-    TW_EDIT_STAGES, /* A ring gets `stages` more, or less: waits of a name are for what waits so much before, or after,
-                       them on their track were for. The name of a producer's waits for a free stage, or in a loop
-                       that loads ahead the name of the waits for its loads. */
-    TW_EDIT_REMOVE  /* Waits of a name do not wait. */
-} tw_edit_kind;
+typedef enum tw_change_kind {
+    TW_CHANGE_SCALE,  /* Regions, asynchronous events, or a wait's own cost, of a name take `factor` times as long. */
+    TW_CHANGE_STAGES, /* A ring gets `stages` more, or less: waits of a name are for what waits so much before, or
+                       after, them on their track were for. The name of a producer's waits for a free stage, or in a
+                       loop that loads ahead the name of the waits for its loads. */
+    TW_CHANGE_REMOVE  /* Waits of a name do not wait. */
+} tw_change_kind;
 
-typedef struct tw_edit {
-    tw_edit_kind kind;
+typedef struct tw_change {
+    tw_change_kind kind;
     const char *name;
     double factor;
     int stages;
-} tw_edit;
+} tw_change;
 
 typedef struct tw_prediction {
-    double before; /* The trace's length, from the graph. */
+    double before; /* The trace's length. */
     double after;  /* With the edits. */
     int matched;   /* Events of the edits' names. 0: the edits change nothing. */
     int ignored;   /* Edges left out. */
 } tw_prediction;
 
 /* Predicts the length of the trace after all of the edits. TW_ERR_USAGE: a factor below 0. TW_ERR_MEMORY. */
-tw_status tw_path_predict(tw_prediction *out, const tw_trace *t, const tw_edit *edits, int n, tw_diag *diag);
+tw_status tw_path_predict(tw_prediction *out, const tw_trace *t, const tw_change *edits, int n, tw_diag *diag);
 /* The same on a graph that exists. */
-tw_status tw_dag_predict(tw_prediction *out, const tw_dag *f, const tw_edit *edits, int n, tw_diag *diag);
+tw_status tw_dag_predict(tw_prediction *out, const tw_dag *f, const tw_change *edits, int n, tw_diag *diag);
 
 #endif

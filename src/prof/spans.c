@@ -12,15 +12,15 @@ bool tw_spans_add(tw_spans *s, double begin, double end) {
         if (end > s->list[s->n - 1].end) s->list[s->n - 1].end = end;
         return true;
     }
-    tw_span *grown = tw_grow(s->list, s->n, &s->room, 16, sizeof *s->list);
+    tw_interval *grown = tw_grow(s->list, s->n, &s->room, 16, sizeof *s->list);
     if (!grown) return false;
     s->list = grown;
-    s->list[s->n++] = (tw_span){begin, end};
+    s->list[s->n++] = (tw_interval){begin, end};
     return true;
 }
 
 static int by_begin(const void *a, const void *b) {
-    const tw_span *x = a, *y = b;
+    const tw_interval *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     return (x->end > y->end) - (x->end < y->end);
 }
@@ -52,7 +52,7 @@ double tw_spans_length(const tw_spans *s) {
 double tw_spans_common(const tw_spans *a, const tw_spans *b) {
     double sum = 0;
     for (int i = 0, j = 0; i < a->n && j < b->n;) {
-        const tw_span *x = &a->list[i], *y = &b->list[j];
+        const tw_interval *x = &a->list[i], *y = &b->list[j];
         const double begin = x->begin > y->begin ? x->begin : y->begin, end = x->end < y->end ? x->end : y->end;
         if (end > begin) sum += end - begin;
         if (x->end < y->end)

@@ -5,13 +5,13 @@
 
 #include <stdbool.h>
 
-typedef struct tw_span {
+typedef struct tw_interval {
     double begin, end;
-} tw_span;
+} tw_interval;
 
 /* A set. Start from {0}. tw_spans_free frees it. */
 typedef struct tw_spans {
-    tw_span *list;
+    tw_interval *list;
     int n, room;
 } tw_spans;
 

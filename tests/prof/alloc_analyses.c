@@ -19,8 +19,8 @@ static int find_path(void *t) {
 }
 
 static int predict(void *t) {
-    const tw_edit edits[] = {
-        {TW_EDIT_STAGES, "empty", 1, 1}, {TW_EDIT_SCALE, "load", 0.5, 0}, {TW_EDIT_REMOVE, "full", 1, 0}};
+    const tw_change edits[] = {
+        {TW_CHANGE_STAGES, "empty", 1, 1}, {TW_CHANGE_SCALE, "load", 0.5, 0}, {TW_CHANGE_REMOVE, "full", 1, 0}};
     tw_prediction p;
     return outcome(tw_path_predict(&p, t, edits, 3, NULL));
 }
@@ -62,8 +62,8 @@ static int find_regions(void *t) {
 }
 
 static int measure(void *t) {
-    tw_pipeline_times m;
-    return outcome(tw_pipeline_measure(&m, t, -1, NULL));
+    tw_pipelining_times m;
+    return outcome(tw_pipelining_measure(&m, t, -1, NULL));
 }
 
 static int analyse(void *t) {

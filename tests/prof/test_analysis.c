@@ -59,7 +59,7 @@ static void gains_are_of_rings(void **state) {
     for (int i = 0; i < a.n_gains; i++) {
         assert_true(!i || a.gains[i].after >= a.gains[i - 1].after);
         ring e = r;
-        if (a.gains[i].kind == TW_EDIT_STAGES) {
+        if (a.gains[i].kind == TW_CHANGE_STAGES) {
             assert_string_equal(hand_name(t, a.gains[i].name), "empty");
             e.stages++;
             stages++;

@@ -75,7 +75,7 @@ static void clocks_may_disagree(void **state) {
     tw_trace_add_edge(t, mark, wait);
     assert_int_equal(tw_trace_finish(t, NULL), TW_OK);
     tw_prediction p;
-    assert_int_equal(tw_path_predict(&p, t, &(tw_edit){TW_EDIT_SCALE, "work", 0.5, 0}, 1, NULL), TW_OK);
+    assert_int_equal(tw_path_predict(&p, t, &(tw_change){TW_CHANGE_SCALE, "work", 0.5, 0}, 1, NULL), TW_OK);
     near(p.before, 100, 1e-9);
     near(p.after, 100 - 32, 1e-9);
     assert_int_equal(p.matched, 1);
@@ -92,24 +92,24 @@ static void edits_are_of_names(void **state) {
     tw_trace *t = ring_trace(&r);
     tw_prediction p;
     tw_diag d;
-    assert_int_equal(tw_path_predict(&p, t, &(tw_edit){TW_EDIT_SCALE, "nothing", 0, 0}, 1, NULL), TW_OK);
+    assert_int_equal(tw_path_predict(&p, t, &(tw_change){TW_CHANGE_SCALE, "nothing", 0, 0}, 1, NULL), TW_OK);
     assert_int_equal(p.matched, 0);
     near(p.after, p.before, 0);
-    assert_int_equal(tw_path_predict(&p, t, &(tw_edit){TW_EDIT_SCALE, "load", -1, 0}, 1, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_path_predict(&p, t, &(tw_change){TW_CHANGE_SCALE, "load", -1, 0}, 1, &d), TW_ERR_USAGE);
     assert_string_equal(d.message, "load cannot take -1 times as long: give a factor of at least 0");
-    assert_int_equal(tw_path_predict(&p, t, &(tw_edit){TW_EDIT_SCALE, "load", INFINITY, 0}, 1, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_path_predict(&p, t, &(tw_change){TW_CHANGE_SCALE, "load", INFINITY, 0}, 1, &d), TW_ERR_USAGE);
     /* Two edits together. A region shrinks with the one around it, but waits in it do not. */
-    const tw_edit both[] = {{TW_EDIT_SCALE, "softmax", 0, 0}, {TW_EDIT_SCALE, "product", 0.5, 0}};
+    const tw_change both[] = {{TW_CHANGE_SCALE, "softmax", 0, 0}, {TW_CHANGE_SCALE, "product", 0.5, 0}};
     ring e = r;
     e.alu = 0;
     e.product = 100;
     assert_int_equal(tw_path_predict(&p, t, both, 2, NULL), TW_OK);
     near(p.after, ring_length(&e), 1e-6);
-    const tw_edit stages[] = {
-        {TW_EDIT_STAGES, "empty", 1, 2}, {TW_EDIT_STAGES, "empty", 1, -2}, {TW_EDIT_STAGES, "empty", 1, 0}};
+    const tw_change stages[] = {
+        {TW_CHANGE_STAGES, "empty", 1, 2}, {TW_CHANGE_STAGES, "empty", 1, -2}, {TW_CHANGE_STAGES, "empty", 1, 0}};
     assert_int_equal(tw_path_predict(&p, t, stages, 3, NULL), TW_OK);
     near(p.after, p.before, 1e-6);
-    const tw_edit loop = {TW_EDIT_SCALE, "loop", 0, 0};
+    const tw_change loop = {TW_CHANGE_SCALE, "loop", 0, 0};
     assert_int_equal(tw_path_predict(&p, t, &loop, 1, NULL), TW_OK);
     e = r;
     e.alu = e.issue = 0;
@@ -148,9 +148,9 @@ static void a_loop_that_loads_ahead_gets_a_stage(void **state) {
         assert_int_equal(tw_trace_finish(t, NULL), TW_OK);
         tw_prediction p;
         if (stages == 3) {
-            assert_int_equal(tw_path_predict(&p, t, &(tw_edit){TW_EDIT_STAGES, "copies", 1, 1}, 1, NULL), TW_OK);
+            assert_int_equal(tw_path_predict(&p, t, &(tw_change){TW_CHANGE_STAGES, "copies", 1, 1}, 1, NULL), TW_OK);
             length[0] = p.after;
-            assert_int_equal(tw_path_predict(&p, t, &(tw_edit){TW_EDIT_STAGES, "copies", 1, -1}, 1, NULL), TW_OK);
+            assert_int_equal(tw_path_predict(&p, t, &(tw_change){TW_CHANGE_STAGES, "copies", 1, -1}, 1, NULL), TW_OK);
             length[1] = p.after;
         }
         tw_trace_free(t);
@@ -176,9 +176,9 @@ static void engines_have_queues(void **state) {
     tw_trace_add_edge(t, p1, w1);
     assert_int_equal(tw_trace_finish(t, NULL), TW_OK);
     tw_prediction p;
-    assert_int_equal(tw_path_predict(&p, t, &(tw_edit){TW_EDIT_SCALE, "between", 0, 0}, 1, NULL), TW_OK);
+    assert_int_equal(tw_path_predict(&p, t, &(tw_change){TW_CHANGE_SCALE, "between", 0, 0}, 1, NULL), TW_OK);
     near(p.after, 400, 1e-9);
-    assert_int_equal(tw_path_predict(&p, t, &(tw_edit){TW_EDIT_SCALE, "product", 0.5, 0}, 1, NULL), TW_OK);
+    assert_int_equal(tw_path_predict(&p, t, &(tw_change){TW_CHANGE_SCALE, "product", 0.5, 0}, 1, NULL), TW_OK);
     near(p.after, 300, 1e-9);
     tw_path path;
     assert_int_equal(tw_path_find(&path, t, NULL), TW_OK);
@@ -191,10 +191,21 @@ static void engines_have_queues(void **state) {
     ring r = ring_of(10, 300, 50, 10);
     r.gap = 200;
     t = ring_trace(&r);
-    assert_int_equal(tw_path_predict(&p, t, &(tw_edit){TW_EDIT_STAGES, "empty", 1, 1}, 1, NULL), TW_OK);
+    assert_int_equal(tw_path_predict(&p, t, &(tw_change){TW_CHANGE_STAGES, "empty", 1, 1}, 1, NULL), TW_OK);
     r.stages++;
     near(p.after, ring_length(&r), 1e-6);
     near(p.after, p.before, 0.03 * p.before);
+    tw_trace_free(t);
+    /* One that is not, but would be with more stages and nothing else to do: only the first loads show it. */
+    r = ring_of(10, 800, 50, 400);
+    r.gap = 200;
+    r.stages = 2;
+    t = ring_trace(&r);
+    const tw_change changes[] = {{TW_CHANGE_SCALE, "softmax", 0, 0}, {TW_CHANGE_STAGES, "empty", 1, 4}};
+    assert_int_equal(tw_path_predict(&p, t, changes, 2, NULL), TW_OK);
+    r.stages = 6;
+    r.alu = 0;
+    near(p.after, ring_length(&r), 0.01 * p.after);
     tw_trace_free(t);
 }
 

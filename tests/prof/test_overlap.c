@@ -54,8 +54,10 @@ static void engines_overlap(void **state) {
               c = hand_track(t, 0, 4, "a", 50, 150);
     const int d = hand_track(t, 2, 5, "a", 0, 50);
     hand_event(t, a, TW_EVENT_REGION, "product", TW_ENGINE_TENSOR, 10, 50);
-    hand_event(t, a, TW_EVENT_WAIT, "barrier", TW_ENGINE_SYNC, 20, 30);    /* Not busy. */
-    hand_event(t, a, TW_EVENT_WAIT, "products", TW_ENGINE_TENSOR, 40, 50); /* Busy. */
+    /* Not busy, but for the wait for its own engine. */
+    hand_event(t, a, TW_EVENT_WAIT, "barrier", TW_ENGINE_SYNC, 20, 25);
+    hand_event(t, a, TW_EVENT_WAIT, "full", TW_ENGINE_COPY, 25, 30);
+    hand_event(t, a, TW_EVENT_WAIT, "products", TW_ENGINE_TENSOR, 40, 50);
     hand_event(t, b, TW_EVENT_ASYNC, "load", TW_ENGINE_COPY, 0, 15);
     hand_event(t, b, TW_EVENT_ASYNC, "load", TW_ENGINE_COPY, 5, 25); /* They overlap, and count once. */
     hand_event(t, c, TW_EVENT_REGION, "product", TW_ENGINE_TENSOR, 60, 80);

@@ -117,7 +117,7 @@ static void waves_are_chained(void **state) {
     tw_trace *t = ring_trace(&r);
     near(tw_trace_length(t), 3 * one, 1e-6);
     tw_prediction p;
-    const tw_edit faster = {TW_EDIT_SCALE, "product", 0.5, 0};
+    const tw_change faster = {TW_CHANGE_SCALE, "product", 0.5, 0};
     assert_int_equal(tw_path_predict(&p, t, &faster, 1, NULL), TW_OK);
     near(p.before, 3 * one, 1e-6);
     near(p.after, 3 * (one - 40 * 100), 1e-6);
@@ -131,7 +131,7 @@ typedef struct figures {
     double worst, sum, changed;
 } figures;
 
-static void compare(const ring *r, const ring *edited, const tw_edit *edit, figures *fig) {
+static void compare(const ring *r, const ring *edited, const tw_change *edit, figures *fig) {
     tw_trace *t = ring_trace(r);
     tw_prediction p;
     assert_int_equal(tw_path_predict(&p, t, edit, 1, NULL), TW_OK);
@@ -166,24 +166,24 @@ static void edits_are_predicted(void **state) {
         r.blocks = e.blocks = r.sms * r.resident * (1 + i % 3);
         const double factor = 0.25 + tw_random_unit(&x);
         e.product = r.product * factor;
-        compare(&r, &e, &(tw_edit){TW_EDIT_SCALE, "product", factor, 0}, &fig[0]);
+        compare(&r, &e, &(tw_change){TW_CHANGE_SCALE, "product", factor, 0}, &fig[0]);
         e = r;
         if (!r.gap) {
             e.load = r.load * factor;
-            compare(&r, &e, &(tw_edit){TW_EDIT_SCALE, "load", factor, 0}, &fig[1]);
+            compare(&r, &e, &(tw_change){TW_CHANGE_SCALE, "load", factor, 0}, &fig[1]);
         }
         e = r;
         e.alu = 0;
-        compare(&r, &e, &(tw_edit){TW_EDIT_SCALE, "softmax", 0, 0}, &fig[2]);
+        compare(&r, &e, &(tw_change){TW_CHANGE_SCALE, "softmax", 0, 0}, &fig[2]);
         e = r;
         e.stages = r.stages + 1;
-        compare(&r, &e, &(tw_edit){TW_EDIT_STAGES, "empty", 1, 1}, &fig[3]);
+        compare(&r, &e, &(tw_change){TW_CHANGE_STAGES, "empty", 1, 1}, &fig[3]);
         if (r.stages > 2) {
             e.stages = r.stages - 1;
-            compare(&r, &e, &(tw_edit){TW_EDIT_STAGES, "empty", 1, -1}, &fig[4]);
+            compare(&r, &e, &(tw_change){TW_CHANGE_STAGES, "empty", 1, -1}, &fig[4]);
         }
         e.stages = r.iterations;
-        compare(&r, &e, &(tw_edit){TW_EDIT_REMOVE, "empty", 1, 0}, &fig[5]);
+        compare(&r, &e, &(tw_change){TW_CHANGE_REMOVE, "empty", 1, 0}, &fig[5]);
     }
     for (int i = 0; i < 6; i++)
         print_message("%-12s %4d cases, the kernel's time changes by %4.1f %%, error %.3f %% mean, %.2f %% worst\n",

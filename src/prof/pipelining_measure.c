@@ -2,7 +2,7 @@
 /* Times of a loop's stages, from a trace. */
 #include "base/diag.h"
 #include "prof/dag.h"
-#include "prof/pipeline.h"
+#include "prof/pipelining.h"
 #include "prof/spans.h"
 #include "prof/tally.h"
 
@@ -37,10 +37,10 @@ static void take(moments *m, double x) {
     m->n++;
 }
 
-static tw_pipeline_time time_of(const moments *m) {
-    if (!m->n) return (tw_pipeline_time){0};
+static tw_pipelining_time time_of(const moments *m) {
+    if (!m->n) return (tw_pipelining_time){0};
     const double mean = m->sum / (double)m->n;
-    return (tw_pipeline_time){mean, sqrt(fmax(m->squares / (double)m->n - mean * mean, 0))};
+    return (tw_pipelining_time){mean, sqrt(fmax(m->squares / (double)m->n - mean * mean, 0))};
 }
 
 /* The loop's iteration around an event. -1: there is none. */
@@ -141,7 +141,7 @@ static bool tensor_time(const meter *m, double *sum) {
 }
 
 /* What waits of the loop take themselves, and how late news from other tracks are. */
-static void measure_waits(const meter *m, tw_pipeline_times *out) {
+static void measure_waits(const meter *m, tw_pipelining_times *out) {
     const tw_dag *f = m->f;
     const tw_trace *t = f->trace;
     moments pass = {0}, lag = {0};
@@ -157,7 +157,7 @@ static void measure_waits(const meter *m, tw_pipeline_times *out) {
 }
 
 /* Whatever is left: how many consumers and iterations there are, and what is around the loop. */
-static void measure_shape(const meter *m, tw_pipeline_times *out) {
+static void measure_shape(const meter *m, tw_pipelining_times *out) {
     const tw_dag *f = m->f;
     moments before = {0}, after = {0}, count = {0};
     for (int b = 0; b < f->n_blocks; b++) {
@@ -205,7 +205,7 @@ static bool find_loop(const tw_trace *t, int *loop) {
 }
 
 /* False: out of memory. */
-static bool measure(meter *m, tw_pipeline_times *out) {
+static bool measure(meter *m, tw_pipelining_times *out) {
     const tw_trace *t = m->f->trace;
     see_points(m);
     bool specialised = false;
@@ -245,8 +245,8 @@ static bool measure(meter *m, tw_pipeline_times *out) {
     return true;
 }
 
-tw_status tw_pipeline_measure(tw_pipeline_times *out, const tw_trace *t, int loop, tw_diag *diag) {
-    *out = (tw_pipeline_times){0};
+tw_status tw_pipelining_measure(tw_pipelining_times *out, const tw_trace *t, int loop, tw_diag *diag) {
+    *out = (tw_pipelining_times){0};
     meter m = {.f = tw_dag_new(t), .loop = loop};
     m.of = calloc((size_t)t->n_events + 1, sizeof *m.of);
     m.consumes = calloc((size_t)t->n_tracks + 1, sizeof *m.consumes);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prof/pipeline.h"
+#include "prof/pipelining.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-const char *tw_pipeline_kind_name(tw_pipeline_kind k) {
-    return k == TW_PIPELINE_SOFTWARE ? "software pipelining" : "warp specialisation";
+const char *tw_pipelining_kind_name(tw_pipelining_kind k) {
+    return k == TW_PIPELINING_SOFTWARE ? "software pipelining" : "warp specialisation";
 }
 
-const char *tw_pipeline_bound_name(tw_pipeline_bound b) {
-    static const char *const names[TW_PIPELINE_BOUNDS] = {"compute", "tensor", "latency", "memory", "issue"};
-    return b < TW_PIPELINE_BOUNDS ? names[b] : "?";
+const char *tw_pipelining_bound_name(tw_pipelining_bound b) {
+    static const char *const names[TW_PIPELINING_BOUNDS] = {"compute", "tensor", "latency", "memory", "issue"};
+    return b < TW_PIPELINING_BOUNDS ? names[b] : "?";
 }
 
 /* A time that varies. */
@@ -18,7 +18,7 @@ typedef struct normal {
     double mean, variance;
 } normal;
 
-static normal of(tw_pipeline_time t) {
+static normal of(tw_pipelining_time t) {
     return (normal){t.mean, t.deviation * t.deviation};
 }
 
@@ -96,15 +96,15 @@ static double all_steps(const recurrence *r, int n, double iteration) {
     return even + n * (iteration - fmax(step, r->round.mean / r->stages));
 }
 
-static tw_pipeline_bound bound_of(const tw_pipeline_times *t, const recurrence *r, double compute, double tensor,
-                                  double issue) {
+static tw_pipelining_bound bound_of(const tw_pipelining_times *t, const recurrence *r, double compute, double tensor,
+                                    double issue) {
     const double round = r->round.mean / r->stages;
     const double longest = fmax(fmax(fmax(compute, tensor), fmax(round, t->gap)), issue);
-    return longest == compute  ? TW_PIPELINE_COMPUTE
-           : longest == tensor ? TW_PIPELINE_TENSOR
-           : longest == round  ? TW_PIPELINE_LATENCY
-           : longest == t->gap ? TW_PIPELINE_MEMORY
-                               : TW_PIPELINE_ISSUE;
+    return longest == compute  ? TW_PIPELINING_COMPUTE
+           : longest == tensor ? TW_PIPELINING_TENSOR
+           : longest == round  ? TW_PIPELINING_LATENCY
+           : longest == t->gap ? TW_PIPELINING_MEMORY
+                               : TW_PIPELINING_ISSUE;
 }
 
 static double first_of(double a, double b) {
@@ -113,7 +113,7 @@ static double first_of(double a, double b) {
 
 /* One warp's iteration: pass the wait, issue the load for S - 1 iterations later, multiply, work. The round of a stage:
    the issue, then the latency; the iteration that waits for it is the (S - 1)-th from there. */
-static void predict_software(tw_pipeline_prediction *out, const tw_pipeline_times *t) {
+static void predict_software(tw_pipelining_prediction *out, const tw_pipelining_times *t) {
     const int ahead = out->stages - 1;
     const normal work = sum(scaled(of(t->product), t->consumers), of(t->alu));
     const normal load = sum(of(t->issue), of(t->latency));
@@ -121,7 +121,7 @@ static void predict_software(tw_pipeline_prediction *out, const tw_pipeline_time
         const double loaded = t->issue.mean + fmax(t->latency.mean, t->pass);
         out->iteration = fmax(loaded + work.mean, t->gap);
         out->total = t->before + loaded + (t->iterations - 1) * out->iteration + work.mean + t->after;
-        out->bound = out->iteration > t->gap ? TW_PIPELINE_LATENCY : TW_PIPELINE_MEMORY;
+        out->bound = out->iteration > t->gap ? TW_PIPELINING_LATENCY : TW_PIPELINING_MEMORY;
         return;
     }
     const recurrence r = {sum(work, sum(of(t->issue), always(t->pass))), load, t->gap, ahead};
@@ -137,7 +137,7 @@ static void predict_software(tw_pipeline_prediction *out, const tw_pipeline_time
 
 /* Consumers: pass the wait, multiply, return the stage, work. The round of a stage: issue, latency, news to the
    consumer, the products of all consumers, and news of the return; S iterations later the producer fills it again. */
-static void predict_specialised(tw_pipeline_prediction *out, const tw_pipeline_times *t) {
+static void predict_specialised(tw_pipelining_prediction *out, const tw_pipelining_times *t) {
     const normal compute = sum(sum(of(t->product), of(t->alu)), always(t->pass));
     const normal tensor = t->consumers > 1 ? scaled(of(t->product), t->consumers) : always(0);
     const double issue = t->issue.mean + t->pass;
@@ -151,9 +151,9 @@ static void predict_specialised(tw_pipeline_prediction *out, const tw_pipeline_t
     out->bound = bound_of(t, &r, compute.mean, tensor.mean, issue);
 }
 
-tw_pipeline_prediction tw_pipeline_predict(const tw_pipeline_times *t, tw_pipeline_kind kind, int stages) {
-    tw_pipeline_prediction out = {.kind = kind, .stages = stages};
-    if (kind == TW_PIPELINE_SOFTWARE)
+tw_pipelining_prediction tw_pipelining_predict(const tw_pipelining_times *t, tw_pipelining_kind kind, int stages) {
+    tw_pipelining_prediction out = {.kind = kind, .stages = stages};
+    if (kind == TW_PIPELINING_SOFTWARE)
         predict_software(&out, t);
     else
         predict_specialised(&out, t);
@@ -161,17 +161,17 @@ tw_pipeline_prediction tw_pipeline_predict(const tw_pipeline_times *t, tw_pipeli
 }
 
 static int fastest_first(const void *a, const void *b) {
-    const tw_pipeline_prediction *x = a, *y = b;
+    const tw_pipelining_prediction *x = a, *y = b;
     if (x->total != y->total) return x->total < y->total ? -1 : 1;
     if (x->stages != y->stages) return x->stages < y->stages ? -1 : 1;
     return x->kind < y->kind ? -1 : x->kind > y->kind;
 }
 
-int tw_pipeline_choose(const tw_pipeline_times *t, int most_stages, tw_pipeline_prediction *out) {
+int tw_pipelining_choose(const tw_pipelining_times *t, int most_stages, tw_pipelining_prediction *out) {
     int n = 0;
     for (int stages = 2; stages <= most_stages; stages++) {
-        out[n++] = tw_pipeline_predict(t, TW_PIPELINE_SOFTWARE, stages);
-        out[n++] = tw_pipeline_predict(t, TW_PIPELINE_SPECIALISED, stages);
+        out[n++] = tw_pipelining_predict(t, TW_PIPELINING_SOFTWARE, stages);
+        out[n++] = tw_pipelining_predict(t, TW_PIPELINING_SPECIALISED, stages);
     }
     if (n) qsort(out, (size_t)n, sizeof *out, fastest_first);
     return n;

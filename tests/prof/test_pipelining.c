@@ -3,14 +3,14 @@
 #include "prof/hand.h"
 
 #include "base/random.h"
-#include "prof/pipeline.h"
+#include "prof/pipelining.h"
 #include "prof/ring.h"
 
 enum { MOST = 160, CONSUMERS = 2, STAGES = 4 };
 
 /* A kernel with its times drawn. */
 typedef struct kernel {
-    tw_pipeline_times t; /* As measured. */
+    tw_pipelining_times t; /* As measured. */
     double issue[MOST], latency[MOST], product[CONSUMERS][MOST], alu[CONSUMERS][MOST];
 } kernel;
 
@@ -18,7 +18,7 @@ static double draw(tw_random *x, double mean, double spread) {
     return mean * (1 + spread * (2 * tw_random_unit(x) - 1));
 }
 
-static tw_pipeline_time measured(const double *a, const double *b, int n) {
+static tw_pipelining_time measured(const double *a, const double *b, int n) {
     double sum = 0, squares = 0;
     const int m = b ? 2 * n : n;
     for (int i = 0; i < m; i++) {
@@ -27,7 +27,7 @@ static tw_pipeline_time measured(const double *a, const double *b, int n) {
         squares += x * x;
     }
     sum /= m;
-    return (tw_pipeline_time){sum, sqrt(fmax(squares / m - sum * sum, 0))};
+    return (tw_pipelining_time){sum, sqrt(fmax(squares / m - sum * sum, 0))};
 }
 
 static void draw_kernel(kernel *k, tw_random *x, double spread) {
@@ -42,13 +42,13 @@ static void draw_kernel(kernel *k, tw_random *x, double spread) {
             k->alu[c][i] = draw(x, alu, spread);
         }
     }
-    k->t = (tw_pipeline_times){.gap = tw_random_below(x, 2) ? 50 + 450 * tw_random_unit(x) : 0,
-                               .pass = 10.0 * (double)tw_random_below(x, 2),
-                               .lag = 20.0 * (double)tw_random_below(x, 2),
-                               .consumers = consumers,
-                               .iterations = n,
-                               .before = 100,
-                               .after = 300};
+    k->t = (tw_pipelining_times){.gap = tw_random_below(x, 2) ? 50 + 450 * tw_random_unit(x) : 0,
+                                 .pass = 10.0 * (double)tw_random_below(x, 2),
+                                 .lag = 20.0 * (double)tw_random_below(x, 2),
+                                 .consumers = consumers,
+                                 .iterations = n,
+                                 .before = 100,
+                                 .after = 300};
     const bool two = consumers > 1;
     k->t.issue = measured(k->issue, NULL, n);
     k->t.latency = measured(k->latency, NULL, n);
@@ -58,7 +58,7 @@ static void draw_kernel(kernel *k, tw_random *x, double spread) {
 
 /* Warps that load ahead, an event after the other. */
 static double simulate_software(const kernel *k, int stages) {
-    const tw_pipeline_times *t = &k->t;
+    const tw_pipelining_times *t = &k->t;
     double time = t->before, done[MOST];
     int loads = 0;
     for (int i = 1 - stages; i < t->iterations; i++) {
@@ -84,7 +84,7 @@ static double simulate_software(const kernel *k, int stages) {
 
 /* A producer and consumers. Whoever comes first has tensor cores first. */
 static double simulate_specialised(const kernel *k, int stages) {
-    const tw_pipeline_times *t = &k->t;
+    const tw_pipelining_times *t = &k->t;
     double producer = t->before, now[CONSUMERS], returned[MOST], loaded = -INFINITY, tensor = 0, end = 0;
     for (int c = 0; c < t->consumers; c++) now[c] = t->before;
     for (int i = 0; i < t->iterations; i++) {
@@ -105,8 +105,8 @@ static double simulate_specialised(const kernel *k, int stages) {
     return end + t->after;
 }
 
-static double simulate(const kernel *k, tw_pipeline_kind kind, int stages) {
-    return kind == TW_PIPELINE_SOFTWARE ? simulate_software(k, stages) : simulate_specialised(k, stages);
+static double simulate(const kernel *k, tw_pipelining_kind kind, int stages) {
+    return kind == TW_PIPELINING_SOFTWARE ? simulate_software(k, stages) : simulate_specialised(k, stages);
 }
 
 static void times_that_do_not_vary_are_exact(void **state) {
@@ -117,8 +117,8 @@ static void times_that_do_not_vary_are_exact(void **state) {
         draw_kernel(&k, &x, 0);
         for (int stages = 1; stages <= STAGES; stages++)
             for (int kind = 0; kind < 2; kind++) {
-                const tw_pipeline_prediction p = tw_pipeline_predict(&k.t, (tw_pipeline_kind)kind, stages);
-                const double truth = simulate(&k, (tw_pipeline_kind)kind, stages);
+                const tw_pipelining_prediction p = tw_pipelining_predict(&k.t, (tw_pipelining_kind)kind, stages);
+                const double truth = simulate(&k, (tw_pipelining_kind)kind, stages);
                 near(p.total, truth, 0.005 * truth);
             }
     }
@@ -133,8 +133,8 @@ static void times_that_vary_are_within_five_percent(void **state) {
         for (int i = 0; i < 1500; i++) {
             kernel k;
             draw_kernel(&k, &x, 0.01 * spread);
-            tw_pipeline_prediction p[2 * (STAGES - 1)];
-            assert_int_equal(tw_pipeline_choose(&k.t, STAGES, p), 2 * (STAGES - 1));
+            tw_pipelining_prediction p[2 * (STAGES - 1)];
+            assert_int_equal(tw_pipelining_choose(&k.t, STAGES, p), 2 * (STAGES - 1));
             double best = INFINITY, chosen = 0;
             for (int j = 0; j < 2 * (STAGES - 1); j++) {
                 const double truth = simulate(&k, p[j].kind, p[j].stages), error = fabs(p[j].total - truth) / truth;
@@ -146,7 +146,7 @@ static void times_that_vary_are_within_five_percent(void **state) {
                 if (error > 0.05)
                     fail_msg("%s with %d stages: predicted %g, is %g; issue %g latency %g product %g alu %g gap %g, %d "
                              "consumers, %d iterations",
-                             tw_pipeline_kind_name(p[j].kind), p[j].stages, p[j].total, truth, k.t.issue.mean,
+                             tw_pipelining_kind_name(p[j].kind), p[j].stages, p[j].total, truth, k.t.issue.mean,
                              k.t.latency.mean, k.t.product.mean, k.t.alu.mean, k.t.gap, k.t.consumers, k.t.iterations);
             }
             n += STAGES - 1;
@@ -163,41 +163,41 @@ static void times_that_vary_are_within_five_percent(void **state) {
     }
 }
 
-static tw_pipeline_times exact(double issue, double latency, double product, double alu) {
-    return (tw_pipeline_times){{issue, 0}, {latency, 0}, {product, 0}, {alu, 0}, 0, 0, 0, 1, 100, 0, 0};
+static tw_pipelining_times exact(double issue, double latency, double product, double alu) {
+    return (tw_pipelining_times){{issue, 0}, {latency, 0}, {product, 0}, {alu, 0}, 0, 0, 0, 1, 100, 0, 0};
 }
 
 static void iterations_take_what_bounds_them(void **state) {
     (void)state;
-    tw_pipeline_times t = exact(10, 1000, 200, 100);
-    const tw_pipeline_kind sw = TW_PIPELINE_SOFTWARE, ws = TW_PIPELINE_SPECIALISED;
-    near(tw_pipeline_predict(&t, sw, 1).iteration, 1310, 1e-6);
-    near(tw_pipeline_predict(&t, sw, 2).iteration, 1010, 1e-6);
-    near(tw_pipeline_predict(&t, sw, 3).iteration, 505, 1e-6);
-    near(tw_pipeline_predict(&t, sw, 5).iteration, 310, 1e-6);
-    assert_int_equal(tw_pipeline_predict(&t, sw, 3).bound, TW_PIPELINE_LATENCY);
-    assert_int_equal(tw_pipeline_predict(&t, sw, 5).bound, TW_PIPELINE_COMPUTE);
-    near(tw_pipeline_predict(&t, ws, 2).iteration, 605, 1e-6);
-    near(tw_pipeline_predict(&t, ws, 4).iteration, 302.5, 1e-6);
-    near(tw_pipeline_predict(&t, ws, 5).iteration, 300, 1e-6);
+    tw_pipelining_times t = exact(10, 1000, 200, 100);
+    const tw_pipelining_kind sw = TW_PIPELINING_SOFTWARE, ws = TW_PIPELINING_SPECIALISED;
+    near(tw_pipelining_predict(&t, sw, 1).iteration, 1310, 1e-6);
+    near(tw_pipelining_predict(&t, sw, 2).iteration, 1010, 1e-6);
+    near(tw_pipelining_predict(&t, sw, 3).iteration, 505, 1e-6);
+    near(tw_pipelining_predict(&t, sw, 5).iteration, 310, 1e-6);
+    assert_int_equal(tw_pipelining_predict(&t, sw, 3).bound, TW_PIPELINING_LATENCY);
+    assert_int_equal(tw_pipelining_predict(&t, sw, 5).bound, TW_PIPELINING_COMPUTE);
+    near(tw_pipelining_predict(&t, ws, 2).iteration, 605, 1e-6);
+    near(tw_pipelining_predict(&t, ws, 4).iteration, 302.5, 1e-6);
+    near(tw_pipelining_predict(&t, ws, 5).iteration, 300, 1e-6);
     t.gap = 400;
-    assert_int_equal(tw_pipeline_predict(&t, ws, 5).bound, TW_PIPELINE_MEMORY);
-    near(tw_pipeline_predict(&t, ws, 5).iteration, 400, 1e-6);
+    assert_int_equal(tw_pipelining_predict(&t, ws, 5).bound, TW_PIPELINING_MEMORY);
+    near(tw_pipelining_predict(&t, ws, 5).iteration, 400, 1e-6);
     t.gap = 0;
     t.consumers = 2;
-    assert_int_equal(tw_pipeline_predict(&t, ws, 5).bound, TW_PIPELINE_TENSOR);
-    near(tw_pipeline_predict(&t, ws, 5).iteration, 400, 1e-6);
-    near(tw_pipeline_predict(&t, sw, 5).iteration, 510, 1e-6);
+    assert_int_equal(tw_pipelining_predict(&t, ws, 5).bound, TW_PIPELINING_TENSOR);
+    near(tw_pipelining_predict(&t, ws, 5).iteration, 400, 1e-6);
+    near(tw_pipelining_predict(&t, sw, 5).iteration, 510, 1e-6);
     t = exact(400, 1000, 200, 100);
-    assert_int_equal(tw_pipeline_predict(&t, ws, 5).bound, TW_PIPELINE_ISSUE);
-    assert_string_equal(tw_pipeline_bound_name(TW_PIPELINE_ISSUE), "issue");
+    assert_int_equal(tw_pipelining_predict(&t, ws, 5).bound, TW_PIPELINING_ISSUE);
+    assert_string_equal(tw_pipelining_bound_name(TW_PIPELINING_ISSUE), "issue");
     /* Where they are equal, what needs less wins. */
     t = exact(0, 10, 200, 100);
-    tw_pipeline_prediction p[6];
-    assert_int_equal(tw_pipeline_choose(&t, 4, p), 6);
+    tw_pipelining_prediction p[6];
+    assert_int_equal(tw_pipelining_choose(&t, 4, p), 6);
     assert_int_equal(p[0].stages, 2);
-    assert_int_equal(p[0].kind, TW_PIPELINE_SOFTWARE);
-    assert_int_equal(tw_pipeline_choose(&t, 1, p), 0);
+    assert_int_equal(p[0].kind, TW_PIPELINING_SOFTWARE);
+    assert_int_equal(tw_pipelining_choose(&t, 1, p), 0);
 }
 
 /* Times from a trace of one kernel predict others of it. */
@@ -214,8 +214,8 @@ static void a_profile_predicts_other_pipelines(void **state) {
         r.stages = 2 + i % 3;
         r.lag = 5 * (i % 4);
         tw_trace *t = ring_trace(&r);
-        tw_pipeline_times m;
-        assert_int_equal(tw_pipeline_measure(&m, t, -1, NULL), TW_OK);
+        tw_pipelining_times m;
+        assert_int_equal(tw_pipelining_measure(&m, t, -1, NULL), TW_OK);
         assert_int_equal(m.consumers, 1);
         assert_int_equal(m.iterations, 48);
         near(m.product.mean, r.product, 0.03 * r.product);
@@ -227,7 +227,7 @@ static void a_profile_predicts_other_pipelines(void **state) {
         for (int stages = 2; stages < 6; stages++) {
             ring e = r;
             e.stages = stages;
-            const tw_pipeline_prediction p = tw_pipeline_predict(&m, TW_PIPELINE_SPECIALISED, stages);
+            const tw_pipelining_prediction p = tw_pipelining_predict(&m, TW_PIPELINING_SPECIALISED, stages);
             const double truth = ring_length(&e);
             near(p.total, truth, 0.05 * truth);
             worst = fmax(worst, fabs(p.total / truth - 1));
@@ -243,8 +243,8 @@ static void products_are_taken_alone(void **state) {
     ring r = ring_of(10, 200, 400, 100);
     r.consumers = 2;
     tw_trace *t = ring_trace(&r);
-    tw_pipeline_times m;
-    assert_int_equal(tw_pipeline_measure(&m, t, 0, NULL), TW_OK);
+    tw_pipelining_times m;
+    assert_int_equal(tw_pipelining_measure(&m, t, 0, NULL), TW_OK);
     assert_int_equal(m.consumers, 2);
     near(m.product.mean, 200, 1e-6);
     near(m.alu.mean, 100, 1e-6);
@@ -279,8 +279,8 @@ static void a_loop_that_loads_ahead_is_measured(void **state) {
     }
     t->tracks[a].end = time + 30;
     assert_int_equal(tw_trace_finish(t, NULL), TW_OK);
-    tw_pipeline_times m;
-    assert_int_equal(tw_pipeline_measure(&m, t, -1, NULL), TW_OK);
+    tw_pipelining_times m;
+    assert_int_equal(tw_pipelining_measure(&m, t, -1, NULL), TW_OK);
     near(m.issue.mean, 12, 1e-9);
     near(m.latency.mean, 300, 1e-9);
     near(m.product.mean, 90, 1e-9);
@@ -288,7 +288,7 @@ static void a_loop_that_loads_ahead_is_measured(void **state) {
     near(m.before, 50 + 24, 1e-9);
     near(m.after, 30, 1e-9);
     /* The trace's own loads before the loop count as before it, and as part of the prediction. */
-    const tw_pipeline_prediction p = tw_pipeline_predict(&m, TW_PIPELINE_SOFTWARE, 3);
+    const tw_pipelining_prediction p = tw_pipelining_predict(&m, TW_PIPELINING_SOFTWARE, 3);
     near(p.total, tw_trace_length(t), 0.01 * tw_trace_length(t));
     tw_trace_free(t);
 }
@@ -297,16 +297,16 @@ static void what_has_no_loop_has_no_model(void **state) {
     (void)state;
     tw_trace *t = tw_trace_new("none", "", "ns");
     const int a = hand_track(t, 0, 0, "a", 0, 100);
-    tw_pipeline_times m;
+    tw_pipelining_times m;
     tw_diag d;
-    assert_int_equal(tw_pipeline_measure(&m, t, -1, &d), TW_ERR_UNSUPPORTED);
+    assert_int_equal(tw_pipelining_measure(&m, t, -1, &d), TW_ERR_UNSUPPORTED);
     assert_string_equal(d.message, "no iterations are recorded: there is no loop to model");
     const int i = hand_event(t, a, TW_EVENT_ITERATION, "k", TW_ENGINE_NONE, 0, 100);
     t->events[i].loop = 2;
-    assert_int_equal(tw_pipeline_measure(&m, t, -1, &d), TW_ERR_UNSUPPORTED);
+    assert_int_equal(tw_pipelining_measure(&m, t, -1, &d), TW_ERR_UNSUPPORTED);
     assert_string_equal(d.message, "loop 2 has no products on tensor cores: there is nothing to model");
     hand_event(t, a, TW_EVENT_REGION, "product", TW_ENGINE_TENSOR, 0, 10);
-    assert_int_equal(tw_pipeline_measure(&m, t, 2, &d), TW_ERR_UNSUPPORTED);
+    assert_int_equal(tw_pipelining_measure(&m, t, 2, &d), TW_ERR_UNSUPPORTED);
     assert_string_equal(d.message, "loop 2 has no asynchronous copies: there is nothing to model");
     tw_trace_free(t);
 }
