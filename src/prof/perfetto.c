@@ -445,11 +445,12 @@ tw_status tw_perfetto_encode_above(tw_buf *out, const tw_trace *t, size_t plain,
         add_clock(&w);
         add_tracks(&w);
         if (!add_events(&w) || w.packet.failed) w.out.failed = true;
-        if (w.out.size > plain)
+        if (w.out.failed)
+            out->failed = true;
+        else if (w.out.size > plain)
             perfetto_compress(out, &w.out);
         else
             tw_buf_add(out, w.out.data, w.out.size);
-        out->failed |= w.out.failed;
     } else if (st == TW_OK) {
         out->failed = true;
     }

@@ -51,7 +51,8 @@ enum { ANNOTATION_NAME = 1, ANNOTATION_INT = 4, ANNOTATION_DOUBLE = 5, ANNOTATIO
 
 enum { CLOCK_REALTIME = 1, CLOCK_OURS = 64, SEQUENCE = 1, UUID_ABOUT = 1, UUID_ROWS = 2 };
 
-/* Appends the packets of `from` as packets that hold compressed ones. `out` fails if memory runs out. */
+/* Appends the packets of `from`, which must be whole, as packets that hold compressed ones. `out` fails if memory runs
+ * out. */
 void perfetto_compress(tw_buf *out, const tw_buf *from);
 
 #endif

@@ -173,11 +173,12 @@ const draw_timeline = (function () {
       const label = tell(bar, data).join(', ');
       const common = { 'data-bar': bar.number, role: 'img', 'aria-label': label };
       if (is_moment(bar)) {
-        /* A diamond where there is room, and otherwise a line. */
-        common.d = bar.row.is_dense ? 'M' + (x - 0.75) + ' ' + bar.y + 'h1.5v' + bar.height + 'h-1.5z'
+        /* A diamond where there is room, and otherwise a short line. */
+        const dense = bar.row.is_dense;
+        common.d = dense ? 'M' + (x - 0.5) + ' ' + (bar.y + bar.height * 0.6) + 'h1v' + bar.height * 0.4 + 'h-1z'
           : 'M' + (x - 4) + ' ' + (bar.y + bar.height / 2) + 'l4 -4.5 4 4.5 -4 4.5z';
         common.fill = color;
-        common.class = 'moment';
+        common.class = dense ? 'dense' : 'moment';
         element(front, 'path', common);
         return;
       }
@@ -215,7 +216,7 @@ const draw_timeline = (function () {
           /* Moments are on top of what they are in. */
           seen.filter(function (b) { return !is_moment(b); }).forEach(draw_bar);
           const moments = seen.filter(is_moment);
-          r.is_dense = moments.length * 14 > width - gutter;
+          r.is_dense = moments.length * 18 > width - gutter;
           moments.forEach(draw_bar);
           shown.rows++;
           shown.bars += seen.length;
