@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "support/support.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/thread.h"
@@ -360,8 +361,46 @@ static void a_thread_stays_on_the_processor_it_asked_for(void **state) {
     assert_true(CPU_COUNT(&now) == 1 && CPU_ISSET(cpus[n - 1], &now));
     assert_int_equal(tw_allowed_cpus(cpus, 1), 1);
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(tw_allowed_cpus(cpus, CPU_SETSIZE), n);
+    assert_true(tw_pin_among(cpus, n - n / 2));
+    assert_int_equal(tw_allowed_cpus(NULL, 0), n - n / 2);
+    assert_true(tw_pin_among(cpus, n));
+    assert_int_equal(sched_getaffinity(0, sizeof now, &now), 0);
+    assert_true(CPU_EQUAL(&now, &before));
     /* A processor that no machine of today has. */
     assert_false(tw_pin_self(CPU_SETSIZE - 1));
+}
+
+static _Atomic bool over;
+
+/* Keeps a processor busy until `over`. */
+static void *spin(void *cpu) {
+    tw_pin_self(*(const int *)cpu);
+    while (!over) tw_cpu_relax();
+    return NULL;
+}
+
+/* Two threads want one processor: the time that this one waits for it is in its account. */
+static void waiting_for_a_processor_is_counted(void **state) {
+    (void)state;
+    cpu_set_t before;
+    pthread_t t;
+    int cpu, account = tw_delay_open();
+    assert_int_equal(tw_delay_read(-1), 0);
+    if (account < 0) skip();
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    tw_allowed_cpus(&cpu, 1);
+    const int64_t start = tw_now_ns(), waited = tw_delay_read(account);
+    over = false;
+    assert_int_equal(pthread_create(&t, NULL, spin, &cpu), 0);
+    assert_true(tw_pin_self(cpu));
+    while (tw_delay_read(account) - waited < 1000000 && tw_now_ns() - start < INT64_C(20000000000)) tw_cpu_relax();
+    over = true;
+    assert_int_equal(pthread_join(t, NULL), 0);
+    const int64_t delay = tw_delay_read(account) - waited;
+    assert_true(delay >= 1000000 && delay <= tw_now_ns() - start);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    close(account);
 }
 
 static _Atomic uint32_t word;
@@ -399,6 +438,7 @@ int main(void) {
         cmocka_unit_test(the_cache_is_where_the_environment_says),
         cmocka_unit_test(integers_are_whole_and_in_range),
         cmocka_unit_test(a_thread_stays_on_the_processor_it_asked_for),
+        cmocka_unit_test(waiting_for_a_processor_is_counted),
         cmocka_unit_test(a_sleeper_is_woken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
