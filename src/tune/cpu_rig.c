@@ -17,6 +17,9 @@
 
 /* A sample is disturbed if threads waited for processors for more than this share of it. */
 static const double DISTURBED = 0.02;
+/* Where a smaller share of tries than this is undisturbed, samples are taken once: many tries would hardly help. */
+static const double HOPELESS = 0.1;
+static const double RECENT = 1.0 / 32; /* Weight of the latest try in that share. */
 
 enum {
     LEAST_NS = 500000,      /* Shortest duration of a sample in nanoseconds. */
@@ -53,7 +56,8 @@ struct tw_cpu_rig {
     tw_team *team;
     /* Processors that the thread which made the rig may use. While it samples, it stays on the first one. */
     int cpus[TW_TEAM_MOST];
-    int n_cpus; /* Number of processors. 0: the thread goes where the kernel puts it. */
+    int n_cpus;   /* Number of processors. 0: the thread goes where the kernel puts it. */
+    double quiet; /* Share of the recent tries that were undisturbed. */
     tw_kernels kernels;
     tw_panel_format weights;
     member *members;
@@ -284,9 +288,12 @@ tw_status tw_cpu_rig_sample(tw_cpu_rig *r, double *us, tw_diag *diag) {
     /* The other threads are pinned. One of them and this thread would share a processor else while another one is
        idle. */
     if (r->n_cpus) tw_pin_self(r->cpus[0]);
-    for (int i = 0; i < TW_CPU_RIG_TRIES && st == TW_OK && delay > DISTURBED; i++) {
+    const int tries = r->quiet < HOPELESS ? 1 : TW_CPU_RIG_TRIES;
+    for (int i = 0; i < tries && st == TW_OK && delay > DISTURBED; i++) {
         st = take_sample(r, &one, &delay, diag);
-        if (st == TW_OK) *us = delay > DISTURBED ? fmin(one, *us) : one;
+        if (st != TW_OK) break;
+        *us = delay > DISTURBED ? fmin(one, *us) : one;
+        r->quiet += ((delay > DISTURBED ? 0 : 1) - r->quiet) * RECENT;
     }
     if (r->n_cpus) tw_pin_among(r->cpus, r->n_cpus);
     return st;
@@ -324,6 +331,7 @@ tw_status tw_cpu_rig_make(tw_cpu_rig **out, tw_panel_format weights, int threads
     }
     tw_team_run(r->team, open_account, r);
     list_cpus(r);
+    r->quiet = 1;
     r->weights = weights;
     r->seed = (uint64_t)tw_clock_ns();
     tw_cpu_detect(&r->info.cpu);

@@ -36,7 +36,7 @@ tw_status tw_cpu_rig_check(tw_cpu_rig *r, tw_diag *diag);
 /* Runs the open problem for half a millisecond, at least once. *us is the mean time of a run in microseconds. Each
    thread stays on a processor of its own meanwhile, if there are enough. A sample during which a thread waited for its
    processor, because another process had it, is disturbed. It is taken again, up to TW_CPU_RIG_TRIES times. If all
-   were disturbed, the least counts. */
+   were disturbed, the least counts. While hardly any try is undisturbed, samples are taken once. */
 tw_status tw_cpu_rig_sample(tw_cpu_rig *r, double *us, tw_diag *diag);
 
 #endif

@@ -49,6 +49,11 @@ static void disturbed_samples_are_taken_again(void **state) {
     assert_int_equal(tries_of(r, 1), 2);
     assert_int_equal(tries_of(r, TW_CPU_RIG_TRIES - 1), TW_CPU_RIG_TRIES);
     assert_int_equal(tries_of(r, 100), TW_CPU_RIG_TRIES);
+    /* Where nothing is undisturbed, samples are taken once, until some are undisturbed again. */
+    for (int i = 0; i < 40; i++) tries_of(r, 100);
+    assert_int_equal(tries_of(r, 100), 1);
+    for (int i = 0; i < 8; i++) assert_int_equal(tries_of(r, 0), 1);
+    assert_int_equal(tries_of(r, 1), 2);
     /* The thread stays on a processor while it samples, and may run on all of them afterwards. */
     if (processors >= THREADS) assert_int_equal(moved, 0);
     assert_int_equal(tw_allowed_cpus(NULL, 0), processors);
