@@ -109,7 +109,7 @@ void select_divide(const select_view *v, const float *axes, int macro, double *g
 }
 
 void select_find_corners(const select_view *v, const float *axes, select_corners *c) {
-    c->n = v->lattice ? tw_lattice_corners(v->nodes, v->axes, axes, c->node, c->weight) : 0;
+    c->n = v->lattice ? tw_lattice_corners(&v->nodes, v->axes, axes, c->node, c->weight) : 0;
     for (; c->n % SELECT_ROWS; c->n++) {
         c->node[c->n] = 0;
         c->weight[c->n] = 0;

@@ -225,11 +225,6 @@ static inline float select_correction(uint16_t step, int16_t sum) {
     return 1 + tw_bf16_to_f32(step) * ((float)sum * (1.0f / TW_LATTICE_UNITS));
 }
 
-/* Returns the empty part of the last tile. The numerator is exact for whole numbers up to 2^24. */
-static inline float select_empty(float problem, float tile, float tiles) {
-    return (tile - (problem - (tiles - 1) * tile)) / tile;
-}
-
 /* Returns the part of the tiles that a problem uses. */
 static inline float select_used(float problem, float tile) {
     return problem / (tile * select_ceil(problem, tile));

@@ -25,7 +25,7 @@ void select_view_of(select_view *v, const unsigned char *data) {
                        .most = h->most,
                        .lattice = at(data, h->lattice_at),
                        .lattice_pitch = h->lattice_pitch,
-                       .nodes = &h->lattice,
+                       .nodes = h->lattice,
                        .terms = at(data, h->terms_at),
                        .terms_pitch = h->terms_pitch,
                        .fills = at(data, h->fills_at),

@@ -122,56 +122,74 @@ static void correct(const select_view *v, const select_corners *c, int from, int
     }
 }
 
-/* Computes the empty parts of last tiles along a ragged axis, and adds what they cost to `ragged`, without the factor
-   L. */
-static void add_empty(const select_view *v, int k, float problem, int from, int n, const float *restrict x,
-                      float *restrict empty, float *restrict ragged) {
-    const select_list *tiles = &v->columns[COLUMN_GRID + v->ragged[k]];
-    const float *restrict tail = v->terms + (size_t)(SELECT_TAIL + k) * v->terms_pitch + from,
-                          *restrict flow = v->terms + (size_t)(SELECT_FLOW + k) * v->terms_pitch + from;
+/* Multiplies each product by the number of tiles along a ragged axis. `parts` becomes this number, and `empty` the
+   empty part of the last tile. Without a tile there is one part, and nothing of it is empty. A division takes as long
+   as ten other operations, so there is one: with q = problem / tile, 1 / tile is q / problem. */
+static void divide_ragged(const select_list *tiles, int from, int n, float problem, float *restrict product,
+                          float *restrict parts, float *restrict empty) {
+    const float inverse = 1 / problem;
     float sizes[SELECT_BLOCK];
     if (tiles->each)
         for (int i = 0; i < n; i++) sizes[i] = (float)tiles->each[from + i];
     else
         for (int i = 0; i < n; i++) sizes[i] = (float)tiles->same;
     for (int i = 0; i < n; i++) {
-        const float size = sizes[i] > 0 ? sizes[i] : problem, count = select_ceil(problem, size);
-        empty[i] = select_empty(problem, size, count);
-        ragged[i] += empty[i] * (tail[i] + flow[i] * x[i] / count);
+        const float size = sizes[i] > 0 ? sizes[i] : problem, q = problem / size, whole = (float)(int32_t)q;
+        const float count = whole + (float)(whole < q);
+        parts[i] = count;
+        /* The first factor is exact for whole numbers up to 2^24. */
+        empty[i] = (size - (problem - (count - 1) * size)) * (q * inverse);
+        product[i] *= count;
     }
 }
 
-/* Computes x, W and the fill of each macro choice. */
-static void fill_device(const select_view *v, int from, int n, select_scan *restrict s, float *restrict x) {
+/* Computes x and W of each macro choice. */
+static void fill_device(const select_view *v, int from, int n, select_scan *restrict s) {
     const select_list *slots = &v->columns[COLUMN_SLOTS];
     const float *restrict grid = s->grid;
-    float *restrict waves = s->waves, *restrict fill = s->fill;
+    float *restrict waves = s->waves, *restrict x = s->x;
     const float exact = SELECT_EXACT;
-    count_waves(slots, from, n, grid, waves);
     if (slots->each)
         for (int i = 0; i < n; i++) x[i] = grid[i] / (float)slots->each[from + i];
     else
         for (int i = 0; i < n; i++) x[i] = grid[i] / (float)slots->same;
-    for (int i = 0; i < n; i++) waves[i] = grid[i] < exact ? waves[i] : x[i];
-    for (int i = 0; i < n; i++) fill[i] = x[i] / waves[i];
+    /* Masks, since the compiler makes branches of conditions here. */
+    for (int i = 0; i < n; i++) {
+        const uint32_t few = 0 - (uint32_t)(grid[i] < exact), all = tw_f32_bits(x[i]);
+        const float q = tw_bits_f32(all & few), whole = (float)(int32_t)q;
+        waves[i] = tw_bits_f32(all & ~few) + (whole + (float)(whole < q));
+    }
+}
+
+/* Computes what the empty parts of last tiles cost, without the factor L. The parts along both axes divide x, each for
+   the other axis's term. */
+static void add_empty(const select_view *v, int from, int n, const select_scan *restrict s, float *restrict ragged) {
+    const float *restrict c[SELECT_TERMS];
+    for (int k = SELECT_TAIL; k < SELECT_TERMS; k++) c[k] = v->terms + (size_t)k * v->terms_pitch + from;
+    const float *restrict tail0 = c[SELECT_TAIL], *restrict tail1 = c[SELECT_TAIL + 1],
+                          *restrict flow0 = c[SELECT_FLOW], *restrict flow1 = c[SELECT_FLOW + 1];
+    const float *restrict empty0 = s->empty[0], *restrict empty1 = s->empty[1], *restrict x = s->x,
+                          *restrict parts0 = s->parts[0], *restrict parts1 = s->parts[1];
+    for (int i = 0; i < n; i++) {
+        const float flow = empty0[i] * flow0[i] * parts1[i] + empty1[i] * flow1[i] * parts0[i];
+        ragged[i] = empty0[i] * tail0[i] + empty1[i] * tail1[i] + flow * (x[i] / (parts0[i] * parts1[i]));
+    }
 }
 
 /* Computes the times of a direct artefact by terms, and bounds that leave room for the rounding of floats. */
-static void predict_all(const select_view *v, const float *axes, int from, int n, select_scan *restrict s) {
-    float x[SELECT_BLOCK], ragged[SELECT_BLOCK];
+static void predict_all(const select_view *v, int from, int n, select_scan *restrict s) {
+    float ragged[SELECT_BLOCK];
     const float *restrict c[SELECT_TAIL];
     for (int k = 0; k < SELECT_TAIL; k++) c[k] = v->terms + (size_t)k * v->terms_pitch + from;
     const float *restrict c0 = c[0], *restrict c1 = c[1], *restrict c2 = c[2], *restrict c3 = c[3], *restrict c4 = c[4],
                           *restrict c5 = c[5];
     float *restrict time = s->time, *restrict low = s->low, *restrict high = s->high;
-    const float *restrict rounds = s->rounds, *restrict waves = s->waves;
-    fill_device(v, from, n, s, x);
-    for (int i = 0; i < n; i++) ragged[i] = 0;
-    for (int k = 0; k < TW_FILL_AXES; k++)
-        if (v->ragged[k] >= 0)
-            add_empty(v, k, axes[v->ragged[k]], from, n, x, s->empty[k], ragged);
-        else
-            memset(s->empty[k], 0, (size_t)n * sizeof *s->empty[k]);
+    fill_device(v, from, n, s);
+    if (v->ragged[0] >= 0 || v->ragged[1] >= 0)
+        add_empty(v, from, n, s, ragged);
+    else
+        memset(ragged, 0, (size_t)n * sizeof *ragged);
+    const float *restrict rounds = s->rounds, *restrict waves = s->waves, *restrict x = s->x;
     for (int i = 0; i < n; i++) {
         const float l = rounds[i];
         time[i] = (c0[i] * l + c1[i]) * x[i] + (c2[i] * l + c3[i]) + (c4[i] * l + c5[i]) * waves[i] + ragged[i] * l;
@@ -182,16 +200,37 @@ static void predict_all(const select_view *v, const float *axes, int from, int n
     }
 }
 
+/* Computes the parts and the empty parts along the ragged axes of a direct artefact, and multiplies G by the parts.
+   Returns the axes among them, a bit each. */
+static uint32_t divide_all_ragged(const select_view *v, const float *axes, int from, int n, select_scan *restrict s) {
+    uint32_t done = 0;
+    for (int k = 0; k < TW_FILL_AXES; k++) {
+        const int a = v->ragged[k];
+        if (a < 0) {
+            for (int i = 0; i < n; i++) s->parts[k][i] = 1;
+            memset(s->empty[k], 0, (size_t)n * sizeof *s->empty[k]);
+        } else if (done >> a & 1) {
+            memcpy(s->parts[k], s->parts[k - 1], (size_t)n * sizeof *s->parts[k]);
+            memcpy(s->empty[k], s->empty[k - 1], (size_t)n * sizeof *s->empty[k]);
+        } else {
+            divide_ragged(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->grid, s->parts[k], s->empty[k]);
+            done |= UINT32_C(1) << a;
+        }
+    }
+    return done;
+}
+
 void SELECT_SCAN(const select_view *v, const float *axes, const select_corners *c, int from, int n, select_scan *s) {
     for (int i = 0; i < n; i++) s->grid[i] = s->rounds[i] = 1;
+    const uint32_t ragged = v->terms ? divide_all_ragged(v, axes, from, n, s) : 0;
     for (int a = 0; a < v->axes; a++) {
-        divide(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->grid);
+        if (!(ragged >> a & 1)) divide(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->grid);
         divide(&v->columns[COLUMN_ROUNDS + a], from, n, axes[a], s->rounds);
         if (v->shrinks >> a & 1) shrink(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->rounds);
     }
     multiply(&v->columns[COLUMN_TIMES], from, n, s->grid);
     if (v->terms)
-        predict_all(v, axes, from, n, s);
+        predict_all(v, from, n, s);
     else
         bound(v, from, n, s);
     if (c->n)

@@ -34,7 +34,7 @@ struct select_view {
     select_list columns[COLUMNS];
     const int8_t *lattice; /* Rows of corrections. NULL: there are none. */
     uint32_t lattice_pitch;
-    const tw_lattice *nodes;
+    tw_lattice nodes;   /* A copy, so that decisions need no line of the header. */
     const float *terms; /* Rows of terms. NULL: the artefact is not direct. */
     size_t terms_pitch;
     const select_fill *fills; /* [macro]: corrections by fill (select/fill.h). NULL: the artefact has none. */
@@ -127,8 +127,9 @@ struct select_scan {
     /* The fields below are set for direct artefacts alone. */
     float time[SELECT_BLOCK];  /* Time by the terms, without corrections. */
     float waves[SELECT_BLOCK]; /* The number of waves W. For G from SELECT_EXACT on, W is not rounded up. */
-    float fill[SELECT_BLOCK];  /* The fill x / W (select/fill.h). */
-    float empty[TW_FILL_AXES][SELECT_BLOCK]; /* Empty part, from 0 to 1, of the last tile along each ragged axis. */
+    float x[SELECT_BLOCK];     /* G / slots. */
+    /* Along each ragged axis: the number of tiles, and the empty part, from 0 to 1, of the last one. */
+    float parts[TW_FILL_AXES][SELECT_BLOCK], empty[TW_FILL_AXES][SELECT_BLOCK];
 };
 
 /* Fills in `s` for macro choices `from` to from + n - 1, n at most SELECT_BLOCK. */
@@ -142,7 +143,7 @@ static inline double select_direct(const select_view *v, const select_scan *s, i
     double factor = (double)s->factor[i];
     if (v->fills) {
         const select_fill *f = &v->fills[macro];
-        const tw_fill_place at = tw_fill_find(s->fill[i], s->waves[i]);
+        const tw_fill_place at = tw_fill_find(s->x[i] / s->waves[i], s->waves[i]);
         const int8_t *c = f->cell + at.cell, *next = c + TW_FILL_KINDS;
         float low = c[0], high = next[0];
         for (int k = 0; k < TW_FILL_AXES; k++) {

@@ -241,7 +241,7 @@ static tw_status check_corrections(const file *f, int macro) {
         return bad(f, &f->h->columns[COLUMN_STEP], "step of corrections");
     if (!f->v.lattice) return TW_OK;
     const int8_t *row = f->v.lattice + macro;
-    for (int k = tw_lattice_count(f->v.nodes, f->v.axes); k > 0; k--, row += k ? f->v.lattice_pitch : 0)
+    for (int k = tw_lattice_count(&f->v.nodes, f->v.axes); k > 0; k--, row += k ? f->v.lattice_pitch : 0)
         if (*row < least) least = *row;
     return step * (float)-least <= SELECT_CORRECTION ? TW_OK : bad(f, &f->h->lattice_at, "correction");
 }

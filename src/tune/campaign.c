@@ -354,6 +354,19 @@ static bool is_among(int64_t (*list)[TW_SELECT_AXES], int n, const int64_t *prob
     return false;
 }
 
+/* On a shared device the second phase measures a FEWER-th of the configurations at FEWER times as many problems. Times
+   are noisy there, and the least of many noisy predictions is too low, so that the choice among fewer configurations is
+   better. */
+enum { FEWER = 3 };
+
+static int most_spread(const running *r) {
+    return r->f->shared ? FEWER * r->o->spread : r->o->spread;
+}
+
+static int most_cover(const running *r) {
+    return r->f->shared ? (r->o->cover + FEWER - 1) / FEWER : r->o->cover;
+}
+
 /* Lists the problems of the spread, each once. Returns their number: small ranges have few. */
 static int list_spread(const running *r, int64_t (*list)[TW_SELECT_AXES]) {
     enum { TRIES = 20 };
@@ -361,7 +374,8 @@ static int list_spread(const running *r, int64_t (*list)[TW_SELECT_AXES]) {
     double shift[TW_SELECT_AXES], unit[TW_SELECT_AXES];
     int n = 0;
     for (int a = 0; a < r->f->n_axes; a++) shift[a] = tw_random_unit(&random);
-    for (int64_t i = 0; n < r->o->spread && i < TRIES * (int64_t)r->o->spread; i++) {
+    const int most = most_spread(r);
+    for (int64_t i = 0; n < most && i < TRIES * (int64_t)most; i++) {
         find_place(r->f->n_axes, shift, i, unit);
         memset(list[n], 0, sizeof *list);
         if (tw_family_place(r->f, unit, list[n]) && !is_among(list, n, list[n])) n++;
@@ -392,7 +406,7 @@ static int samples_of(const running *r) {
 }
 
 static tw_status spread_over(running *r, const tw_choice *choices, int n, tw_diag *diag) {
-    spreading s = {calloc((size_t)r->o->spread + 1, sizeof *s.list), choices, n};
+    spreading s = {calloc((size_t)most_spread(r) + 1, sizeof *s.list), choices, n};
     if (!s.list) return tw_fail_memory(diag);
     const jobs j = {.phase = TW_TRIALS_SPREAD,
                     .protocol = {.warmups = 1, .samples = samples_of(r), .turns = r->f->shared || r->f->drifts},
@@ -414,16 +428,17 @@ static int count_cover(const running *r, const tw_trial_list *spread) {
        times in this phase, and twice in screening. */
     const double dearer = r->f->shared ? 3.5 : 2;
     const tw_campaign_options *o = r->o;
+    const int most = most_cover(r);
     int n = 0;
-    if (!(o->seconds > 0)) return o->cover;
+    if (!(o->seconds > 0)) return most;
     while (n < spread->n && !tw_trials_by_problem(&spread->at[n], &spread->at[0])) n++;
-    if (!n && !r->progress.measured) return o->cover;
+    if (!n && !r->progress.measured) return most;
     if (!n) {
         const double each = dearer * now(r) / (double)r->progress.measured;
-        n = (int)fmin((o->seconds - now(r)) / (each * fmin(o->spread, SPREAD)), o->cover);
+        n = (int)fmin((o->seconds - now(r)) / (each * fmin(most_spread(r), SPREAD)), most);
     }
     if (n < LEAST) n = LEAST;
-    return n < o->cover ? n : o->cover;
+    return n < most ? n : most;
 }
 
 /* Runs the second phase. Its choices cover the screened problems. */

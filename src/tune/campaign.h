@@ -33,8 +33,9 @@ typedef struct tw_campaign_options {
     int screens;      /* Number of random problems for screening. 0: all macro choices are kept. */
     bool thorough;    /* True: screening measures all micro choices. False: the first of each macro choice alone. */
     double slow; /* A macro choice is kept if it takes at most so many times the least time on a screened problem. */
-    int cover;   /* Number of configurations of the second phase. 0: there is no such phase. */
-    int spread;  /* Number of problems of the second phase. */
+    int cover;   /* Number of configurations of the second phase. 0: there is no such phase. A shared device has a third
+                    of them. */
+    int spread;  /* Number of problems of the second phase. A shared device has three times as many. */
     int waves;   /* Number of waves, from the first on, that have points. 0: the campaign has no corners and points. */
     int parts;   /* Number of points in each of these waves. */
     int far;     /* Number of points in later waves. The grid of each is 1.5 times the grid of the one before. */

@@ -6,12 +6,20 @@
 #include "base/dtype.h"
 #include "base/random.h"
 #include "base/team.h"
+#include "base/thread.h"
 
 #include <cblas.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* A sample is disturbed if threads waited for processors for more than this share of it. */
+static const double DISTURBED = 0.02;
+/* Where a smaller share of tries than this is undisturbed, samples are taken once: many tries would hardly help. */
+static const double HOPELESS = 0.1;
+static const double RECENT = 1.0 / 32; /* Weight of the latest try in that share. */
 
 enum {
     LEAST_NS = 500000,      /* Shortest duration of a sample in nanoseconds. */
@@ -41,10 +49,15 @@ typedef struct member {
     room want;         /* Columns of the reference, doubles. */
     bool refused;      /* True: the vendor refused a tile of the current run. */
     bool failed;       /* True: memory ran out. */
+    int delays;        /* The thread's account of run delay (tw_delay_open). */
 } member;
 
 struct tw_cpu_rig {
     tw_team *team;
+    /* Processors that the thread which made the rig may use. While it samples, it stays on the first one. */
+    int cpus[TW_TEAM_MOST];
+    int n_cpus;   /* Number of processors. 0: the thread goes where the kernel puts it. */
+    double quiet; /* Share of the recent tries that were undisturbed. */
     tw_kernels kernels;
     tw_panel_format weights;
     member *members;
@@ -245,8 +258,16 @@ tw_status tw_cpu_rig_check(tw_cpu_rig *r, tw_diag *diag) {
                    (double)y[first], want[first]);
 }
 
-tw_status tw_cpu_rig_sample(tw_cpu_rig *r, double *us, tw_diag *diag) {
-    const int64_t start = tw_now_ns();
+/* Returns the run delay of all threads so far. */
+static int64_t delay_of(const tw_cpu_rig *r) {
+    int64_t sum = 0;
+    for (int i = 0; i < tw_team_size(r->team); i++) sum += tw_delay_read(r->members[i].delays);
+    return sum;
+}
+
+/* Takes a sample. *delay is the share of it that threads waited for processors. */
+static tw_status take_sample(tw_cpu_rig *r, double *us, double *delay, tw_diag *diag) {
+    const int64_t before = delay_of(r), start = tw_now_ns();
     int64_t runs = 0, now;
     do {
         r->copy = (r->copy + 1) % r->copies;
@@ -256,10 +277,40 @@ tw_status tw_cpu_rig_sample(tw_cpu_rig *r, double *us, tw_diag *diag) {
         now = tw_now_ns();
     } while (now - start < LEAST_NS);
     *us = (double)(now - start) * 1e-3 / (double)runs;
+    *delay = (double)(delay_of(r) - before) / (double)(now - start);
     return TW_OK;
 }
 
+tw_status tw_cpu_rig_sample(tw_cpu_rig *r, double *us, tw_diag *diag) {
+    double one, delay = 1;
+    tw_status st = TW_OK;
+    *us = (double)INFINITY;
+    /* The other threads are pinned. One of them and this thread would share a processor else while another one is
+       idle. */
+    if (r->n_cpus) tw_pin_self(r->cpus[0]);
+    const int tries = r->quiet < HOPELESS ? 1 : TW_CPU_RIG_TRIES;
+    for (int i = 0; i < tries && st == TW_OK && delay > DISTURBED; i++) {
+        st = take_sample(r, &one, &delay, diag);
+        if (st != TW_OK) break;
+        *us = delay > DISTURBED ? fmin(one, *us) : one;
+        r->quiet += ((delay > DISTURBED ? 0 : 1) - r->quiet) * RECENT;
+    }
+    if (r->n_cpus) tw_pin_among(r->cpus, r->n_cpus);
+    return st;
+}
+
 /* ---- making */
+
+static void open_account(void *context, int index) {
+    tw_cpu_rig *r = context;
+    r->members[index].delays = tw_delay_open();
+}
+
+/* Lists the processors of the thread that samples, unless it is alone or threads outnumber processors. */
+static void list_cpus(tw_cpu_rig *r) {
+    const int threads = tw_team_size(r->team), n = tw_allowed_cpus(r->cpus, TW_TEAM_MOST);
+    r->n_cpus = threads > 1 && threads <= n && n <= TW_TEAM_MOST ? n : 0;
+}
 
 tw_status tw_cpu_rig_make(tw_cpu_rig **out, tw_panel_format weights, int threads, tw_diag *diag) {
     tw_cpu_rig *r = calloc(1, sizeof *r);
@@ -270,6 +321,7 @@ tw_status tw_cpu_rig_make(tw_cpu_rig **out, tw_panel_format weights, int threads
         threads = tw_team_size(r->team);
         r->members = calloc((size_t)threads, sizeof *r->members);
         bool good = r->members != NULL;
+        for (int i = 0; i < threads && good; i++) r->members[i].delays = -1;
         for (int i = 0; i < threads && good; i++) good = (r->members[i].vendor = tw_vendor_open()) != NULL;
         if (!good) st = tw_fail_memory(diag);
     }
@@ -277,6 +329,9 @@ tw_status tw_cpu_rig_make(tw_cpu_rig **out, tw_panel_format weights, int threads
         tw_cpu_rig_free(r);
         return st;
     }
+    tw_team_run(r->team, open_account, r);
+    list_cpus(r);
+    r->quiet = 1;
     r->weights = weights;
     r->seed = (uint64_t)tw_clock_ns();
     tw_cpu_detect(&r->info.cpu);
@@ -296,6 +351,7 @@ void tw_cpu_rig_free(tw_cpu_rig *r) {
     for (int i = 0; r->members && i < tw_team_size(r->team); i++) {
         member *m = &r->members[i];
         tw_vendor_close(m->vendor);
+        if (m->delays >= 0) close(m->delays);
         free(m->scratch.at);
         free(m->narrow.at);
         free(m->wide.at);

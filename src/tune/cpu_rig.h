@@ -9,6 +9,8 @@
 
 typedef struct tw_cpu_rig tw_cpu_rig;
 
+enum { TW_CPU_RIG_TRIES = 4 /* The most times that a sample is taken until it is undisturbed. */ };
+
 /* Makes a rig for weights of a format. `threads` 0: all cores. The caller frees *out. */
 tw_status tw_cpu_rig_make(tw_cpu_rig **out, tw_panel_format weights, int threads, tw_diag *diag);
 void tw_cpu_rig_free(tw_cpu_rig *r); /* NULL is fine. */
@@ -31,7 +33,10 @@ tw_status tw_cpu_rig_set(tw_cpu_rig *r, const tw_tiled_config *c, tw_diag *diag)
 /* Runs the open problem once on a poisoned y, and compares. TW_ERR_MISMATCH: y is wrong; the message has the number of
    wrong cells. */
 tw_status tw_cpu_rig_check(tw_cpu_rig *r, tw_diag *diag);
-/* Runs the open problem for half a millisecond, at least once. *us is the mean time of a run in microseconds. */
+/* Runs the open problem for half a millisecond, at least once. *us is the mean time of a run in microseconds. Each
+   thread stays on a processor of its own meanwhile, if there are enough. A sample during which a thread waited for its
+   processor, because another process had it, is disturbed. It is taken again, up to TW_CPU_RIG_TRIES times. If all
+   were disturbed, the least counts. While hardly any try is undisturbed, samples are taken once. */
 tw_status tw_cpu_rig_sample(tw_cpu_rig *r, double *us, tw_diag *diag);
 
 #endif

@@ -37,20 +37,32 @@ typedef struct evaluating {
     /* All configurations of the problem: legal ones, then baselines, then strategies' choices that are neither. */
     entry *entries;
     int n, room;
-    int legal;         /* Number of legal configurations, among which the oracle is. */
+    int legal; /* Number of legal configurations, among which the oracle is. */
+    /* Words of the family's default choice and of the first baseline, if tw_family.renamed. "" otherwise. */
+    char usual[TW_FAMILY_WORDS], baseline[TW_FAMILY_WORDS];
     const char *stage; /* Phase of the current measurements. */
     bool cut;          /* True: the evaluation was interrupted. */
 } evaluating;
 
-static entry *find(const evaluating *e, const char *config) {
+static entry *find_words(const evaluating *e, const char *config) {
     for (int i = 0; i < e->n; i++)
         if (!strcmp(e->entries[i].config, config)) return &e->entries[i];
     return NULL;
 }
 
+/* Returns the words in which a configuration is measured. */
+static const char *words_of(const evaluating *e, const char *config) {
+    return *e->usual && !strcmp(config, e->usual) ? e->baseline : config;
+}
+
+static entry *find(const evaluating *e, const char *config) {
+    return find_words(e, words_of(e, config));
+}
+
 /* Returns the entry of a configuration, a new one if there is none. NULL: out of memory. */
 static entry *add(evaluating *e, const char *config) {
-    entry *old = find(e, config);
+    config = words_of(e, config);
+    entry *old = find_words(e, config);
     if (old) return old;
     entry *const entries = tw_grow(e->entries, e->n, &e->room, 64, sizeof *entries);
     if (!entries) return NULL;
@@ -63,7 +75,7 @@ static entry *add(evaluating *e, const char *config) {
 /* Takes the result of a measurement of the current stage into its entry. */
 static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
     evaluating *e = context;
-    entry *at = tw_trials_key_is(m->key, e->o->name, e->stage) ? find(e, m->config) : NULL;
+    entry *at = tw_trials_key_is(m->key, e->o->name, e->stage) ? find_words(e, m->config) : NULL;
     if (!at) return TW_OK;
     at->wrong |= m->status == TW_ERR_MISMATCH;
     if (m->status != TW_OK || m->n < 1 || at->wrong) {
@@ -121,6 +133,10 @@ static tw_status list(evaluating *e, const int64_t *problem, tw_diag *diag) {
     char config[TW_FAMILY_WORDS];
     bool good = true;
     e->n = 0;
+    if (e->f->renamed) {
+        tw_family_config(e->f, e->f->macro, e->f->micro, e->usual, sizeof e->usual);
+        e->f->calls->baseline(e->f->self, 0, problem, e->baseline, sizeof e->baseline);
+    }
     for (int i = 0; i < e->o->n_only && good; i++) good = list_choice(e, problem, e->o->only[i]);
     for (int m = 0; m < e->f->n_macros && !e->o->only; m++)
         for (int i = 0; i < e->f->macros[m].n_micros && good; i++) good = list_choice(e, problem, (tw_choice){m, i});

@@ -58,6 +58,9 @@ struct tw_family {
     const tw_artefact_macro *macros; /* The macro choices, without fits. */
     int n_macros;
     int macro, micro; /* The default choice of artefacts. */
+    /* True: the default choice has other words than the first baseline, but computes every problem in the same way. An
+       evaluation measures the two once, in the baseline's words. */
+    bool renamed;
     /* Index of the macro choice that stands for a library's own ranking of its algorithms, plus 1. Its micro choices
        are places in the ranking. A place may have another algorithm for each problem, so measurements of some problems
        tell nothing about others. 0: there is no such macro choice. */

@@ -172,6 +172,7 @@ static bool list_macros(gemm_cpu *g, const tw_tiled_context *any, tw_family *f) 
     if (!all) return false;
     if (n) memcpy(all, list, (size_t)n * sizeof *all);
     all[n] = describe_strips(equal_strips, false, g->threads);
+    f->renamed = true;
     f->macros = all;
     f->macro = n;
     f->n_macros = n + 1;

@@ -18,7 +18,9 @@ enum {
         40000, /* About so many products run in a campaign. The time for measuring divided by it limits their work. */
     QUESTIONS = 256 /* Problems that decisions are timed with. */
 };
-static const double MEASURING = 0.7; /* The share of the budget that measuring may take. */
+/* The share of the budget that measuring may take. On a shared device disturbed samples are taken again, so that
+   held-out problems, of which each legal configuration is measured, take longer. */
+static const double MEASURING = 0.7, MEASURING_SHARED = 0.5;
 
 typedef struct problem_list {
     int64_t (*of)[TW_SELECT_AXES];
@@ -43,6 +45,11 @@ typedef struct running {
 
 static double seconds_since(int64_t began) {
     return (double)(tw_now_ns() - began) * 1e-9;
+}
+
+/* Returns the seconds of the budget that measuring may take. 0: no limit. */
+static double measuring_seconds(const running *r) {
+    return r->o->seconds * (r->family.shared ? MEASURING_SHARED : MEASURING);
 }
 
 static bool interrupted(running *r) {
@@ -112,7 +119,7 @@ static tw_status limit_work(running *r, tw_diag *diag) {
     double rate = 0;
     const bool limited = r->o->seconds > 0 && !r->family.recorded;
     const tw_status st = limited ? find_rate(r, &rate, diag) : TW_OK;
-    const double most = rate * r->o->seconds * MEASURING / RUNS;
+    const double most = rate * measuring_seconds(r) / RUNS;
     if (most > 0 && (!(r->family.most_work > 0) || most < r->family.most_work)) r->family.most_work = most;
     tw_family_admit_least(&r->family);
     r->out->most_work = r->family.most_work;
@@ -125,16 +132,16 @@ static void measured(void *context, const tw_campaign_progress *p) {
     running *r = context;
     r->out->campaign = *p;
     const double by_jobs = p->jobs ? p->seconds / (double)p->jobs * (double)(p->planned - p->jobs) : 0;
-    const double by_budget = r->o->seconds * MEASURING - p->seconds;
+    const double by_budget = measuring_seconds(r) - p->seconds;
     const double rest = r->o->seconds > 0 ? fmin(by_jobs, by_budget) : by_jobs;
-    tell(r, TW_SESSION_MEASURING, rest + r->o->seconds * (1 - MEASURING));
+    tell(r, TW_SESSION_MEASURING, rest + r->o->seconds - measuring_seconds(r));
 }
 
 /* Runs the campaign once. Its options are the session's, with `screens` problems. */
 static tw_status run_campaign(running *r, int screens, tw_campaign_progress *out, tw_diag *diag) {
     tw_campaign_options o = r->o->campaign;
     o.screens = screens;
-    o.seconds = r->o->seconds > 0 ? fmax(r->o->seconds * MEASURING - seconds_since(r->began), 1e-3) : 0;
+    o.seconds = r->o->seconds > 0 ? fmax(measuring_seconds(r) - seconds_since(r->began), 1e-3) : 0;
     o.interrupted = is_interrupted;
     o.progress = measured;
     o.context = r;

@@ -331,8 +331,8 @@ static int by_problem(const void *a, const void *b) {
 /* Computes the error and the share of the model from leave-one-out predictions. */
 static void judge_choices(fitting *m, sample **order) {
     tw_spline *s = m->s;
-    double sum = 0, errors = 0, off = 0, times = 0, squares = 0;
-    int n = 0;
+    double sum = 0, errors = 0, off = 0, times = 0, squares = 0, gains = 0, gain_squares = 0;
+    int n = 0, usual = 0; /* Number of problems with a trial of the default. */
     sample *at = m->samples;
     for (int i = 0; i < s->n; i++) {
         sample *first = find_samples(m, &s->configs[i], at);
@@ -341,7 +341,7 @@ static void judge_choices(fitting *m, sample **order) {
     }
     qsort(order, (size_t)n, sizeof *order, by_problem);
     for (int i = 0, end; i < n; i = end) {
-        double least = (double)INFINITY, predicted = (double)INFINITY, time = 0;
+        double least = (double)INFINITY, predicted = (double)INFINITY, time = 0, own = 0;
         for (end = i; end < n && !by_problem(&order[i], &order[end]); end++) {
             const sample *x = order[end];
             const double guess = x->trial->time * (1 + x->left);
@@ -350,13 +350,21 @@ static void judge_choices(fitting *m, sample **order) {
             times += x->trial->time;
             squares += x->trial->time * x->trial->time;
             least = fmin(least, x->trial->time);
+            if (x->trial->macro == m->f->macro && x->trial->micro == m->f->micro) own = x->trial->time;
             if (guess >= predicted) continue;
             predicted = guess;
             time = x->trial->time;
         }
         sum += log(least / time);
         s->problems++;
+        if (!(own > 0)) continue;
+        usual++;
+        gains += log(own / time);
+        gain_squares += log(own / time) * log(own / time);
     }
+    const double mean = usual ? gains / usual : 0;
+    s->gain = usual > 1 ? mean : 0;
+    s->gain_error = usual > 1 ? sqrt(fmax(gain_squares / usual - mean * mean, 0) / (usual - 1)) : (double)INFINITY;
     s->r2 = n && squares > times * times / n ? 1 - off / (squares - times * times / n) : 0;
     s->error = n ? errors / n : 0;
     s->share = s->problems ? exp(sum / s->problems) : 0;

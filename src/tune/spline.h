@@ -44,6 +44,9 @@ typedef struct tw_spline {
     double error, share;
     double r2; /* The share of the times' variance that these predictions explain. */
     int problems;
+    /* The mean logarithm of the time of the family's default divided by that of the choice, and its standard error. The
+       problems are those with a trial of the default. 0 and infinity: there are fewer than two of them. */
+    double gain, gain_error;
 } tw_spline;
 
 /* Fits the model to the trials of screening and spread. Screened trials have a lower weight, since each is one sample.

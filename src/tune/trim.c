@@ -50,3 +50,13 @@ tw_status tw_spline_trim(tw_spline *s, int most, tw_diag *diag) {
     free(choices);
     return st;
 }
+
+void tw_spline_doubt(tw_spline *s) {
+    const tw_family *f = s->family;
+    if (s->gain > s->gain_error) return;
+    for (int i = 0; i < s->n; i++) {
+        if (s->configs[i].macro != f->macro || s->configs[i].micro != f->micro) continue;
+        s->configs[0] = s->configs[i];
+        s->n = 1;
+    }
+}

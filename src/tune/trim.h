@@ -10,4 +10,9 @@
    problems. */
 tw_status tw_spline_trim(tw_spline *s, int most, tw_diag *diag);
 
+/* Leaves out all configurations but the family's default if choices between them gain less than the standard error of
+   what they gain (tw_spline.gain): so few or so noisy trials do not tell who is faster. A model without the default
+   stays as it is. */
+void tw_spline_doubt(tw_spline *s);
+
 #endif

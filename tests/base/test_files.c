@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "support/support.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/thread.h"
@@ -19,6 +20,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static void a_failure_names_the_file_the_deed_and_the_reason(void **state) {
@@ -360,8 +362,56 @@ static void a_thread_stays_on_the_processor_it_asked_for(void **state) {
     assert_true(CPU_COUNT(&now) == 1 && CPU_ISSET(cpus[n - 1], &now));
     assert_int_equal(tw_allowed_cpus(cpus, 1), 1);
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(tw_allowed_cpus(cpus, CPU_SETSIZE), n);
+    assert_true(tw_pin_among(cpus, n - n / 2));
+    assert_int_equal(tw_allowed_cpus(NULL, 0), n - n / 2);
+    assert_true(tw_pin_among(cpus, n));
+    assert_int_equal(sched_getaffinity(0, sizeof now, &now), 0);
+    assert_true(CPU_EQUAL(&now, &before));
     /* A processor that no machine of today has. */
     assert_false(tw_pin_self(CPU_SETSIZE - 1));
+}
+
+static _Atomic bool over;
+
+/* Keeps a processor busy until `over`. */
+static void *spin(void *cpu) {
+    tw_pin_self(*(const int *)cpu);
+    while (!over) tw_cpu_relax();
+    return NULL;
+}
+
+/* Returns the time that the calling thread ran, in nanoseconds. */
+static int64_t ran(void) {
+    struct timespec t;
+    assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t), 0);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* Four threads want one processor. The time that this one waits for it is in its account, about three times the time
+   that it runs. */
+static void waiting_for_a_processor_is_counted(void **state) {
+    (void)state;
+    enum { OTHERS = 3, LEAST = 50000000 };
+    cpu_set_t before;
+    pthread_t t[OTHERS];
+    int cpu;
+    const int account = tw_delay_open();
+    assert_int_equal(tw_delay_read(-1), 0);
+    if (account < 0) skip();
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    tw_allowed_cpus(&cpu, 1);
+    over = false;
+    for (int i = 0; i < OTHERS; i++) assert_int_equal(pthread_create(&t[i], NULL, spin, &cpu), 0);
+    assert_true(tw_pin_self(cpu));
+    const int64_t start = tw_now_ns(), began = ran(), waited = tw_delay_read(account);
+    while (tw_delay_read(account) - waited < LEAST && tw_now_ns() - start < INT64_C(20000000000)) tw_cpu_relax();
+    const int64_t delay = tw_delay_read(account) - waited, busy = ran() - began, all = tw_now_ns() - start;
+    over = true;
+    for (int i = 0; i < OTHERS; i++) assert_int_equal(pthread_join(t[i], NULL), 0);
+    assert_true(delay >= LEAST && delay <= all && delay > 1.5 * (double)busy);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    close(account);
 }
 
 static _Atomic uint32_t word;
@@ -399,6 +449,7 @@ int main(void) {
         cmocka_unit_test(the_cache_is_where_the_environment_says),
         cmocka_unit_test(integers_are_whole_and_in_range),
         cmocka_unit_test(a_thread_stays_on_the_processor_it_asked_for),
+        cmocka_unit_test(waiting_for_a_processor_is_counted),
         cmocka_unit_test(a_sleeper_is_woken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -855,6 +855,47 @@ static void oracles_are_own_or_pruned(void **state) {
     tw_store_close(s);
 }
 
+/* Counts the evaluation's measurements of the family's default in its own words. */
+static tw_status count_usual(void *context, const tw_measurement *m, tw_diag *diag) {
+    (void)diag;
+    *(int *)context += !strncmp(m->key, "eval|", 5) && !strcmp(m->config, "tile=16 stages=4");
+    return TW_OK;
+}
+
+/* A default that is the baseline in other words is measured once, in the baseline's words, and may be the oracle. */
+static void one_configuration_is_measured_once(void **state) {
+    (void)state;
+    static const char own[] = "tile=16 stages=4", baseline[] = "tile=128 stages=2";
+    for (int renamed = 1; renamed >= 0; renamed--) {
+        toy t;
+        tw_evaluation e = {.n = 0};
+        int n = 0;
+        toy_open(&t);
+        t.family.renamed = renamed;
+        const tw_strategy strategy = {"fixed", false, choose_fixed, (void *)own};
+        const tw_choice only[] = {{0, 1}, {0, 2}};
+        const tw_evaluate_options o = {.name = "eval",
+                                       .problems = 1,
+                                       .seed = 7,
+                                       .strategies = &strategy,
+                                       .n_strategies = 1,
+                                       .only = only,
+                                       .n_only = 1,
+                                       .result = take_last,
+                                       .context = &e};
+        tw_store *s = open_store();
+        assert_int_equal(tw_evaluate(&t.family, s, &o, NULL), TW_OK);
+        assert_int_equal(tw_store_read(s, NULL, count_usual, &n, NULL, NULL), TW_OK);
+        assert_int_equal(e.configs, 1);
+        assert_string_equal(e.of[1].config, own);
+        assert_string_equal(e.oracle, renamed ? baseline : own);
+        assert_int_equal(e.of[0].time == e.of[1].time, renamed);
+        assert_int_equal(n > 0, !renamed);
+        assert_true(e.of[1].time > 0 && e.of[1].share == 1);
+        tw_store_close(s);
+    }
+}
+
 /* Wrong results count whether a configuration, a baseline or a choice that is no configuration has them. */
 static void wrong_results_are_told(void **state) {
     (void)state;
@@ -912,6 +953,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(trials_are_read_by_phase, setup, teardown),
         cmocka_unit_test_setup_teardown(choices_come_near_the_best, setup, teardown),
         cmocka_unit_test_setup_teardown(artefacts_say_what_models_say, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_configuration_is_measured_once, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_results_are_told, setup, teardown),
         cmocka_unit_test_setup_teardown(problems_are_spread, setup, teardown),
         cmocka_unit_test_setup_teardown(oracles_are_own_or_pruned, setup, teardown),

@@ -200,6 +200,12 @@ static void budgets_limit_the_work(void **state) {
     run(&s, &t, &o);
     assert_true(t.measured == before && s.most_work == most);
     tw_session_free(&s);
+    /* On a shared device measuring has half of the budget in place of seven tenths. */
+    t.family.shared = true;
+    run(&s, &t, &o);
+    assert_true(fabs(s.most_work / most - 0.5 / 0.7) < 1e-9);
+    tw_session_free(&s);
+    t.family.shared = false;
     /* A budget that is over at once leaves nothing to learn from. */
     tw_diag d;
     o.seconds = 1e-6;

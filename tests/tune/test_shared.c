@@ -5,8 +5,9 @@
 #include "tune/evaluate.h"
 #include "tune/trials.h"
 
-/* Number of calls, of those whose samples are taken in turn, and of those with a single sample; the most samples. */
-static int calls, turns, single, most;
+/* Number of calls, of those whose samples are taken in turn, and of those with a single sample; the most samples, and
+   the least number of configurations. */
+static int calls, turns, single, most, fewest;
 
 static tw_status counting(void *self, const int64_t *problem, const char *const *configs, int n,
                           const tw_measure_protocol *p, const tw_family_listener *l, tw_diag *diag) {
@@ -14,12 +15,13 @@ static tw_status counting(void *self, const int64_t *problem, const char *const 
     turns += p->turns;
     single += p->samples == 1;
     if (p->samples > most) most = p->samples;
+    if (n < fewest) fewest = n;
     return toy_measure(self, problem, configs, n, p, l, diag);
 }
 
 static void campaign(const char *name, bool shared, bool drifts) {
     static const tw_family_calls spy = {counting, toy_baseline, toy_close, NULL};
-    const tw_campaign_options o = {.name = name, .screens = 3, .cover = 3, .spread = 4, .samples = 3, .seed = 1};
+    const tw_campaign_options o = {.name = name, .screens = 3, .cover = 5, .spread = 4, .samples = 3, .seed = 1};
     toy t;
     toy_open(&t);
     t.family.calls = &spy;
@@ -27,16 +29,19 @@ static void campaign(const char *name, bool shared, bool drifts) {
     t.family.drifts = drifts;
     tw_store *s = open_store();
     calls = turns = single = most = 0;
+    fewest = 1000;
     tw_diag d;
     if (tw_campaign_run(&t.family, s, &o, NULL, &d) != TW_OK) fail_msg("%s", d.message);
     tw_store_close(s);
-    assert_int_equal(calls, 7);
+    /* A shared device has three times as many problems, and a third of the configurations. */
+    assert_int_equal(calls, shared ? 3 + 3 * 4 : 3 + 4);
+    assert_int_equal(fewest, shared ? 2 : 4);
 }
 
 static void samples_are_taken_in_turn(void **state) {
     (void)state;
     campaign("shared", true, false);
-    assert_int_equal(turns, 7);
+    assert_int_equal(turns, 15);
     assert_int_equal(single, 0);
     assert_int_equal(most, 6);
     campaign("drifting", false, true);

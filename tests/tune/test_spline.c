@@ -321,6 +321,34 @@ static void what_is_chosen_stays(void **state) {
     end(&l);
 }
 
+/* Returns times that a process delays twofold now and then. The default's are least. */
+static double delayed(const tw_family *f, const char *config, const int64_t *problem, tw_random *r) {
+    const double time = toy_time(f, config, problem) * (tw_random_below(r, 4) ? 1 : 2);
+    return strcmp(config, "tile=16 stages=4") ? 1.2 * time : 0.6 * time;
+}
+
+/* Choices that gain less than the error of their gain are left out for the default's sake. Others stay, and so does a
+   model without the default. */
+static void doubtful_choices_are_left_out(void **state) {
+    (void)state;
+    static const struct {
+        time_fn *time;
+        int problems, micros, left;
+    } cases[] = {{plain, 60, 3, TOY_MACROS * 3}, {delayed, 30, 3, 1}, {delayed, 30, 1, TOY_MACROS}};
+    for (int i = 0; i < 3; i++) {
+        learned l = {.s = NULL};
+        toy_open(&l.t);
+        make(&l, &l.trials.spread, cases[i].problems, cases[i].micros, cases[i].time, 5);
+        fit(&l);
+        assert_true(i ? l.s->gain <= l.s->gain_error : l.s->gain > 3 * l.s->gain_error && l.s->gain < 2);
+        assert_true(i < 2 || (l.s->gain == 0 && isinf(l.s->gain_error)));
+        tw_spline_doubt(l.s);
+        assert_int_equal(l.s->n, cases[i].left);
+        if (i == 1) assert_true(l.s->configs[0].macro == 0 && l.s->configs[0].micro == 1);
+        end(&l);
+    }
+}
+
 /* A default that the model does not know becomes a macro choice without a prediction. */
 static void defaults_are_kept(void **state) {
     (void)state;
@@ -343,6 +371,7 @@ int main(void) {
         cmocka_unit_test(waves_and_rounds_are_learned),
         cmocka_unit_test(corrections_follow_problems),
         cmocka_unit_test(what_is_chosen_stays),
+        cmocka_unit_test(doubtful_choices_are_left_out),
         cmocka_unit_test(trends_go_on),
         cmocka_unit_test(slots_are_learned),
         cmocka_unit_test(empty_tiles_are_learned),
