@@ -187,9 +187,9 @@ tw_status tw_cover_apart(const tw_family *f, const tw_trial_list *trials, double
     int vendors = 0;
     tw_choice *theirs = calloc((size_t)share + 1, sizeof *theirs);
     *n = 0;
-    tw_status st = theirs ? TW_OK : tw_fail_memory(diag);
-    if (st == TW_OK && k.ranked && !k.vendors && share) theirs[vendors++] = (tw_choice){f->ranking - 1, 0};
-    if (st == TW_OK) st = cover_some(f, trials, gain, true, share, theirs, &vendors, diag);
+    if (!theirs) return tw_fail_memory(diag);
+    if (k.ranked && !k.vendors && share) theirs[vendors++] = (tw_choice){f->ranking - 1, 0};
+    tw_status st = cover_some(f, trials, gain, true, share, theirs, &vendors, diag);
     if (st == TW_OK) st = cover_some(f, trials, gain, false, most - vendors, out, n, diag);
     if (st == TW_OK) {
         if (*n && has_default(f, trials)) put_default(f, out, *n);
