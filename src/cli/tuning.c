@@ -263,7 +263,7 @@ tw_status cli_tuning_effort(const char *effort, const char *plan, tw_campaign_op
     o->screens = full ? 60 : waves ? 8 : 20;
     o->thorough = full || !waves;
     if (!waves) {
-        o->cover = full ? 260 : 32;
+        o->cover = full ? 430 : 32;
         o->spread = full ? 500 : 100;
         return TW_OK;
     }

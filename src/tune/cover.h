@@ -23,8 +23,10 @@ tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, double gain,
 
 /* Picks at most `most` configurations: a cover of own configurations, and a cover of vendors' configurations.
    - If the trials have only own configurations, all picks are own. If they have only vendors', all picks are vendors'.
-   - Otherwise half of `most` is for vendors. It is an eighth if vendors are slow: if the fastest configuration of the
-     vendors takes more than 1.25 times the time of the fastest own one, as a geometric mean over problems.
+   - Otherwise two thirds of `most` are for vendors. They are an eighth if vendors are slow: if the fastest
+   configuration of the vendors takes more than 1.25 times the time of the fastest own one, as a geometric mean over
+   problems.
+   - What vendors have no configurations for is for own ones.
    - The family's default is always picked if it is an own configuration and has a trial.
    - Places of a library's ranking (tw_family.ranking) are not picked. The first place is picked if the vendors have no
      other configuration. */

@@ -156,6 +156,42 @@ static void the_default_is_covered(void **state) {
     assert_true(n == 3 && has(out, 2, 0, 0) && has(out, 2, 2, 0) && has(out + 2, 1, 3, 0));
 }
 
+/* Counts the vendor's configurations among n picks. */
+static int count_vendors(const mixed *m, const tw_choice *of, int n) {
+    int vendors = 0;
+    for (int i = 0; i < n; i++) vendors += tw_family_is_vendor(&m->t.family, of[i].macro);
+    return vendors;
+}
+
+/* Vendors have two thirds of the picks. What they have no configurations for goes to own ones. */
+static void vendors_have_two_thirds(void **state) {
+    (void)state;
+    enum { PROBLEMS = 2, CONFIGS = TOY_MACROS * 3 };
+    mixed m;
+    tw_trial room[PROBLEMS * CONFIGS];
+    tw_choice out[CONFIGS];
+    tw_trial_list l = {.at = room};
+    int n;
+    open_mixed(&m);
+    m.t.family.ranking = 0;
+    for (int i = 0; i < PROBLEMS * CONFIGS; i++) {
+        const int config = i % CONFIGS;
+        room[l.n++] = (tw_trial){
+            .problem = {1 + i / CONFIGS}, .macro = config / 3, .micro = config % 3, .time = 1 + 0.01 * config};
+    }
+    assert_int_equal(tw_cover_apart(&m.t.family, &l, TW_COVER_SAMPLES, 6, out, &n, NULL), TW_OK);
+    assert_true(n == 6 && count_vendors(&m, out, n) == 4 && count_vendors(&m, out, 2) == 0);
+    assert_int_equal(tw_cover_apart(&m.t.family, &l, TW_COVER_SAMPLES, CONFIGS, out, &n, NULL), TW_OK);
+    assert_true(n == CONFIGS && count_vendors(&m, out, n) == 6);
+    /* The vendor has one configuration. */
+    l.n = 0;
+    for (int i = 0; i < PROBLEMS * CONFIGS; i++)
+        if (!tw_family_is_vendor(&m.t.family, room[i].macro) || (room[i].macro == 1 && !room[i].micro))
+            room[l.n++] = room[i];
+    assert_int_equal(tw_cover_apart(&m.t.family, &l, TW_COVER_SAMPLES, 6, out, &n, NULL), TW_OK);
+    assert_true(n == 6 && count_vendors(&m, out, n) == 1 && out[5].macro == 1);
+}
+
 /* Vendors that are slow have an eighth of the picks, at least one. */
 static void slow_vendors_have_few_picks(void **state) {
     (void)state;
@@ -262,10 +298,15 @@ static void screens_are_full_or_cut(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_together_are_picked), cmocka_unit_test(what_is_left_covers_again),
-        cmocka_unit_test(missing_trials_are_the_worst), cmocka_unit_test(both_oracles_are_covered),
-        cmocka_unit_test(own_ones_are_covered_too),     cmocka_unit_test(the_default_is_covered),
-        cmocka_unit_test(slow_vendors_have_few_picks),  cmocka_unit_test(losses_are_means),
+        cmocka_unit_test(the_best_together_are_picked),
+        cmocka_unit_test(what_is_left_covers_again),
+        cmocka_unit_test(missing_trials_are_the_worst),
+        cmocka_unit_test(both_oracles_are_covered),
+        cmocka_unit_test(own_ones_are_covered_too),
+        cmocka_unit_test(the_default_is_covered),
+        cmocka_unit_test(vendors_have_two_thirds),
+        cmocka_unit_test(slow_vendors_have_few_picks),
+        cmocka_unit_test(losses_are_means),
         cmocka_unit_test(screens_are_full_or_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
