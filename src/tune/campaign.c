@@ -306,35 +306,6 @@ static tw_status run_jobs(running *r, const jobs *j, tw_diag *diag) {
     return st;
 }
 
-/* Sets the configurations of a screened problem. */
-static bool set_screen(running *r, const void *context, int64_t i, int64_t *problem) {
-    const int64_t *all = context;
-    memcpy(problem, all + i * TW_SELECT_AXES, TW_SELECT_AXES * sizeof *all);
-    for (int m = 0; m < r->f->n_macros; m++)
-        for (int k = 0; k < r->f->macros[m].n_micros && tw_family_divide(r->f, m, problem).grid; k++)
-            if (!k || r->o->thorough) add_config(r, m, k);
-    return true;
-}
-
-static tw_status screen(running *r, tw_diag *diag) {
-    /* A single sample of a shared device may be delayed. */
-    const tw_measure_protocol once = {.samples = r->f->shared ? 2 : 1, .turns = r->f->shared};
-    tw_random random = tw_random_seed(r->o->seed);
-    int64_t(*list)[TW_SELECT_AXES] = calloc((size_t)r->o->screens + 1, sizeof *list);
-    if (!list) return tw_fail_memory(diag);
-    for (int i = 0; i < r->o->screens; i++) tw_family_draw(r->f, &random, list[i]);
-    r->progress.planned = r->o->screens;
-    const jobs j = {.phase = TW_TRIALS_SCREENS,
-                    .protocol = once,
-                    .n = r->o->screens,
-                    .set = set_screen,
-                    .context = list,
-                    .until = r->o->cover ? TW_CAMPAIGN_SCREEN * r->o->seconds : 0};
-    const tw_status st = run_jobs(r, &j, diag);
-    free(list);
-    return st;
-}
-
 /* Computes point i of an additive recurrence of low discrepancy in the unit cube of n axes. Its steps are the negative
    powers of the positive root of x^(n+1) = x + 1, which generalises the golden ratio (Roberts 2018). `shift` is the
    point 0. */
@@ -354,6 +325,62 @@ static bool is_among(int64_t (*list)[TW_SELECT_AXES], int n, const int64_t *prob
     return false;
 }
 
+/* Lists at most `most` problems that fill the range evenly, each once. `shift` says where the sequence begins. Returns
+   their number: small ranges have few. */
+static int list_evenly(const running *r, const double *shift, int most, int64_t (*list)[TW_SELECT_AXES]) {
+    enum { TRIES = 20 };
+    double unit[TW_SELECT_AXES];
+    int n = 0;
+    for (int64_t i = 0; n < most && i < TRIES * (int64_t)most; i++) {
+        find_place(r->f->n_axes, shift, i, unit);
+        memset(list[n], 0, sizeof *list);
+        if (tw_family_place(r->f, unit, list[n]) && !is_among(list, n, list[n])) n++;
+    }
+    return n;
+}
+
+/* Sets the configurations of a screened problem. */
+static bool set_screen(running *r, const void *context, int64_t i, int64_t *problem) {
+    const int64_t *all = context;
+    memcpy(problem, all + i * TW_SELECT_AXES, TW_SELECT_AXES * sizeof *all);
+    for (int m = 0; m < r->f->n_macros; m++)
+        for (int k = 0; k < r->f->macros[m].n_micros && tw_family_divide(r->f, m, problem).grid; k++)
+            if (!k || r->o->thorough) add_config(r, m, k);
+    return true;
+}
+
+/* Screened problems decide which configurations a campaign learns about. They are the same in every campaign of a
+   family, so that campaigns differ in what they measured, and not in what they chose from. */
+static int list_screens(const running *r, int64_t (*list)[TW_SELECT_AXES]) {
+    double middle[TW_SELECT_AXES];
+    for (int a = 0; a < TW_SELECT_AXES; a++) middle[a] = 0.5;
+    return list_evenly(r, middle, r->o->screens, list);
+}
+
+static int draw_screens(const running *r, int64_t (*list)[TW_SELECT_AXES]) {
+    tw_random random = tw_random_seed(r->o->seed);
+    for (int i = 0; i < r->o->screens; i++) tw_family_draw(r->f, &random, list[i]);
+    return r->o->screens;
+}
+
+static tw_status screen(running *r, tw_diag *diag) {
+    /* A single sample of a shared device may be delayed. */
+    const tw_measure_protocol once = {.samples = r->f->shared ? 2 : 1, .turns = r->f->shared};
+    int64_t(*list)[TW_SELECT_AXES] = calloc((size_t)r->o->screens + 1, sizeof *list);
+    if (!list) return tw_fail_memory(diag);
+    const int n = r->o->cover ? list_screens(r, list) : draw_screens(r, list);
+    r->progress.planned = n;
+    const jobs j = {.phase = TW_TRIALS_SCREENS,
+                    .protocol = once,
+                    .n = n,
+                    .set = set_screen,
+                    .context = list,
+                    .until = r->o->cover ? TW_CAMPAIGN_SCREEN * r->o->seconds : 0};
+    const tw_status st = run_jobs(r, &j, diag);
+    free(list);
+    return st;
+}
+
 /* On a shared device the second phase measures a FEWER-th of the configurations at FEWER times as many problems. Times
    are noisy there, and the least of many noisy predictions is too low, so that the choice among fewer configurations is
    better. */
@@ -367,20 +394,12 @@ static int most_cover(const running *r) {
     return r->f->shared ? (r->o->cover + FEWER - 1) / FEWER : r->o->cover;
 }
 
-/* Lists the problems of the spread, each once. Returns their number: small ranges have few. */
+/* Lists the problems of the spread, which begins where the seed says. */
 static int list_spread(const running *r, int64_t (*list)[TW_SELECT_AXES]) {
-    enum { TRIES = 20 };
     tw_random random = tw_random_seed(~r->o->seed);
-    double shift[TW_SELECT_AXES], unit[TW_SELECT_AXES];
-    int n = 0;
+    double shift[TW_SELECT_AXES];
     for (int a = 0; a < r->f->n_axes; a++) shift[a] = tw_random_unit(&random);
-    const int most = most_spread(r);
-    for (int64_t i = 0; n < most && i < TRIES * (int64_t)most; i++) {
-        find_place(r->f->n_axes, shift, i, unit);
-        memset(list[n], 0, sizeof *list);
-        if (tw_family_place(r->f, unit, list[n]) && !is_among(list, n, list[n])) n++;
-    }
-    return n;
+    return list_evenly(r, shift, most_spread(r), list);
 }
 
 /* The jobs of the second phase. Each is a problem in all choices that can compute it. */
