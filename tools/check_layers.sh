@@ -40,6 +40,7 @@ trace.c prof/report.h
 trace.h prof/trace.h
 trace_kernel.c kernels/gemm/space.h
 trace_kernel.c kernels/kernel.h
+trace_kernel.c ptx/ptx.h
 trace_model.c engine/trace.h
 train.c kernels/gemm/estimate.h
 train.c tune/analytic.h

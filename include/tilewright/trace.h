@@ -26,6 +26,9 @@ typedef struct tw_trace_options {
     bool flush;       /* Write the records out when shared memory is full. False: the latest iterations are kept. */
     int frames;       /* Iterations of a loop to keep at most. 0: 64 in shared memory, 1024 in global memory. */
     bool iterations;  /* Events of the loops' iterations as well. */
+    /* The kernel's IR as text, to be traced in place of the kernel's own: what `tilewright kernel NAME WORD... --emit ir`
+       prints, with records added, moved or removed by hand. Its parameters must be the kernel's. NULL: its own IR. */
+    const char *ir;
 } tw_trace_options;
 
 /* What tracing changes of the kernel. */
@@ -43,7 +46,8 @@ typedef struct tw_trace_cost {
    traced kernel, also such as were opened before. The first one of each launch prepares it, and must not be captured by
    a CUDA graph. Results are the same. `o` NULL: the defaults.
    Shared memory for the records is what the kernel leaves without running fewer blocks at once.
-   TW_ERR_USAGE: a tracer is attached already, or an option is unknown. TW_ERR_UNSUPPORTED: no record of these names. */
+   TW_ERR_USAGE: a tracer is attached already, or an option is unknown. TW_ERR_FORMAT: `ir` is no kernel, or one with
+   other parameters. TW_ERR_UNSUPPORTED: no record of these names. */
 tw_status tw_gpu_kernel_attach(tw_gpu_kernel *k, const tw_trace_options *o, tw_diag *diag);
 void tw_gpu_kernel_detach(tw_gpu_kernel *k); /* Without a tracer it does nothing. */
 /* What the attached tracer costs. False: none is attached. */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `trace kernel gemm WORD...` runs one kernel with its records, on a GPU or in the emulator. */
+#include "base/buf.h"
 #include "base/diag.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "cli/problem.h"
 #include "cli/trace.h"
 #include "kernels/gemm/space.h"
 #include "kernels/kernel.h"
+#include "ptx/ptx.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +18,7 @@ enum { WORDS = 64, TEXT = 1024 };
 
 typedef struct request {
     cli_trace_flags out;
-    const char *device;
+    const char *device, *ir, *emit;
     tw_trace_options options;
     int64_t first, every, frames, warps, seed;
 } request;
@@ -118,6 +121,15 @@ static tw_status trace(bound *b, const request *r, tw_trace **t, tw_diag *diag) 
     return st;
 }
 
+/* Prints the PTX of the kernel with records. */
+static tw_status emit(const bound *b, tw_diag *diag) {
+    tw_buf text = {0};
+    tw_status st = tw_ptx_print(&text, tw_tracer_kernel(b->kernel->tracer)->plan.kernel, b->gpu->target, diag);
+    if (st == TW_OK) st = tw_file_write("-", text.data, text.size, diag);
+    tw_buf_free(&text);
+    return st;
+}
+
 /* Says where tracing changes the kernel in more than time. */
 static void warn(const tw_gpu_kernel *k) {
     tw_trace_cost cost;
@@ -145,6 +157,8 @@ int cli_trace_kernel(const cli_verb *verb, int argc, char **argv) {
         {"--global", CLI_FLAG, &r.options.global, NULL, "keep records in global memory"},
         {"--flush", CLI_FLAG, &r.options.flush, NULL, "lose no record: write them out when shared memory is full"},
         {"--iterations", CLI_FLAG, &r.options.iterations, NULL, "show the iterations of loops, too"},
+        {"--ir", CLI_TEXT, &r.ir, "FILE", "trace this IR, which `kernel gemm ... --emit ir` printed; - is standard input"},
+        {"--emit", CLI_TEXT, &r.emit, "ptx", "print the kernel with records in place of running it"},
         {"--seed", CLI_INT, &r.seed, "N", "decides the data (default 1)"},
     };
     const char *words[WORDS];
@@ -156,16 +170,25 @@ int cli_trace_kernel(const cli_verb *verb, int argc, char **argv) {
     r.options.every = (int)r.every;
     r.options.frames = (int)r.frames;
     r.options.warps = (uint64_t)r.warps;
+    if (r.emit && strcmp(r.emit, "ptx") != 0) return cli_usage("--emit: \"%s\" is not ptx", r.emit);
     bound b = {0};
+    tw_buf ir = {0};
     tw_trace *t = NULL;
     tw_status st = cli_trace_check(&r.out, &diag);
+    if (st == TW_OK && r.ir) st = tw_file_read(&ir, r.ir, &diag);
+    if (r.ir) r.options.ir = ir.data ? ir.data : "";
     if (st == TW_OK) st = open_all(&b, &r, words, n, &diag);
-    if (st == TW_OK) st = trace(&b, &r, &t, &diag);
-    if (st == TW_OK) {
-        warn(b.kernel);
-        st = cli_trace_print(t, &r.out, &diag);
+    if (st == TW_OK && r.emit) {
+        st = tw_gpu_kernel_attach(b.kernel, &r.options, &diag);
+        if (st == TW_OK) st = emit(&b, &diag);
+    } else if (st == TW_OK) {
+        st = trace(&b, &r, &t, &diag);
+        if (st == TW_OK) warn(b.kernel);
+        if (st == TW_OK) st = cli_trace_print(t, &r.out, &diag);
     }
+    if (r.ir) cli_blame(&diag, st, r.ir);
     tw_trace_free(t);
+    tw_buf_free(&ir);
     close_bound(&b);
     return st == TW_OK ? CLI_OK : cli_fail(&diag);
 }

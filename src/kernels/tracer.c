@@ -3,6 +3,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "base/diag.h"
 #include "ir/passes/passes.h"
+#include "ir/text.h"
+#include "ir/verify.h"
 #include "kernels/kernel.h"
 #include "prof/calibrate.h"
 #include "prof/decode.h"
@@ -17,6 +19,7 @@ typedef struct tw_tracer {
     tw_prof_options options;
     tw_prof_layout layout;
     char *only; /* What options.only points to. */
+    char *ir;   /* The IR to trace. NULL: the kernel's own. */
     bool iterations;
     int64_t blocks; /* Of the grid. */
     size_t bytes;
@@ -43,6 +46,7 @@ void tw_tracer_free(tw_tracer *t) {
         tw_prof_layout_free(&t->layout);
         free(t->data);
         free(t->only);
+        free(t->ir);
         free(t);
         t = next;
     }
@@ -74,6 +78,7 @@ static tw_status take_options(tw_tracer *t, const tw_trace_options *o, tw_diag *
     if (o->first < 0 || o->every < 0) return tw_fail(diag, TW_ERR_USAGE, "blocks are counted from 0");
     if (o->frames < 0) return tw_fail(diag, TW_ERR_USAGE, "frames: %d is no number of iterations", o->frames);
     if (o->only && !(t->only = strdup(o->only))) return tw_fail_memory(diag);
+    if (o->ir && !(t->ir = strdup(o->ir))) return tw_fail_memory(diag);
     t->iterations = o->iterations;
     t->options = (tw_prof_options){.metric = (tw_prof_metric)metric,
                                    .units = (tw_prof_units)units,
@@ -110,8 +115,38 @@ static int64_t room_beside(const tw_gpu_kernel *k) {
     return least;
 }
 
+static bool same_parameters(const tw_kernel *a, const tw_kernel *b) {
+    bool same = a->n_parameters == b->n_parameters && a->threads == b->threads && a->cluster == b->cluster;
+    for (int i = 0; i < a->n_parameters && same; i++) {
+        const tw_parameter *x = &a->parameters[i], *y = &b->parameters[i];
+        same = !strcmp(x->name, y->name) && x->type == y->type && x->map == y->map;
+    }
+    return same;
+}
+
+/* Replaces a plan's kernel by the text's. */
+static tw_status take_ir(tw_plan *plan, const char *text, tw_diag *diag) {
+    tw_kernel *k = NULL;
+    tw_status st = tw_kernel_parse(&k, text, strlen(text), "(text)", diag);
+    if (st != TW_OK) return st;
+    st = tw_kernel_verify(k, plan->kernel->target, diag);
+    if (st == TW_ERR_REJECTED) st = diag->status = TW_ERR_FORMAT;
+    if (st == TW_OK && !same_parameters(k, plan->kernel))
+        st = tw_fail(diag, TW_ERR_FORMAT, "ir: the kernel has other parameters, threads or clusters than %s",
+                     plan->kernel->name);
+    if (st == TW_OK) {
+        tw_kernel_free(plan->kernel);
+        plan->kernel = k;
+    } else {
+        tw_kernel_free(k);
+    }
+    return st;
+}
+
 static tw_status instrument(void *context, tw_plan *plan, tw_diag *diag) {
     tw_tracer *t = context;
+    const tw_status replaced = t->ir ? take_ir(plan, t->ir, diag) : TW_OK;
+    if (replaced != TW_OK) return replaced;
     if (t->min_blocks > plan->kernel->min_blocks) plan->kernel->min_blocks = t->min_blocks;
     tw_status st = tw_prof_lower(plan->kernel, &t->options, &t->layout, diag);
     if (st != TW_OK) return st;
