@@ -329,9 +329,59 @@ static int by_problem(const void *a, const void *b) {
 }
 
 /* Computes the error and the share of the model from leave-one-out predictions. */
+/* What choices gain over the default where another configuration must promise to take less than 1 / (1 + caution) of
+   its time. */
+typedef struct caution {
+    double by, sum, squares; /* Sums of logarithms over problems. */
+} caution;
+
+static double mean_gain(const caution *c, int n, double *error) {
+    const double mean = n > 1 ? c->sum / n : 0;
+    *error = n > 1 ? sqrt(fmax(c->squares / n - mean * mean, 0) / (n - 1)) : (double)INFINITY;
+    return mean;
+}
+
+static bool is_default(const fitting *m, const sample *x) {
+    return x->trial->macro == m->f->macro && x->trial->micro == m->f->micro;
+}
+
+static double guess_of(const sample *x) {
+    return x->trial->time * (1 + x->left);
+}
+
+/* Adds what a problem's choice gains. `own` is the default's time. */
+static void add_gain(const fitting *m, caution *c, sample *const *order, int n, double own) {
+    double predicted = (double)INFINITY, time = own;
+    for (int i = 0; i < n; i++) {
+        const double guess = guess_of(order[i]) * (is_default(m, order[i]) ? 1 : 1 + c->by);
+        if (guess >= predicted) continue;
+        predicted = guess;
+        time = order[i]->trial->time;
+    }
+    const double gain = log(own / time);
+    c->sum += gain;
+    c->squares += gain * gain;
+}
+
+/* Takes the caution whose gain is surest: the most above its own standard error. */
+static void take_caution(tw_spline *s, const caution *list, int n, int problems) {
+    double best = -(double)INFINITY;
+    for (int i = 0; i < n; i++) {
+        double error;
+        const double gain = mean_gain(&list[i], problems, &error);
+        if (i && gain - error <= best) continue;
+        best = gain - error;
+        s->caution = list[i].by;
+        s->gain = gain;
+        s->gain_error = error;
+    }
+}
+
 static void judge_choices(fitting *m, sample **order) {
     tw_spline *s = m->s;
-    double sum = 0, errors = 0, off = 0, times = 0, squares = 0, gains = 0, gain_squares = 0;
+    caution cautions[] = {{.by = 0}, {.by = 0.01}, {.by = 0.02}, {.by = 0.03}, {.by = 0.05}, {.by = 0.08}};
+    enum { CAUTIONS = sizeof cautions / sizeof *cautions };
+    double sum = 0, errors = 0, off = 0, times = 0, squares = 0;
     int n = 0, usual = 0; /* Number of problems with a trial of the default. */
     sample *at = m->samples;
     for (int i = 0; i < s->n; i++) {
@@ -344,13 +394,13 @@ static void judge_choices(fitting *m, sample **order) {
         double least = (double)INFINITY, predicted = (double)INFINITY, time = 0, own = 0;
         for (end = i; end < n && !by_problem(&order[i], &order[end]); end++) {
             const sample *x = order[end];
-            const double guess = x->trial->time * (1 + x->left);
+            const double guess = guess_of(x);
             errors += fabs(x->left);
             off += (guess - x->trial->time) * (guess - x->trial->time);
             times += x->trial->time;
             squares += x->trial->time * x->trial->time;
             least = fmin(least, x->trial->time);
-            if (x->trial->macro == m->f->macro && x->trial->micro == m->f->micro) own = x->trial->time;
+            if (is_default(m, x)) own = x->trial->time;
             if (guess >= predicted) continue;
             predicted = guess;
             time = x->trial->time;
@@ -359,12 +409,9 @@ static void judge_choices(fitting *m, sample **order) {
         s->problems++;
         if (!(own > 0)) continue;
         usual++;
-        gains += log(own / time);
-        gain_squares += log(own / time) * log(own / time);
+        for (int k = 0; k < CAUTIONS; k++) add_gain(m, &cautions[k], order + i, end - i, own);
     }
-    const double mean = usual ? gains / usual : 0;
-    s->gain = usual > 1 ? mean : 0;
-    s->gain_error = usual > 1 ? sqrt(fmax(gain_squares / usual - mean * mean, 0) / (usual - 1)) : (double)INFINITY;
+    take_caution(s, cautions, CAUTIONS, usual);
     s->r2 = n && squares > times * times / n ? 1 - off / (squares - times * times / n) : 0;
     s->error = n ? errors / n : 0;
     s->share = s->problems ? exp(sum / s->problems) : 0;

@@ -44,8 +44,12 @@ typedef struct tw_spline {
     double error, share;
     double r2; /* The share of the times' variance that these predictions explain. */
     int problems;
-    /* The mean logarithm of the time of the family's default divided by that of the choice, and its standard error. The
-       problems are those with a trial of the default. 0 and infinity: there are fewer than two of them. */
+    /* By how much of its time another configuration should be predicted to be faster than the family's default, to be
+       chosen in its place: of a few the one whose gain is surest. */
+    double caution;
+    /* What choices with that caution gain: the mean logarithm of the time of the family's default divided by that of
+       the choice, and its standard error. The problems are those with a trial of the default. 0 and infinity: there are
+       fewer than two of them. */
     double gain, gain_error;
 } tw_spline;
 

@@ -53,10 +53,15 @@ tw_status tw_spline_trim(tw_spline *s, int most, tw_diag *diag) {
 
 void tw_spline_doubt(tw_spline *s) {
     const tw_family *f = s->family;
-    if (s->gain > s->gain_error) return;
-    for (int i = 0; i < s->n; i++) {
-        if (s->configs[i].macro != f->macro || s->configs[i].micro != f->micro) continue;
-        s->configs[0] = s->configs[i];
+    int own = -1;
+    for (int i = 0; i < s->n; i++)
+        if (s->configs[i].macro == f->macro && s->configs[i].micro == f->micro) own = i;
+    if (own < 0) return;
+    if (s->gain <= s->gain_error) {
+        s->configs[0] = s->configs[own];
         s->n = 1;
+        return;
     }
+    for (int i = 0; i < s->n; i++)
+        for (int k = 0; k < TW_SPLINE_TERMS && i != own; k++) s->configs[i].c[k] *= 1 + s->caution;
 }

@@ -10,9 +10,9 @@
    problems. */
 tw_status tw_spline_trim(tw_spline *s, int most, tw_diag *diag);
 
-/* Leaves out all configurations but the family's default if choices between them gain less than the standard error of
-   what they gain (tw_spline.gain): so few or so noisy trials do not tell who is faster. A model without the default
-   stays as it is. */
+/* Makes a model cautious (tw_spline.caution): the times of other configurations than the family's default are predicted
+   as longer by so much. Leaves out all but the default if choices gain less than the standard error of what they gain:
+   so few or so noisy trials do not tell who is faster. A model without the default stays as it is. */
 void tw_spline_doubt(tw_spline *s);
 
 #endif
