@@ -325,13 +325,19 @@ void cli_tuning_print_trained(const tw_family *f, const tw_trained *t, const cha
     if (!json) {
         printf(
             "%s: form %s, %d samples, R2 %.4f, mean error %.1f %%; its choices have %.1f %% of the best on %d screened "
-            "problems\n%s\n",
-            f->name, t->form, q->n, q->r2, q->mean * 100, t->share * 100, t->problems, path);
+            "problems\n",
+            f->name, t->form, q->n, q->r2, q->mean * 100, t->share * 100, t->problems);
+        if (t->gain_error > 0)
+            printf("%s: choices that are predicted to be more than %.0f %% faster than the default gain %.1f +- %.1f "
+                   "%% over it\n",
+                   f->name, t->caution * 100, t->gain * 100, t->gain_error * 100);
+        printf("%s\n", path);
         return;
     }
     json_t *o =
-        json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:i, s:f, s:I, s:I}", "family", f->name, "artefact", path, "form",
-                  t->form, "samples", q->n, "r2", q->r2, "mean_error", q->mean, "screened_problems", t->problems,
-                  "share_of_screened_best", t->share, "wrong", (json_int_t)t->wrong, "unknown", (json_int_t)t->unknown);
+        json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:i, s:f, s:f, s:f, s:f, s:I, s:I}", "family", f->name, "artefact",
+                  path, "form", t->form, "samples", q->n, "r2", q->r2, "mean_error", q->mean, "screened_problems",
+                  t->problems, "share_of_screened_best", t->share, "gain", t->gain, "gain_error", t->gain_error,
+                  "caution", t->caution, "wrong", (json_int_t)t->wrong, "unknown", (json_int_t)t->unknown);
     cli_results_print(o, CLI_RESULTS_DIGITS);
 }

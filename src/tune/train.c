@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,6 +146,11 @@ static tw_status train_spline(tw_artefact *a, tw_arena *arena, tw_spline *s, tw_
     out->quality.mean = s->error;
     for (int i = 0; i < s->n; i++) out->quality.n += s->configs[i].samples;
     out->quality.r2 = s->r2;
+    if (isfinite(s->gain_error)) {
+        out->gain = s->gain;
+        out->gain_error = s->gain_error;
+        out->caution = s->family->shared ? s->caution : 0;
+    }
     if (s->family->shared) tw_spline_doubt(s);
     const tw_status st = tw_spline_trim(s, CHOICES, diag);
     return st == TW_OK ? tw_describe_spline(a, arena, s, diag) : st;

@@ -32,6 +32,8 @@ typedef struct tw_trained {
     tw_wave_quality quality; /* Errors of predicted samples. The spline predicts each from the others. */
     int problems;            /* Number of problems on which choices were judged. */
     double share;           /* Geometric mean of the choices' shares of the best speed there. 0: there is no problem. */
+    /* What choices gain over the family's default: tw_spline.gain, gain_error and caution. 0: it is not known. */
+    double gain, gain_error, caution;
     int64_t wrong, unknown; /* As in tw_trials. */
 } tw_trained;
 
