@@ -38,6 +38,7 @@ typedef struct tw_engine_options {
        its SMs, and steps have at most 8 positions. */
     const char *device;
     int64_t memory_limit; /* bytes of the device's memory that may be used; 0: all that is available */
+    bool traced;          /* a GPU: record what its multiprocessors do in every step, for engine/trace.h */
     bool emulate;         /* for tests: the GPU's kernel in the emulator, with `workers` SMs (0: 2) */
     uint64_t seed;        /* of its interleaving */
 } tw_engine_options;

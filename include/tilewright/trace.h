@@ -26,8 +26,9 @@ typedef struct tw_trace_options {
     bool flush;       /* Write the records out when shared memory is full. False: the latest iterations are kept. */
     int frames;       /* Iterations of a loop to keep at most. 0: 64 in shared memory, 1024 in global memory. */
     bool iterations;  /* Events of the loops' iterations as well. */
-    /* The kernel's IR as text, to be traced in place of the kernel's own: what `tilewright kernel NAME WORD... --emit ir`
-       prints, with records added, moved or removed by hand. Its parameters must be the kernel's. NULL: its own IR. */
+    /* The kernel's IR as text, to be traced in place of the kernel's own: what `tilewright kernel NAME WORD... --emit
+       ir` prints, with records added, moved or removed by hand. Its parameters must be the kernel's. NULL: its own IR.
+     */
     const char *ir;
 } tw_trace_options;
 
@@ -67,11 +68,11 @@ typedef struct tw_trace_record {
     long long value;    /* Of a value. */
 } tw_trace_record;
 /* Returns false to stop. */
-typedef bool tw_trace_callback(void *user, const tw_trace_record *record);
+typedef bool tw_trace_fn(void *user, const tw_trace_record *record);
 
 /* Waits for the GPU, and calls back for each record of the latest launch, by block and warp in the order of time.
    Blocks until the launches on the stream NULL are over; launches on other streams must be. */
-tw_status tw_gpu_kernel_collect(tw_gpu_kernel *k, tw_trace_callback *callback, void *user, tw_diag *diag);
+tw_status tw_gpu_kernel_collect(tw_gpu_kernel *k, tw_trace_fn *callback, void *user, tw_diag *diag);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

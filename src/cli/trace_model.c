@@ -5,14 +5,27 @@
 
 #include <stdio.h>
 
+/* Sets the time of the steps on an engine that does not record. */
+static tw_status time_untraced(tw_model *model, const tw_engine_options *o, const tw_engine_trace_options *how,
+                               tw_trace *t, tw_diag *d) {
+    tw_engine *e = NULL;
+    tw_status st = tw_engine_open(&e, model, o, d);
+    if (st == TW_OK) st = tw_engine_time_untraced(e, how, &t->clean, d);
+    tw_engine_close(e);
+    return st;
+}
+
 static tw_status trace(const char *path, const tw_engine_options *o, const tw_engine_trace_options *how, tw_trace **t,
                        tw_diag *d) {
     tw_model *model = NULL;
     tw_engine *e = NULL;
+    tw_engine_options traced = *o;
+    traced.traced = true;
     tw_status st = tw_model_open(&model, path, d);
-    if (st == TW_OK) st = tw_engine_open(&e, model, o, d);
+    if (st == TW_OK) st = tw_engine_open(&e, model, &traced, d);
     if (st == TW_OK) st = tw_engine_trace(e, how, t, d);
     tw_engine_close(e);
+    if (st == TW_OK && !(*t)->clean) st = time_untraced(model, o, how, *t, d);
     tw_model_close(model);
     return st;
 }

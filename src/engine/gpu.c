@@ -19,6 +19,7 @@ static tw_status open_gpu(tw_machine *m, const tw_model *model, const tw_engine_
                             .stored_rope = o->stored_rope,
                             .dequantise = o->dequantise,
                             .memory_limit = o->memory_limit,
+                            .trace = o->traced,
                             .tuning = o->config->machine};
     tw_cuda_vm *vm = NULL;
     tw_status st = tw_cuda_vm_open(&vm, model, &v, diag);
@@ -115,6 +116,16 @@ static tw_status bandwidth(const tw_machine *m, double *bytes_per_second, tw_dia
     return tw_cuda_measure_bandwidth(m->gpu, bytes_per_second, diag);
 }
 
+/* A machine that was opened to be traced records always, and has the last step's records. */
+static tw_status trace_begin(tw_machine *m, int64_t steps, tw_diag *diag) {
+    (void)m, (void)steps, (void)diag;
+    return TW_OK;
+}
+
+static tw_status trace_end(tw_machine *m, const char *title, struct tw_trace **out, tw_diag *diag) {
+    return tw_cuda_vm_last_timeline(m->vm, title, out, diag);
+}
+
 const tw_engine_backend tw_engine_gpu = {
     .gpu = true,
     /* Keys and values are rounded to 16 bits, and bf16 has 8 bits of mantissa. Products split an activation into two
@@ -137,4 +148,6 @@ const tw_engine_backend tw_engine_gpu = {
     .count = count,
     .arithmetic = arithmetic,
     .bandwidth = bandwidth,
+    .trace_begin = trace_begin,
+    .trace_end = trace_end,
 };

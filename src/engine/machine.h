@@ -77,7 +77,8 @@ typedef struct tw_engine_backend {
        On a processor they come from the cache or memory that holds that many bytes. */
     tw_status (*bandwidth)(const tw_machine *m, double *bytes_per_second, tw_diag *diag);
 
-    /* Do what tw_vm_trace_begin and tw_vm_trace_end do. NULL: the machine records no traces. */
+    /* Do what tw_vm_trace_begin and tw_vm_trace_end do. A GPU must have been opened with tw_engine_options.traced, and
+       has the last step alone. */
     tw_status (*trace_begin)(tw_machine *m, int64_t steps, tw_diag *diag);
     tw_status (*trace_end)(tw_machine *m, const char *title, struct tw_trace **out, tw_diag *diag);
 

@@ -41,14 +41,28 @@ static tw_status run_traced(tw_engine *e, const tw_engine_trace_options *o, tw_t
 
 static tw_status check(const tw_engine *e, const tw_engine_trace_options *o, tw_diag *diag) {
     const int64_t n = o->prefill ? o->prefill : o->steps;
-    if (!e->machine.backend->trace_begin)
-        return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s records no traces of a model's steps", tw_engine_device(e));
     if (o->context < 0 || n < 1 || o->runs < 0)
         return tw_fail(diag, TW_ERR_USAGE, "a trace needs tokens, at least one");
     return n + o->context <= e->context
                ? TW_OK
                : tw_fail(diag, TW_ERR_USAGE, "%lld tokens after %lld others do not fit the context of %lld",
                          (long long)n, (long long)o->context, (long long)e->context);
+}
+
+tw_status tw_engine_time_untraced(tw_engine *e, const tw_engine_trace_options *o, double *ns, tw_diag *diag) {
+    tw_random r = tw_random_seed(1);
+    double one;
+    *ns = INFINITY;
+    tw_status st = check(e, o, diag);
+    tw_engine_rewind(e, 0);
+    if (st == TW_OK) st = tw_feed_random(e, &r, o->context, diag);
+    if (st == TW_OK) st = run(e, o, &one, diag);
+    const int64_t start = tw_now_ns();
+    for (int64_t i = 0; st == TW_OK && again(o, i, (double)(tw_now_ns() - start) * 1e-9); i++) {
+        st = run(e, o, &one, diag);
+        *ns = fmin(*ns, one);
+    }
+    return st;
 }
 
 tw_status tw_engine_trace(tw_engine *e, const tw_engine_trace_options *o, tw_trace **out, tw_diag *diag) {
@@ -62,7 +76,8 @@ tw_status tw_engine_trace(tw_engine *e, const tw_engine_trace_options *o, tw_tra
     const int64_t start = tw_now_ns();
     for (int64_t i = 0; st == TW_OK && again(o, i, (double)(tw_now_ns() - start) * 1e-9); i++) {
         tw_trace *t = NULL;
-        st = run(e, o, &ns, diag);
+        /* A GPU's machine records in every run. */
+        st = e->machine.backend->gpu ? TW_OK : run(e, o, &ns, diag);
         if (st == TW_OK && ns < clean) clean = ns;
         if (st == TW_OK) st = run_traced(e, o, &t, &ns, diag);
         if (st != TW_OK) break;
@@ -74,7 +89,7 @@ tw_status tw_engine_trace(tw_engine *e, const tw_engine_trace_options *o, tw_tra
             tw_trace_free(t);
     }
     if (st == TW_OK) {
-        (*out)->clean = clean;
+        (*out)->clean = e->machine.backend->gpu ? 0 : clean;
         (*out)->traced = traced;
         return TW_OK;
     }

@@ -16,9 +16,12 @@ typedef struct tw_engine_trace_options {
 } tw_engine_trace_options;
 
 /* Runs the steps with and without a trace by turns. *out is the trace of the fastest run with one, and its `clean` and
-   `traced` are the fastest times. The engine is rewound first, and afterwards holds
-   the tokens of the last run. The caller frees the trace. TW_ERR_USAGE: the tokens do not fit the context, or there are
-   none. TW_ERR_UNSUPPORTED: the engine's machine records no traces. */
+   `traced` are the fastest times. The engine is rewound first, and afterwards holds the tokens of the last run. The
+   caller frees the trace. TW_ERR_USAGE: the tokens do not fit the context, or there are none.
+   A GPU's engine must have been opened to be traced (tw_engine_options.traced; else TW_ERR_USAGE). The trace is then of
+   the last step, and `clean` is 0, since such an engine always records. */
 tw_status tw_engine_trace(tw_engine *e, const tw_engine_trace_options *o, tw_trace **out, tw_diag *diag);
+/* The fastest time of the same steps, in nanoseconds, on an engine that does not record. */
+tw_status tw_engine_time_untraced(tw_engine *e, const tw_engine_trace_options *o, double *ns, tw_diag *diag);
 
 #endif

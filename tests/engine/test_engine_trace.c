@@ -137,20 +137,48 @@ static void wrong_use_is_refused(void **state) {
     }
     trace(e, (tw_engine_trace_options){.steps = 1, .context = 47, .runs = 1}, 1);
     tw_engine_close(e);
-    const tw_engine_options emulated = {.emulate = true, .context = CONTEXT};
-    assert_int_equal(tw_engine_open(&e, m, &emulated, &d), TW_OK);
-    assert_int_equal(tw_engine_trace(e, &(tw_engine_trace_options){.title = "none", .steps = 1}, &t, &d),
-                     TW_ERR_UNSUPPORTED);
+    const tw_engine_options untraced = {.emulate = true, .context = CONTEXT};
+    assert_int_equal(tw_engine_open(&e, m, &untraced, &d), TW_OK);
+    assert_int_equal(tw_engine_trace(e, &(tw_engine_trace_options){.title = "none", .steps = 1}, &t, &d), TW_ERR_USAGE);
+    assert_null(t);
+    tw_engine_close(e);
+    tw_model_close(m);
+}
+
+/* A GPU's machine records in every step, and a trace has the last one. Its clean time is another engine's. */
+static void multiprocessors(void **state) {
+    (void)state;
+    enum { SMS = 3 };
+    tw_model *m = model_of("models/demo");
+    tw_engine_options o = {.emulate = true, .workers = SMS, .context = 16, .traced = true};
+    const tw_engine_trace_options how = {.title = "an emulated step", .steps = 2, .context = 3, .runs = 1};
+    tw_engine *e;
+    tw_trace *t;
+    tw_diag d;
+    double clean = 0;
+    if (tw_engine_open(&e, m, &o, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_engine_trace(e, &how, &t, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_string_equal(t->title, "an emulated step");
+    assert_int_equal(t->n_tracks % SMS, 0);
+    assert_true(t->traced > 0 && t->clean == 0);
+    assert_true(t->n_events > SMS);
+    assert_int_equal(tw_engine_position(e), 5);
+    tw_trace_free(t);
+    tw_engine_close(e);
+
+    o.traced = false;
+    if (tw_engine_open(&e, m, &o, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_engine_time_untraced(e, &how, &clean, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_true(clean > 0 && isfinite(clean));
     tw_engine_close(e);
     tw_model_close(m);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_asked_for),
-        cmocka_unit_test(runs_end),
-        cmocka_unit_test(tokens_stay_the_same),
-        cmocka_unit_test(wrong_use_is_refused),
+        cmocka_unit_test(what_was_asked_for),   cmocka_unit_test(runs_end),
+        cmocka_unit_test(tokens_stay_the_same), cmocka_unit_test(wrong_use_is_refused),
+        cmocka_unit_test(multiprocessors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

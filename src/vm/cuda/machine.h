@@ -82,6 +82,11 @@ struct tw_cuda_vm {
     uint64_t angles;
     bool has_angles;
     uint64_t counts; /* Address of u32[TW_CUDA_VM_TOKENS][vocab], the penalties' counts. 0: not allocated. */
+    /* The last step that was launched. */
+    struct {
+        const tw_mega_program *program; /* NULL: there was none. */
+        int64_t n, pos;
+    } last;
 };
 
 /* memory.c. Allocates memory and copies `data` there. NULL: the memory is not initialised. */

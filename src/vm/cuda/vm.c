@@ -361,6 +361,9 @@ static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, const launch_of *o, 
         if (st == TW_OK) p->pending = o->steps;
     }
     p->epoch += (int32_t)o->steps;
+    vm->last.program = p;
+    vm->last.n = o->n;
+    vm->last.pos = o->pos + (o->steps - 1) * o->n;
     return st;
 }
 
@@ -506,6 +509,12 @@ tw_status tw_cuda_vm_timeline(tw_cuda_vm *vm, int id, int64_t n, int64_t pos, co
     *out = NULL;
     if (!p || !p->profile.n_sites) return tw_fail(diag, TW_ERR_USAGE, "the machine was not opened to be traced");
     return tw_mega_trace_marks(vm, p, n, pos, title, out, diag);
+}
+
+tw_status tw_cuda_vm_last_timeline(tw_cuda_vm *vm, const char *title, struct tw_trace **out, tw_diag *diag) {
+    *out = NULL;
+    if (!vm->last.program) return tw_fail(diag, TW_ERR_USAGE, "the machine has made no step");
+    return tw_cuda_vm_timeline(vm, vm->last.program->id, vm->last.n, vm->last.pos, title, out, diag);
 }
 
 int64_t tw_cuda_vm_tape_bytes(const tw_cuda_vm *vm) {

@@ -121,6 +121,8 @@ tw_status tw_cuda_vm_trace(tw_cuda_vm *vm, int program, tw_cuda_vm_times times[T
 struct tw_trace;
 tw_status tw_cuda_vm_timeline(tw_cuda_vm *vm, int program, int64_t n, int64_t pos, const char *title,
                               struct tw_trace **out, tw_diag *diag);
+/* The same of the last step that any program made. */
+tw_status tw_cuda_vm_last_timeline(tw_cuda_vm *vm, const char *title, struct tw_trace **out, tw_diag *diag);
 
 const char *tw_cuda_vm_device(const tw_cuda_vm *vm); /* Returns the device's name, or "emulator". */
 
