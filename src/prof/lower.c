@@ -32,7 +32,7 @@
 
 enum { CHUNK = 16, LANES = 32, WORD = 4 };
 
-static const char *const object = "records";
+static const char *const object = TW_PROF_SHARED;
 
 /* What the code of a scope refers to. */
 typedef struct scope_values {
@@ -433,7 +433,7 @@ static void lower_block(lowering *l, tw_block *block, tw_val frame) {
 
 static void lower_kernel(lowering *l) {
     tw_builder b = tw_builder_of(l->k);
-    l->profile = tw_pointer_add(&b, "profile", CHUNK, false);
+    l->profile = tw_pointer_add(&b, TW_PROF_PARAMETER, CHUNK, false);
     if (!l->l->global) tw_shared_add(&b, object, l->l->shared_bytes, CHUNK, true);
     lower_scope(l, &l->k->body);
 }

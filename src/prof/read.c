@@ -88,12 +88,19 @@ static int sites_of(const tw_prof_layout *l, int loop) {
     return n;
 }
 
+/* The first of n iterations that a ring still has. A ring in shared memory is always written out whole, also the last
+   time, so that what stands there for iterations to come takes the place of the oldest. */
+static int64_t first_kept(const tw_prof_layout *l, const tw_prof_loop *p, int64_t n) {
+    const int64_t written = l->flush ? (n + p->kept - 1) / p->kept * p->kept : n;
+    return written > p->frames ? written - p->frames : 0;
+}
+
 static bool read_loop(reader *d, int loop) {
     const tw_prof_loop *p = &d->r->layout->loops[loop];
     tw_prof_unit *u = &d->r->units[d->unit];
     const uint32_t count = word_at(d, p->count);
     if (count % (uint32_t)p->frame) return false;
-    const int64_t n = count / (uint32_t)p->frame, first = n > p->frames ? n - p->frames : 0;
+    const int64_t n = count / (uint32_t)p->frame, first = first_kept(d->r->layout, p, n);
     int64_t later = u->end_clock;
     for (int64_t i = n - 1; i >= first; i--) later = read_frame(d, loop, p->ring + i % p->frames * p->frame, i, later);
     u->dropped += first * sites_of(d->r->layout, loop);
@@ -157,8 +164,8 @@ static tw_status read_unit(reader *d, int scope, int number, tw_diag *diag) {
                         .begin_time = header_word(d, TW_PROF_BEGIN_TIME),
                         .end_time = header_word(d, TW_PROF_END_TIME),
                         .first = r->n_records};
-    bool whole = u->begin_clock <= u->end_clock && u->sm >= 0 && u->sm < MOST_SMS;
-    read_statics(d, scope);
+    bool whole = 0 <= u->begin_clock && u->begin_clock <= u->end_clock && header_word(d, TW_PROF_SM) < MOST_SMS;
+    if (whole) read_statics(d, scope);
     for (int i = 0; i < r->layout->n_loops && whole; i++)
         if (r->layout->loops[i].scope == scope && r->layout->loops[i].frame) whole = read_loop(d, i);
     if (!whole)
