@@ -250,7 +250,8 @@ static void end_scope(lowering *l, int scope, tw_block *block) {
 
 static tw_val read_counter(tw_builder *b, tw_prof_metric metric) {
     if (metric == TW_PROF_GLOBALTIMER) return tw_unary(b, TW_OP_low_i32_i64, tw_sreg(b, TW_SREG_globaltimer));
-    return tw_sreg(b, metric == TW_PROF_SMID ? TW_SREG_smid : TW_SREG_clock);
+    if (metric == TW_PROF_SMID) return tw_add_imm(b, tw_sreg(b, TW_SREG_smid), 1); /* 0 is no record. */
+    return tw_sreg(b, TW_SREG_clock);
 }
 
 static tw_attrs place_of(const lowering *l, int offset, int n) {
