@@ -2,12 +2,8 @@
 /* Records from a kernel's IR to a trace, in the emulator. */
 #include "support/support.h"
 
-#include "base/buf.h"
-#include "ir/passes/passes.h"
-#include "ir/text.h"
 #include "prof/decode.h"
 #include "prof/traced.h"
-#include "ptx/ptx.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -379,23 +375,6 @@ static void what_cannot_be_lowered_is_said(void **state) {
     }
 }
 
-static char *ptx_of(const tw_kernel *k) {
-    tw_buf out = {0};
-    tw_diag d;
-    assert_int_equal(tw_ptx_print(&out, k, tw_target_find("sm_90a"), &d), TW_OK);
-    return out.data;
-}
-
-/* Removes all records of a kernel's text. */
-static void remove_records(char *text) {
-    for (char *at; (at = strstr(text, "record_"));) {
-        char *line = at;
-        while (line > text && line[-1] != '\n') line--;
-        char *next = strchr(at, '\n');
-        memmove(line, next + 1, strlen(next + 1) + 1);
-    }
-}
-
 /* A kernel with records that no pass lowers has the PTX of the kernel without them, byte for byte; so has one of whose
    records none is asked for. */
 static void records_that_are_off_leave_no_trace(void **state) {
@@ -403,28 +382,18 @@ static void records_that_are_off_leave_no_trace(void **state) {
     static traced_build *const kernels[] = {straight, loop, lanes, hand_over};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
         tw_diag d;
-        tw_buf text = {0};
-        tw_kernel *with = traced_kernel(kernels[i]), *without;
-        assert_true(tw_kernel_print(&text, with));
-        assert_non_null(strstr(text.data, "record_"));
-        remove_records(text.data);
-        assert_int_equal(tw_kernel_parse(&without, text.data, strlen(text.data), "text", &d), TW_OK);
-        assert_int_equal(tw_pipeline_default(with, true, &d), TW_OK);
-        assert_int_equal(tw_pipeline_default(without, true, &d), TW_OK);
-        char *a = ptx_of(with), *b = ptx_of(without);
-        assert_string_equal(a, b);
+        tw_kernel *k = traced_kernel(kernels[i]);
+        assert_true(traced_check_off(k, "sm_90a"));
         tw_prof_layout l;
-        assert_int_equal(tw_prof_lower(with, &(tw_prof_options){.only = "nothing"}, &l, &d), TW_OK);
+        char *before = traced_ptx(k, "sm_90a");
+        assert_int_equal(tw_prof_lower(k, &(tw_prof_options){.only = "nothing"}, &l, &d), TW_OK);
         assert_int_equal(l.n_sites, 0);
-        char *c = ptx_of(with);
-        assert_string_equal(a, c);
+        char *after = traced_ptx(k, "sm_90a");
+        assert_string_equal(before, after);
         tw_prof_layout_free(&l);
-        free(a);
-        free(b);
-        free(c);
-        tw_buf_free(&text);
-        tw_kernel_free(with);
-        tw_kernel_free(without);
+        free(before);
+        free(after);
+        tw_kernel_free(k);
     }
 }
 

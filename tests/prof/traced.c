@@ -5,8 +5,10 @@
 
 #include "emu/emu.h"
 #include "ir/passes/passes.h"
+#include "ir/text.h"
 #include "ir/verify.h"
 #include "prof/decode.h"
+#include "ptx/ptx.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,58 @@ tw_kernel *traced_kernel(traced_build *build) {
     tw_diag d;
     if (tw_kernel_verify(k, 0, &d) != TW_OK) fail_msg("%s", d.message);
     return k;
+}
+
+/* A record is a line of its own. */
+static void remove_records(char *text) {
+    for (char *at; (at = strstr(text, "record_"));) {
+        char *line = at;
+        while (line > text && line[-1] != '\n') line--;
+        char *next = strchr(at, '\n');
+        memmove(line, next + 1, strlen(next + 1) + 1);
+    }
+}
+
+tw_kernel *traced_without_records(const tw_kernel *k) {
+    tw_buf text = {0};
+    tw_kernel *without;
+    tw_diag d;
+    assert_true(tw_kernel_print(&text, k));
+    remove_records(text.data);
+    if (tw_kernel_parse(&without, text.data, strlen(text.data), "text", &d) != TW_OK) fail_msg("%s", d.message);
+    tw_buf_free(&text);
+    return without;
+}
+
+char *traced_ptx(const tw_kernel *k, const char *target) {
+    tw_buf out = {0};
+    tw_diag d;
+    if (tw_ptx_print(&out, k, tw_target_find(target), &d) != TW_OK) fail_msg("%s", d.message);
+    return out.data;
+}
+
+static bool has_records(const tw_block *block) {
+    for (const tw_ir_op *op = block->first; op; op = op->next) {
+        if (tw_is_record(op)) return true;
+        for (int i = 0; i < op->n_blocks; i++)
+            if (has_records(&op->blocks[i])) return true;
+    }
+    return false;
+}
+
+bool traced_check_off(tw_kernel *k, const char *target) {
+    tw_kernel *without = traced_without_records(k);
+    const bool records = has_records(&k->body);
+    tw_diag d;
+    assert_false(has_records(&without->body));
+    if (tw_pipeline_default(k, false, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_pipeline_default(without, false, &d) != TW_OK) fail_msg("%s", d.message);
+    char *a = traced_ptx(k, target), *b = traced_ptx(without, target);
+    if (strcmp(a, b) != 0) fail_msg("other PTX with records that are off than without records");
+    free(a);
+    free(b);
+    tw_kernel_free(without);
+    return records;
 }
 
 tw_val traced_work(tw_builder *b, int operations) {

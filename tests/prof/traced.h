@@ -13,6 +13,14 @@ enum { TRACED_THREADS = 96, TRACED_WARPS = 3 };
 typedef void traced_build(tw_builder *b, tw_val out, tw_val n);
 tw_kernel *traced_kernel(traced_build *build);
 
+/* The kernel of a kernel's text with all records removed: what it would be had nobody placed any. */
+tw_kernel *traced_without_records(const tw_kernel *k);
+/* A kernel's PTX for a target, which the caller frees. */
+char *traced_ptx(const tw_kernel *k, const char *target);
+/* Fails unless the passes make the same PTX, byte for byte, of a kernel whose records nobody lowers as of that kernel
+   without them. `k` goes through the passes. Returns whether it had records. */
+bool traced_check_off(tw_kernel *k, const char *target);
+
 /* A sum that takes so many operations. */
 tw_val traced_work(tw_builder *b, int operations);
 /* Stores the thread's result. */
