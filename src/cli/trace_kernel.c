@@ -7,6 +7,7 @@
 #include "kernels/gemm/space.h"
 #include "kernels/kernel.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,14 +119,14 @@ static tw_status trace(bound *b, const request *r, tw_trace **t, tw_diag *diag) 
     return st;
 }
 
-/* Says where tracing changes the kernel in more than time. */
-static void warn(const tw_gpu_kernel *k) {
+/* Says where tracing changes the kernel in more than time. `asked`: for records in global memory. */
+static void warn(const tw_gpu_kernel *k, bool asked) {
     tw_trace_cost cost;
     if (!tw_gpu_kernel_traced(k, &cost)) return;
     if (cost.blocks_traced < cost.blocks)
         fprintf(stderr, "tilewright: with records a multiprocessor holds %d blocks at once, without %d\n",
                 cost.blocks_traced, cost.blocks);
-    if (cost.global && cost.shared_bytes == 0)
+    if (cost.global && !asked)
         fprintf(stderr, "tilewright: the kernel leaves no shared memory for records; they go to global memory\n");
 }
 
@@ -152,6 +153,8 @@ int cli_trace_kernel(const cli_verb *verb, int argc, char **argv) {
     tw_diag diag;
     if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 1, WORDS, &n, &status)) return status;
     if (strcmp(words[0], "gemm") != 0) return cli_usage("\"%s\" is no kernel; there is gemm", words[0]);
+    if (r.first < 0 || r.first > INT_MAX || r.every < 0 || r.every > INT_MAX || r.frames < 0 || r.frames > INT_MAX)
+        return cli_usage("--first, --every, --frames: out of range");
     r.options.first = (int)r.first;
     r.options.every = (int)r.every;
     r.options.frames = (int)r.frames;
@@ -162,7 +165,7 @@ int cli_trace_kernel(const cli_verb *verb, int argc, char **argv) {
     if (st == TW_OK) st = open_all(&b, &r, words, n, &diag);
     if (st == TW_OK) st = trace(&b, &r, &t, &diag);
     if (st == TW_OK) {
-        warn(b.kernel);
+        warn(b.kernel, r.options.global);
         st = cli_trace_print(t, &r.out, &diag);
     }
     tw_trace_free(t);
