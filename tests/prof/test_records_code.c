@@ -233,6 +233,37 @@ static void values_and_guards_are_those_of_the_record(void **state) {
     }
 }
 
+/* -- names */
+
+/* Regions of one name nest, and follow one another. */
+static void same_names(tw_builder *b, tw_val out, tw_val n) {
+    tw_val x = tw_var_of(b, n);
+    for (int i = 0; i < 2; i++) {
+        tw_record_begin(b, "r", TW_ENGINE_OF_alu);
+        tw_add_to(b, x, traced_work(b, 4));
+        tw_record_begin(b, "r", TW_ENGINE_OF_alu);
+        tw_add_to(b, x, traced_work(b, 4));
+        tw_record_end(b, "r");
+        tw_add_to(b, x, traced_work(b, 4));
+        tw_record_end(b, "r");
+        tw_add_to(b, x, traced_work(b, 4));
+    }
+    traced_store(b, out, x);
+}
+
+static void regions_of_one_name_nest(void **state) {
+    (void)state;
+    traced x = traced_run(same_names, 3, 1, (tw_prof_options){0});
+    assert_int_equal(traced_count(x.t, TW_EVENT_REGION, "r"), 4);
+    for (int i = 0; i < 4; i += 2) {
+        const tw_trace_event *outer = traced_nth(x.t, 0, TW_EVENT_REGION, "r", i),
+                             *inner = traced_nth(x.t, 0, TW_EVENT_REGION, "r", i + 1);
+        assert_true(outer->begin < inner->begin && inner->end < outer->end);
+        assert_true(!i || traced_nth(x.t, 0, TW_EVENT_REGION, "r", 0)->end < outer->begin);
+    }
+    traced_end(&x);
+}
+
 /* -- many words */
 
 enum { MANY = 150 };
@@ -408,6 +439,7 @@ int main(void) {
         cmocka_unit_test(roles_in_a_loop_are_conditional),
         cmocka_unit_test(loops_of_all_scopes_are_kept_apart),
         cmocka_unit_test(values_and_guards_are_those_of_the_record),
+        cmocka_unit_test(regions_of_one_name_nest),
         cmocka_unit_test(blocks_may_have_many_words),
         cmocka_unit_test(other_shared_memory_stays_as_it_is),
         cmocka_unit_test(times_may_be_the_timers),
