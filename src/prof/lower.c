@@ -351,16 +351,16 @@ static void lower_record(lowering *l, tw_ir_op *op, tw_val frame) {
         w.offset += scope->statics;
     piece p;
     tw_builder *b = begin_piece(&p, l->k);
-    const bool later = !op->guard.id || !tw_is_variable(l->k, op->guard);
+    /* A predicate of its own, since the guard may be a variable. */
     if (op->guard.id) w.when = and_predicates(b, w.when, op->guard_not ? tw_not(b, op->guard) : op->guard);
     w.x = shares_reading(l, op) ? l->words->now : read_counter(b, l->l->metric);
-    put(l, b, &w, later);
+    put(l, b, &w, true);
     l->words->now = op->code == TW_OP_record_begin ? TW_NONE : w.x;
     l->words->cheap = 0;
     if (op->code == TW_OP_record_value) {
         w.offset += WORD;
         w.x = op->operands[0];
-        put(l, b, &w, later && !tw_is_variable(l->k, w.x));
+        put(l, b, &w, !tw_is_variable(l->k, w.x));
     }
     tw_edit_splice(op, &p.block);
 }

@@ -4,7 +4,6 @@
 #include "support/support.h"
 
 #include "base/diag.h"
-#include "prof/decode.h"
 #include "prof/traced.h"
 
 #include <stdio.h>
@@ -96,6 +95,36 @@ static void together(tw_builder *b, tw_val out, tw_val n) {
         tw_add_to(b, x, i);
     }
     traced_store(b, out, x);
+}
+
+/* How far lanes go is known by variables: one that few lanes assigned, and one that a loop carries around. */
+static void parting_by_variables(tw_builder *b, tw_val out, tw_val n) {
+    tw_val lane = tw_sreg(b, TW_SREG_laneid), x = tw_var_of(b, tw_i32(b, 0)), zero = tw_i32(b, 0), one = tw_i32(b, 1);
+    tw_val some = tw_var_of(b, n), next = tw_var_of(b, n), now = tw_var_of(b, n);
+    TW_IF (b, tw_lt(b, lane, tw_i32(b, 5))) tw_assign(b, some, tw_i32(b, 9));
+    TW_FOR (b, i, zero, some, one, true) {
+        tw_record_mark(b, "some");
+        tw_add_to(b, x, i);
+    }
+    TW_FOR (b, i, zero, tw_i32(b, 2), one, true) {
+        TW_FOR (b, j, zero, now, one, true) {
+            tw_record_mark(b, "carried");
+            tw_add_to(b, x, j);
+        }
+        tw_assign(b, now, next);
+        tw_assign(b, next, tw_sub(b, tw_i32(b, 40), lane));
+        tw_add_to(b, x, i);
+    }
+    traced_store(b, out, x);
+}
+
+static void lanes_may_part_by_variables(void **state) {
+    (void)state;
+    traced x = traced_run(parting_by_variables, 3, 1, (tw_prof_options){.flush = true, .frames = 4});
+    assert_true(x.layout.loops[0].apart && x.layout.loops[2].apart && !x.layout.loops[1].apart);
+    assert_int_equal(traced_count(x.t, TW_EVENT_MARK, "some"), 9);
+    assert_int_equal(traced_count(x.t, TW_EVENT_MARK, "carried"), 3 + 3);
+    traced_end(&x);
 }
 
 static void lanes_that_stay_together_flush_together(void **state) {
@@ -333,68 +362,6 @@ static void other_shared_memory_stays_as_it_is(void **state) {
     traced_end(&x);
 }
 
-/* -- other counters */
-
-/* The timer of a GPU counts from 1970 and has nothing to do with a multiprocessor's clock. */
-static void times_may_be_the_timers(void **state) {
-    (void)state;
-    enum { N = 9 };
-    traced x = traced_run(one_mark, N, 1, (tw_prof_options){.metric = TW_PROF_GLOBALTIMER});
-    const tw_prof_decoding how = {.title = "test", .device = "made", .cost = 4, .ghz = 1.7};
-    uint64_t header[TW_PROF_HEADER_WORDS];
-    tw_trace *t;
-    tw_diag d;
-    memcpy(header, x.buffer, sizeof header);
-    header[TW_PROF_BEGIN_CLOCK] = 77;
-    header[TW_PROF_END_CLOCK] = 999;
-    header[TW_PROF_BEGIN_TIME] += 400000000ull << 32;
-    header[TW_PROF_END_TIME] += 400000000ull << 32;
-    memcpy(x.buffer, header, sizeof header);
-    assert_int_equal(tw_prof_decode(&t, &x.layout, x.buffer, 1, &how, &d), TW_OK);
-    assert_true(t->ghz == 0 && t->began_unix > 1.7e9);
-    for (int i = 0; i < N; i++)
-        assert_true(traced_nth(t, 0, TW_EVENT_MARK, "mark", i)->begin ==
-                    traced_nth(x.t, 0, TW_EVENT_MARK, "mark", i)->begin);
-    tw_trace_free(t);
-    traced_end(&x);
-}
-
-static void some_marks(tw_builder *b, tw_val out, tw_val n) {
-    tw_val x = tw_var_of(b, n);
-    TW_IF (b, tw_eq(b, tw_sreg(b, TW_SREG_warpid), tw_i32(b, 1))) {
-        tw_record_mark(b, "one");
-        tw_add_to(b, x, n);
-    }
-    tw_record_begin(b, "all", TW_ENGINE_OF_alu);
-    tw_add_to(b, x, n);
-    tw_record_end(b, "all");
-    TW_FOR (b, i, tw_i32(b, 0), n, tw_i32(b, 1), true) {
-        tw_when(b, tw_eq(b, i, tw_i32(b, 2)));
-        tw_record_mark(b, "third");
-        tw_add_to(b, x, i);
-    }
-    traced_store(b, out, x);
-}
-
-/* Also of multiprocessor 0. */
-static void records_may_say_where_they_were_made(void **state) {
-    (void)state;
-    const tw_prof_options o = {.units = TW_PROF_WARPS, .metric = TW_PROF_SMID};
-    traced x = traced_run(some_marks, 5, 4, o);
-    assert_int_equal(traced_count(x.t, TW_EVENT_VALUE, "one"), 4);
-    assert_int_equal(traced_count(x.t, TW_EVENT_VALUE, "all"), 4 * TRACED_WARPS);
-    assert_int_equal(traced_count(x.t, TW_EVENT_VALUE, "third"), 4 * TRACED_WARPS);
-    int sms[2] = {0};
-    for (int i = 0; i < x.t->n_events; i++) {
-        const tw_trace_event *e = &x.t->events[i];
-        assert_int_equal(e->kind, TW_EVENT_VALUE);
-        assert_int_equal(e->value, x.t->tracks[e->track].sm);
-        sms[e->value]++;
-    }
-    assert_true(sms[0] && sms[1]);
-    traced_end(&x);
-}
-
 /* -- what cannot be lowered */
 
 static void check_refused(tw_kernel *k, const tw_prof_options *o, const char *says) {
@@ -435,6 +402,7 @@ int main(void) {
         cmocka_unit_test(small_frames_are_flushed),
         cmocka_unit_test(full_segments_keep_whole_frames),
         cmocka_unit_test(lanes_may_part_in_any_loop),
+        cmocka_unit_test(lanes_may_part_by_variables),
         cmocka_unit_test(lanes_that_stay_together_flush_together),
         cmocka_unit_test(roles_in_a_loop_are_conditional),
         cmocka_unit_test(loops_of_all_scopes_are_kept_apart),
@@ -442,8 +410,6 @@ int main(void) {
         cmocka_unit_test(regions_of_one_name_nest),
         cmocka_unit_test(blocks_may_have_many_words),
         cmocka_unit_test(other_shared_memory_stays_as_it_is),
-        cmocka_unit_test(times_may_be_the_timers),
-        cmocka_unit_test(records_may_say_where_they_were_made),
         cmocka_unit_test(what_cannot_be_lowered_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
