@@ -63,11 +63,11 @@ typedef struct tw_trace_record {
     long long value;    /* Of a value. */
 } tw_trace_record;
 /* Returns false to stop. */
-typedef bool tw_trace_callback(void *user, const tw_trace_record *record);
+typedef bool tw_trace_fn(void *user, const tw_trace_record *record);
 
 /* Waits for the GPU, and calls back for each record of the latest launch, by block and warp in the order of time.
    Blocks until the launches on the stream NULL are over; launches on other streams must be. */
-tw_status tw_gpu_kernel_collect(tw_gpu_kernel *k, tw_trace_callback *callback, void *user, tw_diag *diag);
+tw_status tw_gpu_kernel_collect(tw_gpu_kernel *k, tw_trace_fn *callback, void *user, tw_diag *diag);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

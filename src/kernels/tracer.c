@@ -24,7 +24,7 @@ typedef struct tw_tracer {
     char *data;     /* What the buffer had when it was read last. */
     int min_blocks; /* Blocks that a multiprocessor must hold at once. 0: as they come. */
     tw_trace_cost cost;
-    struct tw_tracer *detached;      /* The tracer before it, whose kernel launches may still refer to. */
+    struct tw_tracer *detached; /* The tracer before it, whose kernel launches may still refer to. */
 } tw_tracer;
 
 const tw_gpu_kernel *tw_tracer_kernel(const tw_tracer *t) {
@@ -232,7 +232,7 @@ tw_status tw_kernel_trace(tw_gpu_kernel *k, tw_trace **out, tw_diag *diag) {
     return st == TW_OK ? tw_kernel_decode_trace(k, true, out, diag) : st;
 }
 
-tw_status tw_gpu_kernel_collect(tw_gpu_kernel *k, tw_trace_callback *callback, void *user, tw_diag *diag) {
+tw_status tw_gpu_kernel_collect(tw_gpu_kernel *k, tw_trace_fn *callback, void *user, tw_diag *diag) {
     tw_trace *t;
     const tw_status st = tw_kernel_trace(k, &t, diag);
     if (st != TW_OK) return st;
