@@ -10,6 +10,7 @@
 #include "kernels/kernel.h"
 #include "ptx/ptx.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,14 +131,14 @@ static tw_status emit(const bound *b, tw_diag *diag) {
     return st;
 }
 
-/* Says where tracing changes the kernel in more than time. */
-static void warn(const tw_gpu_kernel *k) {
+/* Says where tracing changes the kernel in more than time. `asked`: for records in global memory. */
+static void warn(const tw_gpu_kernel *k, bool asked) {
     tw_trace_cost cost;
     if (!tw_gpu_kernel_traced(k, &cost)) return;
     if (cost.blocks_traced < cost.blocks)
         fprintf(stderr, "tilewright: with records a multiprocessor holds %d blocks at once, without %d\n",
                 cost.blocks_traced, cost.blocks);
-    if (cost.global && cost.shared_bytes == 0)
+    if (cost.global && !asked)
         fprintf(stderr, "tilewright: the kernel leaves no shared memory for records; they go to global memory\n");
 }
 
@@ -157,7 +158,8 @@ int cli_trace_kernel(const cli_verb *verb, int argc, char **argv) {
         {"--global", CLI_FLAG, &r.options.global, NULL, "keep records in global memory"},
         {"--flush", CLI_FLAG, &r.options.flush, NULL, "lose no record: write them out when shared memory is full"},
         {"--iterations", CLI_FLAG, &r.options.iterations, NULL, "show the iterations of loops, too"},
-        {"--ir", CLI_TEXT, &r.ir, "FILE", "trace this IR, which `kernel gemm ... --emit ir` printed; - is standard input"},
+        {"--ir", CLI_TEXT, &r.ir, "FILE",
+         "trace this IR, which `kernel gemm ... --emit ir` printed; - is standard input"},
         {"--emit", CLI_TEXT, &r.emit, "ptx", "print the kernel with records in place of running it"},
         {"--seed", CLI_INT, &r.seed, "N", "decides the data (default 1)"},
     };
@@ -166,6 +168,8 @@ int cli_trace_kernel(const cli_verb *verb, int argc, char **argv) {
     tw_diag diag;
     if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 1, WORDS, &n, &status)) return status;
     if (strcmp(words[0], "gemm") != 0) return cli_usage("\"%s\" is no kernel; there is gemm", words[0]);
+    if (r.first < 0 || r.first > INT_MAX || r.every < 0 || r.every > INT_MAX || r.frames < 0 || r.frames > INT_MAX)
+        return cli_usage("--first, --every, --frames: out of range");
     r.options.first = (int)r.first;
     r.options.every = (int)r.every;
     r.options.frames = (int)r.frames;
@@ -183,7 +187,7 @@ int cli_trace_kernel(const cli_verb *verb, int argc, char **argv) {
         if (st == TW_OK) st = emit(&b, &diag);
     } else if (st == TW_OK) {
         st = trace(&b, &r, &t, &diag);
-        if (st == TW_OK) warn(b.kernel);
+        if (st == TW_OK) warn(b.kernel, r.options.global);
         if (st == TW_OK) st = cli_trace_print(t, &r.out, &diag);
     }
     if (r.ir) cli_blame(&diag, st, r.ir);

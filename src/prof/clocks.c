@@ -104,6 +104,7 @@ void tw_prof_clocks_free(tw_prof_clocks *c) {
     *c = (tw_prof_clocks){0};
 }
 
-double tw_prof_time_at(const tw_prof_clocks *c, int sm, double clock) {
-    return c->offset[sm] + (clock - (double)c->reference[sm]) / c->ghz;
+/* The difference is taken before it is rounded: a clock may have more digits than a double. */
+double tw_prof_time_at(const tw_prof_clocks *c, int sm, int64_t clock, double late) {
+    return c->offset[sm] + ((double)(clock - c->reference[sm]) - late) / c->ghz;
 }

@@ -29,7 +29,7 @@ typedef struct tw_prof_clocks {
 tw_status tw_prof_clocks_fit(tw_prof_clocks *c, const tw_prof_anchor *anchors, int n, double ghz, tw_diag *diag);
 void tw_prof_clocks_free(tw_prof_clocks *c);
 
-/* Nanoseconds after the origin of a multiprocessor's clock. */
-double tw_prof_time_at(const tw_prof_clocks *c, int sm, double clock);
+/* Nanoseconds after the origin, `late` clocks before a multiprocessor's clock says `clock`. */
+double tw_prof_time_at(const tw_prof_clocks *c, int sm, int64_t clock, double late);
 
 #endif

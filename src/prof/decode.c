@@ -32,6 +32,7 @@ typedef struct decoder {
     int *events; /* By record of the block: the event that it begins. -1: none. */
     int room_tracks, room_events;
     double origin;
+    double cost; /* Of a record, in the clock that it read. */
     span *spans; /* Of all blocks. */
     int64_t n_spans;
 } decoder;
@@ -83,24 +84,26 @@ static tw_status fit_clocks(decoder *d, tw_diag *diag) {
         }
         d->spans[d->n_spans++] = at;
     }
-    if (st == TW_OK && a.n) st = tw_prof_clocks_fit(&d->clocks, a.list, a.n, d->how->emulated ? 1 : d->how->ghz, diag);
+    const bool units = d->how->emulated || d->l->metric == TW_PROF_GLOBALTIMER; /* Nothing is converted. */
+    if (st == TW_OK && a.n) st = tw_prof_clocks_fit(&d->clocks, a.list, a.n, units ? 1 : d->how->ghz, diag);
     if (st == TW_OK && a.n) {
         d->origin = INFINITY;
         for (int i = 0; i < a.n; i++)
-            d->origin = fmin(d->origin, tw_prof_time_at(&d->clocks, a.list[i].sm, (double)a.list[i].clock));
-        d->t->ghz = d->how->emulated ? 0 : d->clocks.ghz;
+            d->origin = fmin(d->origin, tw_prof_time_at(&d->clocks, a.list[i].sm, a.list[i].clock, 0));
+        d->t->ghz = units ? 0 : d->clocks.ghz;
         d->t->began_unix = d->how->emulated ? 0 : (double)d->clocks.origin / NANOSECONDS;
     }
     free(a.list);
     return st;
 }
 
-static double time_of(const decoder *d, int unit, double clock) {
-    return tw_prof_time_at(&d->clocks, d->r.units[unit].sm, clock) - d->origin;
+static double time_of(const decoder *d, int unit, int64_t clock, double late) {
+    return tw_prof_time_at(&d->clocks, d->r.units[unit].sm, clock, late) - d->origin;
 }
 
 static double when(const decoder *d, int record) {
-    return time_of(d, d->r.records[record].unit, tw_prof_when(&d->r.records[record]));
+    const tw_prof_record *x = &d->r.records[record];
+    return time_of(d, x->unit, x->clock, x->shift);
 }
 
 /* -- tracks */
@@ -114,13 +117,8 @@ static int role_of(decoder *d, int unit) {
     return tw_trace_add_name(d->t, text, TW_ENGINE_NONE);
 }
 
-/* The shift of a unit's end: that of its last record and its cost. */
-static double last_shift(const decoder *d, const tw_prof_unit *u, double late) {
-    return u->n ? d->r.records[u->first + u->n - 1].shift + d->how->cost : late;
-}
-
-/* Units of the same warp share a track: the body's and its role's. The block was delayed by `late` clocks. */
-static bool add_tracks(decoder *d, int block, double late) {
+/* Units of the same warp share a track: the body's and its role's. */
+static bool add_tracks(decoder *d, int block) {
     if (!room(&d->tracks, &d->room_tracks, d->r.n_units + 1)) return false;
     const int before = d->t->n_tracks;
     for (int i = 0; i < d->r.n_units; i++) {
@@ -129,8 +127,8 @@ static bool add_tracks(decoder *d, int block, double late) {
                             .block = block,
                             .warp = u->warp,
                             .role = role_of(d, i),
-                            .begin = time_of(d, i, (double)u->begin_clock - late),
-                            .end = time_of(d, i, (double)u->end_clock - last_shift(d, u, late)),
+                            .begin = time_of(d, i, u->begin_clock, u->begin_shift),
+                            .end = time_of(d, i, u->end_clock, u->end_shift),
                             .dropped = u->dropped,
                             .uncertainty = d->how->emulated ? 0 : d->clocks.uncertain[u->sm]};
         if (x.role < 0) return false;
@@ -173,7 +171,7 @@ static int add_event(decoder *d, int record, tw_event_kind kind, double begin, d
 /* Whether a wait is seen to have waited: it took longer than records cost. */
 static bool waited(const decoder *d, const tw_prof_record *begin) {
     const tw_prof_record *end = &d->r.records[begin->other];
-    return (double)(end->clock - begin->clock) > 2 * d->how->cost;
+    return (double)(end->clock - begin->clock) > 2 * d->cost;
 }
 
 /* A wait that did not wait may have waited without records, if these delayed its unit more than its arrival. */
@@ -203,6 +201,11 @@ static bool add_mark(decoder *d, int record) {
     const double at = when(d, record);
     d->events[record] = add_event(d, record, kind, at, async ? INFINITY : at);
     return d->events[record] >= 0;
+}
+
+/* What a record of kind %smid says: where its warp ran. */
+static bool add_smid(decoder *d, int record) {
+    return add_event(d, record, TW_EVENT_VALUE, when(d, record), when(d, record)) >= 0;
 }
 
 /* Ends an asynchronous event where a wait saw that it was done. If that wait waited, it was done then; if not, at some
@@ -290,20 +293,23 @@ static tw_status add_block(decoder *d, int64_t at, tw_diag *diag) {
     tw_prof_block_records *r = &d->r;
     const int block = (int)tw_prof_block(d->l, d->spans[at].index);
     const double before = delay_of(d, at);
-    tw_status st = tw_prof_find_links(r, diag);
-    if (st == TW_OK) st = tw_prof_replay(r, d->how->cost, before, &d->spans[at].late, diag);
+    const bool times = d->l->metric != TW_PROF_SMID;
+    tw_status st = times ? tw_prof_find_links(r, diag) : TW_OK;
+    if (st == TW_OK) st = tw_prof_replay(r, d->cost, before, &d->spans[at].late, diag);
     if (st != TW_OK) return st;
     const int first = d->t->n_events;
-    bool fine = room(&d->events, &d->room_events, r->n_records + 1) && add_tracks(d, block, before);
+    bool fine = room(&d->events, &d->room_events, r->n_records + 1) && add_tracks(d, block);
     for (int i = 0; i < r->n_records && fine; i++) {
         const tw_prof_site *s = tw_prof_site_of(r, i);
         d->events[i] = -1;
-        if (s->code == TW_OP_record_begin)
+        if (!times)
+            fine = s->code == TW_OP_record_end || add_smid(d, i);
+        else if (s->code == TW_OP_record_begin)
             fine = add_region(d, i);
         else if (s->code != TW_OP_record_end)
             fine = add_mark(d, i);
     }
-    for (int i = 0; i < r->n_units && fine && d->how->iterations; i++)
+    for (int i = 0; i < r->n_units && fine && times && d->how->iterations; i++)
         for (int loop = 0; loop < d->l->n_loops && fine; loop++) fine = add_iterations(d, i, loop);
     fine = fine && add_links(d);
     end_unseen(d, first);
@@ -354,6 +360,7 @@ static tw_status decode(decoder *d, tw_diag *diag) {
 tw_status tw_prof_decode(tw_trace **out, const tw_prof_layout *l, const void *buffer, int64_t blocks,
                          const tw_prof_decoding *how, tw_diag *diag) {
     decoder d = {.l = l, .how = how, .buffer = buffer, .blocks = tw_prof_blocks(l, blocks)};
+    if (l->metric == TW_PROF_CLOCK) d.cost = how->cost;
     *out = NULL;
     d.t = tw_trace_new(how->title, how->device, how->emulated ? "ops" : "ns");
     if (!d.t) return tw_fail_memory(diag);

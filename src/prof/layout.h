@@ -22,7 +22,7 @@
 typedef enum tw_prof_metric {
     TW_PROF_CLOCK,       /* %clock: cycles of the multiprocessor, 32 bits. */
     TW_PROF_GLOBALTIMER, /* %globaltimer: nanoseconds, the low 32 bits. */
-    TW_PROF_SMID         /* %smid: where the unit runs. Such records have no times. */
+    TW_PROF_SMID         /* %smid + 1: where the unit runs. Such records have no times. */
 } tw_prof_metric;
 
 /* Words of a segment's header, 8 bytes each. */

@@ -32,7 +32,7 @@
 
 enum { CHUNK = 16, LANES = 32, WORD = 4 };
 
-static const char *const object = "records";
+static const char *const object = TW_PROF_SHARED;
 
 /* What the code of a scope refers to. */
 typedef struct scope_values {
@@ -250,7 +250,8 @@ static void end_scope(lowering *l, int scope, tw_block *block) {
 
 static tw_val read_counter(tw_builder *b, tw_prof_metric metric) {
     if (metric == TW_PROF_GLOBALTIMER) return tw_unary(b, TW_OP_low_i32_i64, tw_sreg(b, TW_SREG_globaltimer));
-    return tw_sreg(b, metric == TW_PROF_SMID ? TW_SREG_smid : TW_SREG_clock);
+    if (metric == TW_PROF_SMID) return tw_add_imm(b, tw_sreg(b, TW_SREG_smid), 1); /* 0 is no record. */
+    return tw_sreg(b, TW_SREG_clock);
 }
 
 static tw_attrs place_of(const lowering *l, int offset, int n) {
@@ -350,16 +351,16 @@ static void lower_record(lowering *l, tw_ir_op *op, tw_val frame) {
         w.offset += scope->statics;
     piece p;
     tw_builder *b = begin_piece(&p, l->k);
-    const bool later = !op->guard.id || !tw_is_variable(l->k, op->guard);
+    /* A predicate of its own, since the guard may be a variable. */
     if (op->guard.id) w.when = and_predicates(b, w.when, op->guard_not ? tw_not(b, op->guard) : op->guard);
     w.x = shares_reading(l, op) ? l->words->now : read_counter(b, l->l->metric);
-    put(l, b, &w, later);
+    put(l, b, &w, true);
     l->words->now = op->code == TW_OP_record_begin ? TW_NONE : w.x;
     l->words->cheap = 0;
     if (op->code == TW_OP_record_value) {
         w.offset += WORD;
         w.x = op->operands[0];
-        put(l, b, &w, later && !tw_is_variable(l->k, w.x));
+        put(l, b, &w, !tw_is_variable(l->k, w.x));
     }
     tw_edit_splice(op, &p.block);
 }
@@ -433,7 +434,7 @@ static void lower_block(lowering *l, tw_block *block, tw_val frame) {
 
 static void lower_kernel(lowering *l) {
     tw_builder b = tw_builder_of(l->k);
-    l->profile = tw_pointer_add(&b, "profile", CHUNK, false);
+    l->profile = tw_pointer_add(&b, TW_PROF_PARAMETER, CHUNK, false);
     if (!l->l->global) tw_shared_add(&b, object, l->l->shared_bytes, CHUNK, true);
     lower_scope(l, &l->k->body);
 }

@@ -31,11 +31,16 @@ typedef struct tw_prof_options {
     const char *only; /* Names of the records that are lowered, separated by commas. NULL: all. */
 } tw_prof_options;
 
+/* What the lowered records add to a kernel: a parameter, and a dynamic shared object. */
+#define TW_PROF_PARAMETER "profile"
+#define TW_PROF_SHARED    "records"
+
 /* Lowers the records of a kernel. Needs: verified IR, no exit. Keeps: control flow, and everything that is no record.
    Adds a parameter "profile", the address of a zeroed buffer of tw_prof_bytes(), and a dynamic shared object "records".
    With no record in the kernel (or none that `only` names) it changes nothing: the PTX is the same byte for byte, and
    layout->n_sites is 0. Afterwards the kernel has no records.
-   TW_ERR_UNSUPPORTED: the kernel has an exit, or a record in a loop's predicate. The caller frees the layout. */
+   TW_ERR_UNSUPPORTED: the kernel has an exit, a record in a loop's predicate, threads that are no whole warps, or
+   something of these names; or a thread block's records would take more than 1 GiB. The caller frees the layout. */
 tw_status tw_prof_lower(tw_kernel *k, const tw_prof_options *o, tw_prof_layout *layout, tw_diag *diag);
 
 #endif

@@ -2,12 +2,15 @@
 #include "prof/plan.h"
 
 #include "base/diag.h"
+#include "prof/uniform.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { WORD = 4, ALIGN = 16, WARP = 32, SHARED_FRAMES = 64, GLOBAL_FRAMES = 1024, LEAST_FRAMES = 2 };
+enum { MOST_FRAMES = 1 << 22, MOST_BYTES = 1 << 30 /* Of a block. */ };
 
-static int round_up(int x, int to) {
+static int64_t round_up(int64_t x, int to) {
     return (x + to - 1) / to * to;
 }
 
@@ -34,6 +37,7 @@ typedef struct finder {
     const tw_kernel *k;
     const tw_prof_options *o;
     tw_prof_layout *l;
+    bool *varying;            /* By value: lanes may differ in it. */
     bool exits, in_predicate; /* What lowering cannot do. */
 } finder;
 
@@ -54,7 +58,7 @@ static void count(const tw_kernel *k, const tw_prof_options *o, const tw_block *
 typedef struct place {
     int scope, loop;
     bool conditional; /* Below an `if` within the loop, or within the scope where there is no loop. */
-    bool apart;       /* Below an `if` of the scope. */
+    bool apart;       /* Lanes of a warp may be apart. */
 } place;
 
 static void walk(finder *f, const tw_block *block, place at);
@@ -103,8 +107,9 @@ static void walk_loop(finder *f, const tw_ir_op *op, place at) {
         f->in_predicate |= l->n_sites > before;
     }
     const int loop = l->n_loops++;
-    l->loops[loop] = (tw_prof_loop){.scope = at.scope, .parent = at.loop, .apart = at.apart};
-    walk(f, &op->blocks[op->n_blocks - 1], (place){.scope = at.scope, .loop = loop, .apart = at.apart});
+    const bool apart = at.apart || tw_prof_parts_lanes(f->varying, op);
+    l->loops[loop] = (tw_prof_loop){.scope = at.scope, .parent = at.loop, .apart = apart};
+    walk(f, &op->blocks[op->n_blocks - 1], (place){.scope = at.scope, .loop = loop, .apart = apart});
 }
 
 static void walk_op(finder *f, const tw_ir_op *op, place at) {
@@ -116,7 +121,8 @@ static void walk_op(finder *f, const tw_ir_op *op, place at) {
         for (int i = 0; i < op->n_blocks; i++)
             walk(f, &op->blocks[i], (place){.scope = add_scope(f, op, i), .loop = -1});
     } else {
-        at.conditional = at.apart = true;
+        at.conditional = true;
+        at.apart |= tw_prof_parts_lanes(f->varying, op);
         for (int i = 0; i < op->n_blocks; i++) walk(f, &op->blocks[i], at);
     }
 }
@@ -165,55 +171,62 @@ static void place_sites(tw_prof_layout *l, int *statics) {
         if (l->loops[i].frame) l->loops[i].frame = power_of_two(l->loops[i].frame);
 }
 
-static int ring_bytes(const tw_prof_loop *p, int frames) {
-    return p->frame ? round_up(p->frame * frames, ALIGN) : 0;
+static int64_t ring_bytes(const tw_prof_loop *p, int frames) {
+    return round_up((int64_t)p->frame * frames, ALIGN);
 }
 
-/* Lays out shared memory with rings of at most `frames` frames. Returns its bytes. */
-static int64_t place_near(tw_prof_layout *l, const int *statics, int frames) {
+/* Frames of a ring in shared memory. What is written out at once is a whole number of 16 bytes. */
+static int kept_of(const tw_prof_loop *p, int frames, bool flush) {
+    return flush && p->frame && (int64_t)p->frame * frames < ALIGN ? ALIGN / p->frame : frames;
+}
+
+/* Lays out shared memory with rings of `frames` frames. Returns its bytes. Places mean nothing if these are too many.
+ */
+static int64_t place_near(tw_prof_layout *l, const int *statics, int frames, bool flush) {
     int64_t all = 0;
     for (int i = 0; i < l->n_scopes; i++) {
         tw_prof_scope *s = &l->scopes[i];
         if (!s->n_sites) continue;
-        int at = round_up(statics[i], ALIGN);
+        int64_t at = round_up(statics[i], ALIGN);
         for (int j = 0; j < l->n_loops; j++) {
             tw_prof_loop *p = &l->loops[j];
             if (p->scope != i) continue;
-            p->kept = frames;
-            p->near = at;
-            at += ring_bytes(p, frames);
+            p->kept = kept_of(p, frames, flush);
+            p->near = (int)at;
+            at += ring_bytes(p, p->kept);
         }
         s->near = (int)all;
-        s->near_bytes = at;
-        all += (int64_t)at * s->units;
+        s->near_bytes = (int)at;
+        all += at * s->units;
     }
     return all;
 }
 
+/* Lays out the profile buffer. Places mean nothing if a block has more than MOST_BYTES. */
 static void place_segments(tw_prof_layout *l, const int *statics, int frames) {
     l->block_bytes = 0;
     for (int i = 0; i < l->n_scopes; i++) {
         tw_prof_scope *s = &l->scopes[i];
         if (!s->n_sites) continue;
-        int at = TW_PROF_HEADER;
+        int64_t at = TW_PROF_HEADER;
         for (int j = 0; j < l->n_loops; j++) {
             tw_prof_loop *p = &l->loops[j];
             if (p->scope != i || !p->frame) continue;
-            p->count = at;
+            p->count = (int)at;
             at += WORD;
         }
-        s->statics = round_up(at, ALIGN);
+        s->statics = (int)round_up(at, ALIGN);
         at = s->statics + round_up(statics[i], ALIGN);
         for (int j = 0; j < l->n_loops; j++) {
             tw_prof_loop *p = &l->loops[j];
             if (p->scope != i || !p->frame) continue;
             p->frames = frames;
-            p->ring = at;
+            p->ring = (int)at;
             at += ring_bytes(p, frames);
         }
-        s->bytes = at;
+        s->bytes = (int)at;
         s->segment = (int)l->block_bytes;
-        l->block_bytes += (int64_t)at * s->units;
+        l->block_bytes += at * s->units;
     }
 }
 
@@ -222,8 +235,8 @@ static void place_all(tw_prof_layout *l, const tw_prof_options *o, const int *st
     if (near > o->frames && o->frames) near /= 2;
     if (near < LEAST_FRAMES) near = LEAST_FRAMES;
     if (!l->global) {
-        while (place_near(l, statics, near) > o->shared_bytes && near > LEAST_FRAMES) near /= 2;
-        l->shared_bytes = place_near(l, statics, near);
+        while (place_near(l, statics, near, o->flush) > o->shared_bytes && near > LEAST_FRAMES) near /= 2;
+        l->shared_bytes = place_near(l, statics, near, o->flush);
         if (l->shared_bytes > o->shared_bytes) {
             l->global = true;
             l->shared_bytes = 0;
@@ -235,26 +248,59 @@ static void place_all(tw_prof_layout *l, const tw_prof_options *o, const int *st
     place_segments(l, statics, asked ? power_of_two(o->frames) : l->global || l->flush ? far : near);
 }
 
+/* Whether the kernel has a parameter or shared object of a name that the lowered records take. */
+static const char *find_taken(const tw_kernel *k) {
+    for (int i = 0; i < k->n_parameters; i++)
+        if (!strcmp(k->parameters[i].name, TW_PROF_PARAMETER)) return TW_PROF_PARAMETER;
+    for (int i = 0; i < k->n_shared; i++)
+        if (!strcmp(k->shared[i].name, TW_PROF_SHARED)) return TW_PROF_SHARED;
+    return NULL;
+}
+
+static tw_status refuse(const tw_kernel *k, const tw_prof_options *o, tw_diag *diag) {
+    const char *taken = find_taken(k);
+    if (taken) return tw_fail(diag, TW_ERR_UNSUPPORTED, "records of a kernel that has a \"%s\" of its own", taken);
+    if (k->threads % WARP)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "records of a kernel whose %d threads are no whole warps", k->threads);
+    if (o->frames > MOST_FRAMES)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "rings of %d frames: more than %d", o->frames, MOST_FRAMES);
+    return TW_OK;
+}
+
+static tw_status find_all(finder *f, tw_diag *diag) {
+    tw_prof_layout *l = f->l;
+    f->varying = tw_prof_find_varying(f->k);
+    if (!f->varying) return tw_fail_memory(diag);
+    l->scopes[l->n_scopes++] = (tw_prof_scope){.parent = -1, .below = f->k->threads / WARP};
+    walk(f, &f->k->body, (place){.scope = 0, .loop = -1});
+    free(f->varying);
+    if (l->arena.failed) return tw_fail_memory(diag);
+    if (f->exits) return tw_fail(diag, TW_ERR_UNSUPPORTED, "records of a kernel in which threads exit early");
+    if (f->in_predicate) return tw_fail(diag, TW_ERR_UNSUPPORTED, "a record in a loop's predicate");
+    return TW_OK;
+}
+
 tw_status tw_prof_plan(const tw_kernel *k, const tw_prof_options *o, tw_prof_layout *l, tw_diag *diag) {
     counts n = {.scopes = 1};
     count(k, o, &k->body, &n);
     *l = (tw_prof_layout){
         .metric = o->metric, .global = o->global, .first = o->first, .every = o->every > 1 ? o->every : 1};
     if (!n.sites) return TW_OK;
+    tw_status st = refuse(k, o, diag);
+    if (st != TW_OK) return st;
     l->sites = tw_arena_array(&l->arena, (size_t)n.sites, sizeof *l->sites);
     l->loops = tw_arena_array(&l->arena, (size_t)n.loops + 1, sizeof *l->loops);
     l->scopes = tw_arena_array(&l->arena, (size_t)n.scopes, sizeof *l->scopes);
     int *statics = tw_arena_array(&l->arena, (size_t)n.scopes, sizeof *statics);
     if (l->arena.failed) return tw_fail_memory(diag);
     finder f = {.k = k, .o = o, .l = l};
-    l->scopes[l->n_scopes++] = (tw_prof_scope){.parent = -1, .below = (k->threads + WARP - 1) / WARP};
-    walk(&f, &k->body, (place){.scope = 0, .loop = -1});
-    if (l->arena.failed) return tw_fail_memory(diag);
-    if (f.exits) return tw_fail(diag, TW_ERR_UNSUPPORTED, "records of a kernel in which threads exit early");
-    if (f.in_predicate) return tw_fail(diag, TW_ERR_UNSUPPORTED, "a record in a loop's predicate");
+    if ((st = find_all(&f, diag)) != TW_OK) return st;
     pair(l);
     for (int i = 0; i < l->n_scopes; i++) l->scopes[i].units = units_of(&l->scopes[i], o->units, &l->scopes[i].group);
     place_sites(l, statics);
     place_all(l, o, statics);
+    if (l->block_bytes > MOST_BYTES)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "the records of a thread block take %lld bytes: more than %d",
+                       (long long)l->block_bytes, MOST_BYTES);
     return TW_OK;
 }

@@ -53,6 +53,13 @@ static void add(reader *d, int site, int64_t iteration, int64_t clock, int32_t v
                                                   .cause = -1};
 }
 
+/* Adds what a site left in a kernel whose records are %smid + 1, so that 0 is none. False: this kernel's are times. */
+static bool add_smid(reader *d, int site, int64_t iteration, uint32_t word) {
+    if (d->r->layout->metric != TW_PROF_SMID) return false;
+    if (word) add(d, site, iteration, d->r->units[d->unit].begin_clock, (int32_t)(word - 1));
+    return true;
+}
+
 /* A clock of 32 bits that was not after `later`, as one of 64. */
 static int64_t unwrap(int64_t later, uint32_t clock) {
     return later - (int64_t)(uint32_t)((uint32_t)(uint64_t)later - clock);
@@ -75,6 +82,7 @@ static int64_t read_frame(reader *d, int loop, int64_t frame, int64_t iteration,
         if (s->loop != loop) continue;
         const uint32_t word = word_at(d, frame + s->offset);
         const int64_t clock = unwrap(later, word);
+        if (add_smid(d, i, iteration, word)) continue;
         if (s->conditional && (!word || clock < begin)) continue;
         add(d, i, iteration, clock, s->code == TW_OP_record_value ? (int32_t)word_at(d, frame + s->offset + 4) : 0);
         later = clock;
@@ -88,12 +96,19 @@ static int sites_of(const tw_prof_layout *l, int loop) {
     return n;
 }
 
+/* The first of n iterations that a ring still has. A ring in shared memory is always written out whole, also the last
+   time, so that what stands there for iterations to come takes the place of the oldest. */
+static int64_t first_kept(const tw_prof_layout *l, const tw_prof_loop *p, int64_t n) {
+    const int64_t written = l->flush ? (n + p->kept - 1) / p->kept * p->kept : n;
+    return written > p->frames ? written - p->frames : 0;
+}
+
 static bool read_loop(reader *d, int loop) {
     const tw_prof_loop *p = &d->r->layout->loops[loop];
     tw_prof_unit *u = &d->r->units[d->unit];
     const uint32_t count = word_at(d, p->count);
     if (count % (uint32_t)p->frame) return false;
-    const int64_t n = count / (uint32_t)p->frame, first = n > p->frames ? n - p->frames : 0;
+    const int64_t n = count / (uint32_t)p->frame, first = first_kept(d->r->layout, p, n);
     int64_t later = u->end_clock;
     for (int64_t i = n - 1; i >= first; i--) later = read_frame(d, loop, p->ring + i % p->frames * p->frame, i, later);
     u->dropped += first * sites_of(d->r->layout, loop);
@@ -109,6 +124,7 @@ static void read_statics(reader *d, int scope) {
         const int at = l->scopes[scope].statics + s->offset;
         const uint32_t word = word_at(d, at);
         const int64_t clock = unwrap(u->end_clock, word);
+        if (add_smid(d, i, 0, word)) continue;
         if (s->conditional && (!word || clock < u->begin_clock)) continue;
         add(d, i, 0, clock, s->code == TW_OP_record_value ? (int32_t)word_at(d, at + 4) : 0);
     }
@@ -149,16 +165,17 @@ static tw_status read_unit(reader *d, int scope, int number, tw_diag *diag) {
     r->units = grown;
     d->unit = r->n_units++;
     tw_prof_unit *u = &r->units[d->unit];
+    const bool timer = r->layout->metric == TW_PROF_GLOBALTIMER;
     *u = (tw_prof_unit){.scope = scope,
                         .warp = s->from + number * s->group,
                         .sm = (int)header_word(d, TW_PROF_SM),
-                        .begin_clock = (int64_t)header_word(d, TW_PROF_BEGIN_CLOCK),
-                        .end_clock = (int64_t)header_word(d, TW_PROF_END_CLOCK),
+                        .begin_clock = (int64_t)header_word(d, timer ? TW_PROF_BEGIN_TIME : TW_PROF_BEGIN_CLOCK),
+                        .end_clock = (int64_t)header_word(d, timer ? TW_PROF_END_TIME : TW_PROF_END_CLOCK),
                         .begin_time = header_word(d, TW_PROF_BEGIN_TIME),
                         .end_time = header_word(d, TW_PROF_END_TIME),
                         .first = r->n_records};
-    bool whole = u->begin_clock <= u->end_clock && u->sm >= 0 && u->sm < MOST_SMS;
-    read_statics(d, scope);
+    bool whole = 0 <= u->begin_clock && u->begin_clock <= u->end_clock && header_word(d, TW_PROF_SM) < MOST_SMS;
+    if (whole) read_statics(d, scope);
     for (int i = 0; i < r->layout->n_loops && whole; i++)
         if (r->layout->loops[i].scope == scope && r->layout->loops[i].frame) whole = read_loop(d, i);
     if (!whole)

@@ -9,11 +9,11 @@
 
 /* What one site left in one iteration. */
 typedef struct tw_prof_record {
-    int64_t clock;     /* Unwrapped: as %clock64. */
+    int64_t clock;     /* Unwrapped: as %clock64, or %globaltimer. Of an %smid: its unit's beginning. */
     int64_t iteration; /* Of the site's loop, from 0. */
     double shift;      /* Clocks that recording delayed it by (replay.c). */
     int32_t unit, site;
-    int32_t value;
+    int32_t value;   /* Of a value, or an %smid. */
     int32_t other;   /* Of a begin and an end: the record of the region's other side. -1: it is not there. */
     int32_t ordinal; /* Of an arrival or a wait: the number on its channel, in this unit, from 0. */
     int32_t cause;   /* Of a wait's begin: the arrival that ended the wait. -1: unknown. */
@@ -23,7 +23,8 @@ typedef struct tw_prof_record {
 typedef struct tw_prof_unit {
     int scope, warp; /* The first of its warps. */
     int sm;
-    int64_t begin_clock, end_clock;
+    int64_t begin_clock, end_clock; /* As the records': %clock64, or %globaltimer. */
+    double begin_shift, end_shift;  /* As a record's. */
     uint64_t begin_time, end_time;
     int first, n;    /* Its records. */
     int64_t dropped; /* Records that its rings lost. */
@@ -53,9 +54,9 @@ tw_status tw_prof_read(tw_prof_block_records *r, const void *part, tw_diag *diag
 /* Sets `ordinal` and `cause`, and finds the links. */
 tw_status tw_prof_find_links(tw_prof_block_records *r, tw_diag *diag);
 
-/* Sets `shift`, from a record's cost in clocks. A record delays what its unit does next. A wait that really waited ends
-   when its arrival comes, so there the delay is the arrival's. The block's own beginning was delayed by `before`
-   clocks; *after gets what its end was delayed by. Needs links. */
+/* Sets the shifts of records and units, from a record's cost in clocks. A record delays what its warp does next. A wait
+   that really waited ends when its arrival comes, so there the delay is the arrival's. The block's own beginning was
+   delayed by `before` clocks; *after gets what its end was delayed by. Needs links. */
 tw_status tw_prof_replay(tw_prof_block_records *r, double cost, double before, double *after, tw_diag *diag);
 
 static inline const tw_prof_site *tw_prof_site_of(const tw_prof_block_records *r, int record) {
@@ -67,9 +68,4 @@ static inline bool tw_prof_is_wait(const tw_prof_site *s) {
 static inline bool tw_prof_is_arrival(const tw_prof_site *s) {
     return s->code == TW_OP_record_mark && s->arrival != TW_ARRIVAL_none;
 }
-/* When a record was, in clocks, without what recording cost. */
-static inline double tw_prof_when(const tw_prof_record *x) {
-    return (double)x->clock - x->shift;
-}
-
 #endif

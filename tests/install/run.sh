@@ -83,6 +83,10 @@ for program in ./multiply ./multiply-static; do
     TILEWRIGHT_LIBCUDA=none $program >out || { cat out; exit 1; }
     grep -q 'on emulator of sm_90a: worst error' out || { cat out; exit 1; }
 done
+for program in ./trace ./trace-static; do
+    TILEWRIGHT_LIBCUDA=none $program >out || { cat out; exit 1; }
+    grep -q '^block 0, warp  0: ' out && grep -qx '12 records' out || { cat out; exit 1; }
+done
 # Python gets the same choices as the command, and errors of one line.
 cp "$R"/examples/foreign/* .
 prefix/bin/tilewright measure made_up.json --samples 3000 --store t.db >>log
@@ -118,6 +122,7 @@ grep -q '^tilewright.Error: no library of Tilewright: none.so: cannot open' out 
 
 # The same programs on the first GPU, where there is one.
 if ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
+    env -u TILEWRIGHT_LIBCUDA ./trace >out || { cat out; exit 1; }
     for program in ./multiply ./multiply-static; do
         env -u TILEWRIGHT_LIBCUDA $program >out || { cat out; exit 1; }
         cat out

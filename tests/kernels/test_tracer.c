@@ -128,6 +128,100 @@ static void launches_follow_their_bindings(void **state) {
     end(&r);
 }
 
+/* -- products of every way */
+
+/* Runs a kernel on numbers of its own and returns its result, which the caller frees. */
+static void *result_of(tw_gpu *g, tw_gpu_kernel *k, tw_gpu_launch *l, const uint64_t *at, size_t *bytes) {
+    void *out = NULL;
+    tw_diag d;
+    for (int i = 0; i < tw_gpu_kernel_buffers(k); i++) {
+        const tw_gpu_buffer *b = tw_gpu_kernel_buffer(k, i);
+        uint16_t *x = calloc(1, b->bytes);
+        assert_non_null(x);
+        for (size_t j = 0; j < b->bytes / 2 && !b->zeroed; j++) x[j] = (uint16_t)(0x3c00 + (j * 7 + (size_t)i) % 256);
+        check(tw_gpu_upload(g, at[i], x, b->bytes, &d), &d);
+        free(x);
+    }
+    check(tw_gpu_launch_run(l, NULL, &d), &d);
+    for (int i = 0; i < tw_gpu_kernel_buffers(k); i++) {
+        const tw_gpu_buffer *b = tw_gpu_kernel_buffer(k, i);
+        if (strcmp(b->name, "c") != 0) continue;
+        out = malloc(*bytes = b->bytes);
+        assert_non_null(out);
+        check(tw_gpu_download(g, out, at[i], b->bytes, &d), &d);
+    }
+    assert_non_null(out);
+    return out;
+}
+
+static bool tally(void *user, const tw_trace_record *x) {
+    ++*(int *)user;
+    assert_true(x->begin <= x->end && x->least <= x->most && x->begin >= 0);
+    return true;
+}
+
+static void products_of_every_way_are_the_same(void **state) {
+    (void)state;
+    static const struct {
+        const char *device, *words, *configuration;
+    } cases[] = {
+        {"emulator:sm_80", "gemm m=40 n=50 k=70", "kg=1"},
+        {"emulator:sm_80", "gemm m=40 n=50 k=200", "kg=3 u=8 split=0"},
+        {"emulator:sm_80", "gemm type=f16 m=64 n=64 k=128 tb=1", "kg=1 mma=1"},
+        {"emulator:sm_80", "gemm type=f16 m=64 n=64 k=256 tb=1", "kg=2 mma=1"},
+        {"emulator:sm_80", "gemm type=f16 m=64 n=64 k=128 batch=3", "kg=1"},
+        {"emulator:sm_90a", "gemm type=f16 m=128 n=128 k=256 tb=1",
+         "mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=3 vec=16 kg=1"},
+        {"emulator:sm_90a", "gemm type=f16 m=128 n=128 k=256 tb=1",
+         "mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=2 vec=16 kg=1 multicast=2"},
+        {"emulator:sm_90a", "gemm type=f16 m=128 n=128 k=256 tb=1",
+         "mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=2 vec=16 kg=1 staged=1"},
+        {"emulator:sm_90a", "gemm type=f16 m=256 n=128 k=256 tb=1",
+         "mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=2 vec=16 kg=1 persistent=2"},
+        {"emulator:sm_90a", "gemm type=f16 m=128 n=64 k=512 tb=1",
+         "mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=2 vec=16 kg=2"},
+    };
+    static const tw_trace_options options[] = {
+        {0},
+        {.granularity = "warp", .flush = true, .frames = 2, .iterations = true},
+        {.granularity = "block", .global = true, .every = 2},
+        {.granularity = "warp", .metric = "globaltimer", .warps = 5, .frames = 4},
+        {.metric = "smid", .first = 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tw_gpu *g;
+        tw_gpu_kernel *k;
+        tw_gpu_launch *l;
+        tw_diag d;
+        uint64_t at[8] = {0};
+        size_t bytes;
+        check(tw_gpu_open(&g, cases[i].device, &d), &d);
+        check(tw_gpu_kernel_open(&k, g, cases[i].words, cases[i].configuration, &d), &d);
+        check(tw_gpu_launch_open(&l, k, &d), &d);
+        for (int j = 0; j < tw_gpu_kernel_buffers(k); j++) {
+            const tw_gpu_buffer *b = tw_gpu_kernel_buffer(k, j);
+            check(tw_gpu_alloc(g, b->bytes, &at[j], &d), &d);
+            check(tw_gpu_launch_bind(l, b->name, at[j], &d), &d);
+        }
+        void *clean = result_of(g, k, l, at, &bytes);
+        for (size_t o = 0; o < sizeof options / sizeof *options; o++) {
+            int records = 0;
+            if (tw_gpu_kernel_attach(k, &options[o], &d) == TW_ERR_USAGE) continue; /* There is one block. */
+            void *traced = result_of(g, k, l, at, &bytes);
+            if (memcmp(clean, traced, bytes) != 0)
+                fail_msg("%s %s: other results", cases[i].words, cases[i].configuration);
+            check(tw_gpu_kernel_collect(k, tally, &records, &d), &d);
+            if (!records) fail_msg("%s %s, options %d: no records", cases[i].words, cases[i].configuration, (int)o);
+            tw_gpu_kernel_detach(k);
+            free(traced);
+        }
+        free(clean);
+        tw_gpu_launch_close(l);
+        for (int j = 0; j < tw_gpu_kernel_buffers(k); j++) tw_gpu_release(g, at[j]);
+        tw_gpu_kernel_close(k);
+        tw_gpu_close(g);
+    }
+}
+
 static void what_makes_no_sense_is_said(void **state) {
     (void)state;
     rig r = begin();
@@ -143,6 +237,7 @@ static void what_makes_no_sense_is_said(void **state) {
         {{.first = 2}, TW_ERR_USAGE, "the first recorded block is 2, and there are 2 blocks"},
         {{.first = -1}, TW_ERR_USAGE, "blocks are counted from 0"},
         {{.frames = -1}, TW_ERR_USAGE, "frames: -1"},
+        {{.frames = 1 << 30}, TW_ERR_UNSUPPORTED, "rings of 1073741824 frames: more than 4194304"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(tw_gpu_kernel_attach(r.k, &cases[i].o, &d), cases[i].st);
@@ -161,6 +256,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tracer_comes_and_goes),
         cmocka_unit_test(launches_follow_their_bindings),
+        cmocka_unit_test(products_of_every_way_are_the_same),
         cmocka_unit_test(what_makes_no_sense_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,122 +2,29 @@
 /* Records from a kernel's IR to a trace, in the emulator. */
 #include "support/support.h"
 
-#include "base/buf.h"
-#include "emu/emu.h"
-#include "ir/builder.h"
-#include "ir/passes/passes.h"
-#include "ir/text.h"
-#include "ir/verify.h"
-#include "kernels/kernel.h"
 #include "prof/decode.h"
-#include "prof/lower.h"
-#include "ptx/ptx.h"
+#include "prof/traced.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { THREADS = 96, WARPS = 3 };
-
-/* A kernel with the parameters out and n, whose body `build` makes. */
-typedef void build_fn(tw_builder *b, tw_val out, tw_val n);
-
-static tw_kernel *kernel(build_fn *build) {
-    tw_kernel *k = tw_kernel_new("test", 90, THREADS);
-    tw_builder b = tw_builder_of(k);
-    tw_val out = tw_pointer_add(&b, "out", 4, false), n = tw_parameter_add(&b, "n", TW_T_i32);
-    build(&b, out, n);
-    assert_false(tw_kernel_failed(k));
-    tw_diag d;
-    if (tw_kernel_verify(k, 0, &d) != TW_OK) fail_msg("%s", d.message);
-    return k;
-}
-
-static tw_val work(tw_builder *b, int operations) {
-    tw_val x = tw_var_of(b, tw_sreg(b, TW_SREG_tid_x));
-    for (int i = 0; i < operations; i++) tw_op_to(b, x, TW_OP_add_i32, x, tw_i32(b, 3), TW_NONE);
-    return x;
-}
-
-static void store_out(tw_builder *b, tw_val out, tw_val x) {
-    tw_val i = tw_fma(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, THREADS), tw_sreg(b, TW_SREG_tid_x));
-    tw_val at = tw_op_emit(b, TW_OP_mad_wide_s32, i, tw_i32(b, 4), out);
-    tw_st(b, (tw_attrs){.type = TW_T_i32}, at, &x);
-}
-
-typedef struct traced {
-    tw_trace *t;
-    tw_prof_layout layout;
-    unsigned char *buffer;
-    size_t bytes;
-} traced;
-
-static void end(traced *x) {
-    tw_trace_free(x->t);
-    tw_prof_layout_free(&x->layout);
-    free(x->buffer);
-}
-
-/* Lowers, runs a grid of `blocks` blocks with every checker on, and decodes. */
-static traced trace(build_fn *build, int n, int blocks, tw_prof_options o) {
-    traced x = {0};
-    tw_diag d;
-    tw_kernel *k = kernel(build);
-    if (!o.shared_bytes) o.shared_bytes = 16384;
-    if (tw_prof_lower(k, &o, &x.layout, &d) != TW_OK) fail_msg("%s", d.message);
-    if (tw_pipeline_default(k, true, &d) != TW_OK) fail_msg("%s", d.message);
-    x.bytes = (size_t)tw_prof_bytes(&x.layout, blocks);
-    x.buffer = calloc(1, x.bytes + 1);
-    tw_emu *e = tw_emu_new();
-    uint64_t arguments[3] = {tw_emu_alloc(e, "out", NULL, (size_t)blocks * 4 * THREADS, false), (uint32_t)n,
-                             tw_emu_alloc(e, "profile", x.buffer, x.bytes, false)};
-    tw_emu_report report;
-    const tw_emu_options eo = {.seed = 5, .grid = {blocks, 1, 1}, .sms = 2};
-    if (tw_emu_launch(e, k, arguments, &eo, &report, &d) != TW_OK) {
-        tw_emu_explain(&report, &d);
-        fail_msg("%s", d.message);
-    }
-    assert_true(tw_emu_read(e, arguments[2], x.buffer, x.bytes));
-    const tw_prof_decoding how = {.title = "test", .device = "emulator", .emulated = true, .iterations = true};
-    if (tw_prof_decode(&x.t, &x.layout, x.buffer, blocks, &how, &d) != TW_OK) fail_msg("%s", d.message);
-    tw_emu_free(e);
-    tw_kernel_free(k);
-    return x;
-}
-
-static int count(const tw_trace *t, tw_event_kind kind, const char *name) {
-    int n = 0;
-    for (int i = 0; i < t->n_events; i++)
-        n += t->events[i].kind == kind && !strcmp(t->names[t->events[i].name].text, name);
-    return n;
-}
-
-/* The i-th event of a kind and name in a track. */
-static const tw_trace_event *nth(const tw_trace *t, int track, tw_event_kind kind, const char *name, int n) {
-    for (int i = 0; i < t->n_events; i++) {
-        const tw_trace_event *e = &t->events[i];
-        if (e->track == track && e->kind == kind && !strcmp(t->names[e->name].text, name) && !n--) return e;
-    }
-    fail_msg("no such event: %s", name);
-    return NULL;
-}
 
 /* -- straight code: nested and overlapping regions, marks, values, code that some warps skip */
 
 static void straight(tw_builder *b, tw_val out, tw_val n) {
     tw_record_begin(b, "outer", TW_ENGINE_OF_alu);
-    tw_val x = work(b, 5);
+    tw_val x = traced_work(b, 5);
     tw_record_begin(b, "inner", TW_ENGINE_OF_tensor);
-    x = tw_add(b, x, work(b, 5));
+    x = tw_add(b, x, traced_work(b, 5));
     tw_record_end(b, "inner");
     tw_record_mark(b, "mark");
     tw_record_value(b, "value", tw_add_imm(b, n, 1000));
     tw_record_end(b, "outer");
     tw_record_begin(b, "first", TW_ENGINE_OF_alu);
-    x = tw_add(b, x, work(b, 5));
+    x = tw_add(b, x, traced_work(b, 5));
     tw_record_begin(b, "second", TW_ENGINE_OF_copy);
-    x = tw_add(b, x, work(b, 5));
+    x = tw_add(b, x, traced_work(b, 5));
     tw_record_end(b, "first");
-    x = tw_add(b, x, work(b, 5));
+    x = tw_add(b, x, traced_work(b, 5));
     tw_record_end(b, "second");
     tw_val y = tw_var_of(b, x);
     TW_IF (b, tw_eq(b, tw_sreg(b, TW_SREG_warpid), tw_i32(b, 1))) {
@@ -125,20 +32,20 @@ static void straight(tw_builder *b, tw_val out, tw_val n) {
         tw_add_to(b, y, tw_i32(b, 1));
         tw_record_end(b, "warp 1");
     }
-    store_out(b, out, y);
+    traced_store(b, out, y);
 }
 
 static void regions_nest_and_overlap(void **state) {
     (void)state;
-    traced x = trace(straight, 7, 2, (tw_prof_options){.units = TW_PROF_WARPS});
-    assert_int_equal(x.t->n_tracks, 2 * WARPS);
-    for (int track = 0; track < 2 * WARPS; track++) {
-        const tw_trace_event *outer = nth(x.t, track, TW_EVENT_REGION, "outer", 0),
-                             *inner = nth(x.t, track, TW_EVENT_REGION, "inner", 0),
-                             *mark = nth(x.t, track, TW_EVENT_MARK, "mark", 0),
-                             *value = nth(x.t, track, TW_EVENT_VALUE, "value", 0),
-                             *first = nth(x.t, track, TW_EVENT_REGION, "first", 0),
-                             *second = nth(x.t, track, TW_EVENT_ASYNC, "second", 0); /* It does not nest. */
+    traced x = traced_run(straight, 7, 2, (tw_prof_options){.units = TW_PROF_WARPS});
+    assert_int_equal(x.t->n_tracks, 2 * TRACED_WARPS);
+    for (int track = 0; track < 2 * TRACED_WARPS; track++) {
+        const tw_trace_event *outer = traced_nth(x.t, track, TW_EVENT_REGION, "outer", 0),
+                             *inner = traced_nth(x.t, track, TW_EVENT_REGION, "inner", 0),
+                             *mark = traced_nth(x.t, track, TW_EVENT_MARK, "mark", 0),
+                             *value = traced_nth(x.t, track, TW_EVENT_VALUE, "value", 0),
+                             *first = traced_nth(x.t, track, TW_EVENT_REGION, "first", 0),
+                             *second = traced_nth(x.t, track, TW_EVENT_ASYNC, "second", 0); /* It does not nest. */
         assert_true(outer->begin < inner->begin && inner->end == mark->begin && mark->begin < outer->end);
         assert_true(mark->begin == mark->end && value->value == 1007);
         assert_true(first->begin < second->begin && second->begin < first->end && first->end < second->end);
@@ -146,9 +53,9 @@ static void regions_nest_and_overlap(void **state) {
         assert_int_equal(x.t->names[inner->name].engine, TW_ENGINE_TENSOR);
         assert_int_equal(outer->iteration, -1);
     }
-    assert_int_equal(count(x.t, TW_EVENT_REGION, "warp 1"), 2); /* One a block. */
+    assert_int_equal(traced_count(x.t, TW_EVENT_REGION, "warp 1"), 2); /* One a block. */
     assert_int_equal(x.t->tracks[x.t->events[0].track].dropped, 0);
-    end(&x);
+    traced_end(&x);
 }
 
 static void units_are_chosen(void **state) {
@@ -158,30 +65,30 @@ static void units_are_chosen(void **state) {
         int tracks;
     } cases[] = {{{.units = TW_PROF_WARPGROUPS}, 4 * 1},
                  {{.units = TW_PROF_BLOCKS}, 4 * 1},
-                 {{.units = TW_PROF_WARPS}, 4 * WARPS},
+                 {{.units = TW_PROF_WARPS}, 4 * TRACED_WARPS},
                  {{.units = TW_PROF_WARPS, .warps = 5}, 4 * 2},
-                 {{.units = TW_PROF_WARPS, .first = 1}, 3 * WARPS},
-                 {{.units = TW_PROF_WARPS, .first = 1, .every = 2}, 2 * WARPS},
-                 {{.units = TW_PROF_WARPS, .first = 1, .every = 2, .global = true}, 2 * WARPS},
+                 {{.units = TW_PROF_WARPS, .first = 1}, 3 * TRACED_WARPS},
+                 {{.units = TW_PROF_WARPS, .first = 1, .every = 2}, 2 * TRACED_WARPS},
+                 {{.units = TW_PROF_WARPS, .first = 1, .every = 2, .global = true}, 2 * TRACED_WARPS},
                  {{.units = TW_PROF_BLOCKS, .metric = TW_PROF_GLOBALTIMER}, 4 * 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        traced x = trace(straight, 7, 4, cases[i].o);
+        traced x = traced_run(straight, 7, 4, cases[i].o);
         assert_int_equal(x.t->n_tracks, cases[i].tracks);
-        assert_int_equal(count(x.t, TW_EVENT_REGION, "outer"), cases[i].tracks);
+        assert_int_equal(traced_count(x.t, TW_EVENT_REGION, "outer"), cases[i].tracks);
         for (int j = 0; j < x.t->n_tracks; j++) {
             const int block = x.t->tracks[j].block, first = cases[i].o.first, every = cases[i].o.every;
             assert_true(block >= first && (every < 2 || (block - first) % every == 0));
         }
-        end(&x);
+        traced_end(&x);
     }
 }
 
 static void names_are_chosen(void **state) {
     (void)state;
-    traced x = trace(straight, 7, 1, (tw_prof_options){.only = "inner,value"});
+    traced x = traced_run(straight, 7, 1, (tw_prof_options){.only = "inner,value"});
     assert_int_equal(x.layout.n_sites, 3);
     assert_int_equal(x.t->n_events, 2);
-    end(&x);
+    traced_end(&x);
 }
 
 /* -- loops: iterations, rings that overflow, records that are not made each time */
@@ -193,7 +100,7 @@ static void loop(tw_builder *b, tw_val out, tw_val n) {
             tw_record_value(b, "third", i);
         }
         tw_record_begin(b, "step", TW_ENGINE_OF_alu);
-        tw_add_to(b, x, work(b, 3));
+        tw_add_to(b, x, traced_work(b, 3));
         tw_record_end(b, "step");
         tw_when(b, tw_eq(b, tw_rem(b, i, 2), tw_i32(b, 1)));
         tw_record_mark(b, "odd");
@@ -202,21 +109,21 @@ static void loop(tw_builder *b, tw_val out, tw_val n) {
             tw_add_to(b, x, j);
         }
     }
-    store_out(b, out, x);
+    traced_store(b, out, x);
 }
 
 /* A ring of `frames` frames has the last iterations, whole, and says how many are lost. */
 static void check_loop(const traced *x, int n, int kept, int deep) {
     const int first = n - kept;
-    assert_int_equal(count(x->t, TW_EVENT_REGION, "step"), kept);
-    assert_int_equal(count(x->t, TW_EVENT_MARK, "deep"), deep);
+    assert_int_equal(traced_count(x->t, TW_EVENT_REGION, "step"), kept);
+    assert_int_equal(traced_count(x->t, TW_EVENT_MARK, "deep"), deep);
     int thirds = 0, odds = 0;
     for (int i = first; i < n; i++) {
         thirds += i % 3 == 2;
         odds += i % 2 == 1;
     }
-    assert_int_equal(count(x->t, TW_EVENT_VALUE, "third"), thirds);
-    assert_int_equal(count(x->t, TW_EVENT_MARK, "odd"), odds);
+    assert_int_equal(traced_count(x->t, TW_EVENT_VALUE, "third"), thirds);
+    assert_int_equal(traced_count(x->t, TW_EVENT_MARK, "odd"), odds);
     for (int i = 0; i < x->t->n_events; i++) {
         const tw_trace_event *e = &x->t->events[i];
         const char *name = x->t->names[e->name].text;
@@ -224,9 +131,11 @@ static void check_loop(const traced *x, int n, int kept, int deep) {
         if (!strcmp(name, "odd")) assert_int_equal(e->iteration % 2, 1);
         if (!strcmp(name, "step")) assert_true(e->iteration >= first && e->iteration < n);
     }
-    for (int i = 0; i < kept; i++) assert_int_equal(nth(x->t, 0, TW_EVENT_REGION, "step", i)->iteration, first + i);
+    for (int i = 0; i < kept; i++)
+        assert_int_equal(traced_nth(x->t, 0, TW_EVENT_REGION, "step", i)->iteration, first + i);
     for (int i = 1; i < kept; i++)
-        assert_true(nth(x->t, 0, TW_EVENT_REGION, "step", i)->begin > nth(x->t, 0, TW_EVENT_REGION, "step", i - 1)->end);
+        assert_true(traced_nth(x->t, 0, TW_EVENT_REGION, "step", i)->begin >
+                    traced_nth(x->t, 0, TW_EVENT_REGION, "step", i - 1)->end);
 }
 
 static void rings_keep_the_last_iterations(void **state) {
@@ -234,41 +143,41 @@ static void rings_keep_the_last_iterations(void **state) {
     static const int counts[] = {1, 3, 4, 5, 8, 11, 29};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         const int n = counts[i], kept = n < 4 ? n : 4, deep = 2 * n < 4 ? 2 * n : 4;
-        traced x = trace(loop, n, 1, (tw_prof_options){.frames = 4});
+        traced x = traced_run(loop, n, 1, (tw_prof_options){.frames = 4});
         check_loop(&x, n, kept, deep);
         /* Four sites of the outer loop and one of the inner one. */
         assert_int_equal(x.t->tracks[0].dropped, (n - kept) * 4 + (2 * n - deep));
-        end(&x);
-        x = trace(loop, n, 1, (tw_prof_options){.frames = 4, .global = true});
+        traced_end(&x);
+        x = traced_run(loop, n, 1, (tw_prof_options){.frames = 4, .global = true});
         check_loop(&x, n, kept, deep);
-        end(&x);
-        x = trace(loop, n, 1, (tw_prof_options){.frames = 4, .flush = true});
+        traced_end(&x);
+        x = traced_run(loop, n, 1, (tw_prof_options){.frames = 4, .flush = true});
         check_loop(&x, n, n, 2 * n);
         assert_int_equal(x.t->tracks[0].dropped, 0);
-        end(&x);
+        traced_end(&x);
     }
 }
 
 static void a_loop_that_never_runs_has_no_records(void **state) {
     (void)state;
     for (int flush = 0; flush < 2; flush++) {
-        traced x = trace(loop, 0, 3, (tw_prof_options){.flush = flush});
+        traced x = traced_run(loop, 0, 3, (tw_prof_options){.flush = flush});
         assert_int_equal(x.t->n_events, 0);
         assert_int_equal(x.t->n_tracks, 3);
-        end(&x);
+        traced_end(&x);
     }
 }
 
 static void shared_memory_that_is_short_gives_way(void **state) {
     (void)state;
-    traced x = trace(loop, 9, 1, (tw_prof_options){.shared_bytes = 300});
+    traced x = traced_run(loop, 9, 1, (tw_prof_options){.shared_bytes = 300});
     assert_true(x.layout.shared_bytes <= 300 && x.layout.shared_bytes > 0 && !x.layout.global);
-    end(&x);
-    x = trace(loop, 9, 1, (tw_prof_options){.shared_bytes = 16});
+    traced_end(&x);
+    x = traced_run(loop, 9, 1, (tw_prof_options){.shared_bytes = 16});
     assert_true(x.layout.global);
     assert_int_equal(x.layout.shared_bytes, 0);
     check_loop(&x, 9, 9, 18);
-    end(&x);
+    traced_end(&x);
 }
 
 /* -- lanes that are apart */
@@ -286,17 +195,17 @@ static void lanes(tw_builder *b, tw_val out, tw_val n) {
         tw_record_mark(b, "others");
         tw_add_to(b, x, n);
     }
-    store_out(b, out, x);
+    traced_store(b, out, x);
 }
 
 /* Records are those of the first lane. */
 static void partial_warps_record_their_first_lane(void **state) {
     (void)state;
     for (int flush = 0; flush < 2; flush++) {
-        traced x = trace(lanes, 6, 1, (tw_prof_options){.flush = flush, .frames = 2});
-        assert_int_equal(count(x.t, TW_EVENT_REGION, "some"), flush ? 6 : 2);
-        assert_int_equal(count(x.t, TW_EVENT_MARK, "others"), 0);
-        end(&x);
+        traced x = traced_run(lanes, 6, 1, (tw_prof_options){.flush = flush, .frames = 2});
+        assert_int_equal(traced_count(x.t, TW_EVENT_REGION, "some"), flush ? 6 : 2);
+        assert_int_equal(traced_count(x.t, TW_EVENT_MARK, "others"), 0);
+        traced_end(&x);
     }
 }
 
@@ -309,7 +218,7 @@ static void hand_over(tw_builder *b, tw_val out, tw_val n) {
     const tw_scope roles = tw_push_roles(b, ranges, 2);
     tw_name_roles(b, roles, "giver taker");
     TW_FOR (b, i, tw_i32(b, 0), n, tw_i32(b, 1), true) {
-        tw_add_to(b, x, work(b, 40));
+        tw_add_to(b, x, traced_work(b, 40));
         tw_record_arrive(b, "given", TW_ARRIVAL_now, TW_ENGINE_OF_sync);
         tw_do(b, TW_OP_barrier_arrive, (tw_attrs){.count = 64}, tw_i32(b, 1), TW_NONE);
         tw_record_wait(b, "taken", TW_ENGINE_OF_sync, 0);
@@ -325,16 +234,16 @@ static void hand_over(tw_builder *b, tw_val out, tw_val n) {
         tw_do(b, TW_OP_barrier_arrive, (tw_attrs){.count = 64}, tw_i32(b, 2), TW_NONE);
     }
     tw_pop(b, roles);
-    store_out(b, out, x);
+    traced_store(b, out, x);
 }
 
 static void waits_name_their_arrivals(void **state) {
     (void)state;
     enum { N = 9 };
     for (int frames = 2; frames <= 16; frames *= 2) {
-        traced x = trace(hand_over, N, 2, (tw_prof_options){.units = TW_PROF_WARPS, .frames = frames});
+        traced x = traced_run(hand_over, N, 2, (tw_prof_options){.units = TW_PROF_WARPS, .frames = frames});
         const int kept = frames < N ? frames : N;
-        assert_int_equal(count(x.t, TW_EVENT_WAIT, "given"), 2 * kept);
+        assert_int_equal(traced_count(x.t, TW_EVENT_WAIT, "given"), 2 * kept);
         assert_int_equal(x.t->n_edges, 2 * 2 * kept);
         for (int i = 0; i < x.t->n_edges; i++) {
             const tw_trace_event *from = &x.t->events[x.t->edges[i].from], *to = &x.t->events[x.t->edges[i].to];
@@ -346,7 +255,7 @@ static void waits_name_their_arrivals(void **state) {
         }
         for (int i = 0; i < x.t->n_tracks; i++)
             assert_string_equal(x.t->names[x.t->tracks[i].role].text, x.t->tracks[i].warp ? "taker" : "giver");
-        end(&x);
+        traced_end(&x);
     }
 }
 
@@ -373,35 +282,36 @@ static void plain_loop(tw_builder *b, tw_val out, tw_val n) {
     tw_val x = tw_var_of(b, tw_i32(b, 0));
     TW_FOR (b, i, tw_i32(b, 0), n, tw_i32(b, 1), true) {
         tw_record_begin(b, "step", TW_ENGINE_OF_alu);
-        tw_add_to(b, x, work(b, 3));
+        tw_add_to(b, x, traced_work(b, 3));
         tw_record_end(b, "step");
     }
-    store_out(b, out, x);
+    traced_store(b, out, x);
 }
 
 static void clocks_wrap(void **state) {
     (void)state;
     enum { N = 20 };
-    traced x = trace(plain_loop, N, 1, (tw_prof_options){.units = TW_PROF_BLOCKS});
+    traced x = traced_run(plain_loop, N, 1, (tw_prof_options){.units = TW_PROF_BLOCKS});
     const tw_prof_decoding how = {.title = "test", .device = "emulator", .emulated = true};
-    const double middle = nth(x.t, 0, TW_EVENT_REGION, "step", N / 2)->begin;
+    const double middle = traced_nth(x.t, 0, TW_EVENT_REGION, "step", N / 2)->begin;
     tw_trace *moved;
     tw_diag d;
     move_clocks(&x, (3ull << 32) - (uint64_t)middle);
     assert_int_equal(tw_prof_decode(&moved, &x.layout, x.buffer, 1, &how, &d), TW_OK);
     for (int i = 0; i < N; i++) {
-        const tw_trace_event *a = nth(x.t, 0, TW_EVENT_REGION, "step", i), *b = nth(moved, 0, TW_EVENT_REGION, "step", i);
+        const tw_trace_event *a = traced_nth(x.t, 0, TW_EVENT_REGION, "step", i),
+                             *b = traced_nth(moved, 0, TW_EVENT_REGION, "step", i);
         assert_true(a->begin == b->begin && a->end == b->end);
     }
     tw_trace_free(moved);
-    end(&x);
+    traced_end(&x);
 }
 
 /* -- buffers of others */
 
 static void damaged_buffers_are_refused_or_read(void **state) {
     (void)state;
-    traced x = trace(loop, 9, 2, (tw_prof_options){.units = TW_PROF_WARPS});
+    traced x = traced_run(loop, 9, 2, (tw_prof_options){.units = TW_PROF_WARPS});
     const tw_prof_decoding how = {.title = "test", .device = "emulator"};
     unsigned char *copy = malloc(x.bytes);
     srand(17);
@@ -417,8 +327,16 @@ static void damaged_buffers_are_refused_or_read(void **state) {
         tw_trace_free(t);
     }
     assert_true(refused > 0);
+    /* Clocks count from 0. */
+    const int64_t clocks[2] = {INT64_MIN, INT64_MIN + 5};
+    tw_trace *t;
+    tw_diag d;
+    memcpy(copy, x.buffer, x.bytes);
+    memcpy(copy + 8 * TW_PROF_BEGIN_CLOCK, &clocks[0], 8);
+    memcpy(copy + 8 * TW_PROF_END_CLOCK, &clocks[1], 8);
+    assert_int_equal(tw_prof_decode(&t, &x.layout, copy, 2, &how, &d), TW_ERR_FORMAT);
     free(copy);
-    end(&x);
+    traced_end(&x);
 }
 
 /* -- what cannot be lowered, and what needs no lowering */
@@ -427,7 +345,7 @@ static void early_exit(tw_builder *b, tw_val out, tw_val n) {
     tw_record_mark(b, "mark");
     tw_when(b, tw_lt(b, n, tw_i32(b, 0)));
     tw_do(b, TW_OP_exit, (tw_attrs){0}, TW_NONE, TW_NONE);
-    store_out(b, out, n);
+    traced_store(b, out, n);
 }
 
 static void in_predicate(tw_builder *b, tw_val out, tw_val n) {
@@ -437,17 +355,17 @@ static void in_predicate(tw_builder *b, tw_val out, tw_val n) {
     tw_push_while_body(b, s, tw_lt(b, tw_i32(b, 0), x));
     tw_add_to(b, x, tw_i32(b, -1));
     tw_pop(b, s);
-    store_out(b, out, x);
+    traced_store(b, out, x);
 }
 
 static void what_cannot_be_lowered_is_said(void **state) {
     (void)state;
     static const struct {
-        build_fn *build;
+        traced_build *build;
         const char *says;
     } cases[] = {{early_exit, "exit early"}, {in_predicate, "loop's predicate"}};
     for (int i = 0; i < 2; i++) {
-        tw_kernel *k = kernel(cases[i].build);
+        tw_kernel *k = traced_kernel(cases[i].build);
         tw_prof_layout l;
         tw_diag d;
         assert_int_equal(tw_prof_lower(k, &(tw_prof_options){0}, &l, &d), TW_ERR_UNSUPPORTED);
@@ -457,52 +375,25 @@ static void what_cannot_be_lowered_is_said(void **state) {
     }
 }
 
-static char *ptx_of(const tw_kernel *k) {
-    tw_buf out = {0};
-    tw_diag d;
-    assert_int_equal(tw_ptx_print(&out, k, tw_target_find("sm_90a"), &d), TW_OK);
-    return out.data;
-}
-
-/* Removes all records of a kernel's text. */
-static void remove_records(char *text) {
-    for (char *at; (at = strstr(text, "record_"));) {
-        char *line = at;
-        while (line > text && line[-1] != '\n') line--;
-        char *next = strchr(at, '\n');
-        memmove(line, next + 1, strlen(next + 1) + 1);
-    }
-}
-
 /* A kernel with records that no pass lowers has the PTX of the kernel without them, byte for byte; so has one of whose
    records none is asked for. */
 static void records_that_are_off_leave_no_trace(void **state) {
     (void)state;
-    static build_fn *const kernels[] = {straight, loop, lanes, hand_over};
+    static traced_build *const kernels[] = {straight, loop, lanes, hand_over};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
         tw_diag d;
-        tw_buf text = {0};
-        tw_kernel *with = kernel(kernels[i]), *without;
-        assert_true(tw_kernel_print(&text, with));
-        assert_non_null(strstr(text.data, "record_"));
-        remove_records(text.data);
-        assert_int_equal(tw_kernel_parse(&without, text.data, strlen(text.data), "text", &d), TW_OK);
-        assert_int_equal(tw_pipeline_default(with, true, &d), TW_OK);
-        assert_int_equal(tw_pipeline_default(without, true, &d), TW_OK);
-        char *a = ptx_of(with), *b = ptx_of(without);
-        assert_string_equal(a, b);
+        tw_kernel *k = traced_kernel(kernels[i]);
+        assert_true(traced_check_off(k, "sm_90a"));
         tw_prof_layout l;
-        assert_int_equal(tw_prof_lower(with, &(tw_prof_options){.only = "nothing"}, &l, &d), TW_OK);
+        char *before = traced_ptx(k, "sm_90a");
+        assert_int_equal(tw_prof_lower(k, &(tw_prof_options){.only = "nothing"}, &l, &d), TW_OK);
         assert_int_equal(l.n_sites, 0);
-        char *c = ptx_of(with);
-        assert_string_equal(a, c);
+        char *after = traced_ptx(k, "sm_90a");
+        assert_string_equal(before, after);
         tw_prof_layout_free(&l);
-        free(a);
-        free(b);
-        free(c);
-        tw_buf_free(&text);
-        tw_kernel_free(with);
-        tw_kernel_free(without);
+        free(before);
+        free(after);
+        tw_kernel_free(k);
     }
 }
 

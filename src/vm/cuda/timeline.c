@@ -50,7 +50,7 @@ static tw_status fit(making *m, tw_diag *diag) {
                      : tw_fail(diag, TW_ERR_FORMAT, "no worker left records");
     m->origin = INFINITY;
     for (int i = 0; i < n && st == TW_OK; i++)
-        m->origin = fmin(m->origin, tw_prof_time_at(&m->clocks, list[i].sm, (double)list[i].clock));
+        m->origin = fmin(m->origin, tw_prof_time_at(&m->clocks, list[i].sm, list[i].clock, 0));
     free(list);
     if (st != TW_OK) return st;
     m->t->ghz = m->c->emulated ? 0 : m->clocks.ghz;
@@ -59,7 +59,7 @@ static tw_status fit(making *m, tw_diag *diag) {
 }
 
 static double time_of(const making *m, int worker, int64_t clock) {
-    return tw_prof_time_at(&m->clocks, m->c->anchors[worker].sm, (double)clock) - m->origin;
+    return tw_prof_time_at(&m->clocks, m->c->anchors[worker].sm, clock, 0) - m->origin;
 }
 
 /* -- events */

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+# A product of a producer warp and a consumer warpgroup, in the emulator: who did what, how often.
+$ G='gemm type=f16 m=64 n=128 k=256 tb=1 mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=2 vec=16 kg=1 --device emulator:sm_90a'; echo "$G" >words
+$ tilewright trace kernel $(cat words) >out; sed 's/, [0-9.]* ops$//; 3q' out; grep -o '^  [a-z][a-z.]* *\(async\|region\|wait\|mark\)  *[a-z]*  *[0-9]*' out | sed 's/   */ /g'
+  type=f16 m=64 n=128 k=256 tb=1
+  emulator of sm_90a: 4 tracks of 2 blocks on 2 SMs, 48 events
+  What recording cost was not measured.
+   products async tensor 8
+   tiles.full wait copy 8
+   store region memory 2
+   products wait tensor 10
+   tiles.empty mark sync 4
+   tiles.full async copy 8
+   tiles.empty wait sync 8
+# Every warp, with the iterations; of the second block alone; of some names.
+$ tilewright trace kernel $(cat words) --granularity warp --iterations --json >t.json; json t.json unit tracks events dropped roles.# roles.0.role roles.1.role
+  ops
+  10
+  184
+  0
+  2
+  consumer
+  producer
+$ tilewright trace kernel $(cat words) --first 1 --json | json - tracks
+  2
+$ tilewright trace kernel $(cat words) --warps 16 --granularity warp --json | json - tracks
+  2
+$ tilewright trace kernel $(cat words) --only products,store | grep -o '^  [a-z][a-z.]* *\(async\|region\|wait\|mark\)'
+    products                         async
+    store                            region
+    products                         wait
+# Two iterations of each loop are kept, of four; or all, when rings are written out.
+$ tilewright trace kernel $(cat words) --frames 2 --json | json - dropped
+  36
+$ tilewright trace kernel $(cat words) --frames 2 --flush --json | json - dropped
+  0
+$ tilewright trace kernel $(cat words) --global --json | json - dropped
+  0
+# Another counter.
+$ tilewright trace kernel $(cat words) --metric globaltimer --json | json - tracks
+  4
+$ tilewright trace kernel $(cat words) --metric smid | grep -o '^  [a-z][a-z.]* *[a-z]*' | sed 's/   */ /g' | sort -u
+   products value
+   store value
+   tiles.empty value
+   tiles.full value
+# All formats.
+$ tilewright trace kernel $(cat words) --format chrome -o - | json - otherData.unit
+  ops
+$ for f in t.pftrace t.json t.html t.txt; do tilewright trace kernel $(cat words) -o $f >/dev/null; test -s $f && echo $f; done
+  t.pftrace
+  t.json
+  t.html
+  t.txt
+# More blocks than there are.
+$ tilewright trace kernel $(cat words) --first 2
+  tilewright: the first recorded block is 2, and there are 2 blocks
+  [2]
+# Wrong use.
+$ tilewright trace kernel
+  tilewright: trace: needs MODEL|kernel gemm WORD... (tilewright trace --help)
+  [2]
+$ tilewright trace kernel conv m=3
+  tilewright: "conv" is no kernel; there is gemm
+  [2]
+$ tilewright trace kernel gemm m=64 n=64 k=64 --device emulator --only nothing
+  tilewright: the kernel has no record of the names nothing
+  [1]
+$ tilewright trace kernel $(cat words) --granularity thread
+  tilewright: granularity: "thread" is not warpgroup, warp or block
+  [2]
+$ tilewright trace kernel $(cat words) --metric power
+  tilewright: metric: "power" is not clock, globaltimer or smid
+  [2]
+$ tilewright trace kernel $(cat words) --frames 4294967298
+  tilewright: --first, --every, --frames: out of range
+  [2]
+$ tilewright trace kernel $(cat words) --every -1
+  tilewright: --first, --every, --frames: out of range
+  [2]
+$ tilewright trace kernel gemm m=64 n=64 k=64 u=7 --device emulator
+  tilewright: the configuration is not legal: u and kl are powers of two
+  [2]
+$ tilewright trace kernel gemm m=64 n=64 k=64 speed=9 --device emulator
+  tilewright: "speed=9" is not a parameter's name and value, like ml=64
+  [2]
+$ tilewright trace kernel gemm m=64 n=64 k=64 --device emulator:sm_1
+  tilewright: device: the emulator knows no target "sm_1"
+  [2]
+$ tilewright trace kernel $(cat words) -o nowhere/t.html
+  tilewright: nowhere/t.html: cannot write: No such file or directory
+  [1]
+$ tilewright trace kernel $(cat words) --format svg -o t.svg
+  tilewright: --format: "svg" is not perfetto, chrome, html or summary
+  [2]
