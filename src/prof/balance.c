@@ -111,7 +111,7 @@ static bool find_stages(tw_balance *out, const tw_trace *t) {
         const tw_balance_stage s = measure_stage(v + i, j - i);
         if (s.sms > 1) out->stages[out->n_stages++] = s;
     }
-    if (out->n_stages) qsort(out->stages, (size_t)out->n_stages, sizeof *out->stages, dearest_first);
+    if (fine && out->n_stages) qsort(out->stages, (size_t)out->n_stages, sizeof *out->stages, dearest_first);
     free(v);
     return fine;
 }

@@ -115,33 +115,45 @@ static bool blame_user(finder *x, int engine, int track, double begin, double en
     return true;
 }
 
+/* Until when after `begin` the same users are there, and how many. */
+static double until_change(const tw_dag *f, const int *users, int n, double begin, double end, int *there) {
+    double next = end;
+    *there = 0;
+    for (int i = 0; i < n; i++) {
+        const double from = begin_of(f, users[i]), until = end_of(f, users[i]);
+        if (from > begin) next = fmin(next, from);
+        if (until > begin) next = fmin(next, until);
+        if (from <= begin && until > begin) ++*there;
+    }
+    return next;
+}
+
+/* Idle time in which none of an engine's users is there. */
+static bool blame_absence(finder *x, int engine, double begin, double end) {
+    for (int i = 0; i < TW_TALLY_KEYS; i++) x->key[i] = -1;
+    x->key[ENGINE] = engine;
+    x->begin = begin;
+    x->end = end;
+    const tw_dag_piece absent = {TW_CAUSE_START, -1, -1, begin, end};
+    return blame_piece(x, &absent);
+}
+
 /* An idle interval of an engine. Its users that are there share the blame. */
 static bool blame_interval(finder *x, int engine, const int *users, int n, double begin, double end) {
     const tw_dag *f = x->f;
-    for (double next; begin < end; begin = next) {
-        int there = 0;
-        next = end;
-        for (int i = 0; i < n; i++) {
-            const double from = begin_of(f, users[i]), until = end_of(f, users[i]);
-            if (from > begin) next = fmin(next, from);
-            if (until > begin) next = fmin(next, until);
-            if (from <= begin && until > begin) there++;
-        }
+    bool fine = true;
+    while (fine && begin < end) {
+        int there;
+        const double next = until_change(f, users, n, begin, end, &there);
+        if (!there) fine = blame_absence(x, engine, begin, next);
         x->weight = there ? 1.0 / there : 1;
-        for (int i = 0; i < n; i++)
-            if (begin_of(f, users[i]) <= begin && end_of(f, users[i]) > begin &&
-                !blame_user(x, engine, users[i], begin, next))
-                return false;
-        if (there) continue;
-        for (int i = 0; i < TW_TALLY_KEYS; i++) x->key[i] = -1;
-        x->key[ENGINE] = engine;
-        x->begin = begin;
-        x->end = next;
-        const tw_dag_piece absent = {TW_CAUSE_START, -1, -1, begin, next};
-        if (!blame_piece(x, &absent)) return false;
+        for (int i = 0; fine && i < n; i++)
+            if (begin_of(f, users[i]) <= begin && end_of(f, users[i]) > begin)
+                fine = blame_user(x, engine, users[i], begin, next);
+        x->weight = 1;
+        begin = next;
     }
-    x->weight = 1;
-    return true;
+    return fine;
 }
 
 /* Collects the tracks of a multiprocessor that use an engine. */

@@ -53,7 +53,7 @@ tw_status tw_overlap_find(tw_overlap *out, const tw_trace *t, tw_diag *diag) {
         out->sms = calloc((size_t)n_sms + 1, sizeof *out->sms);
         out->blocks = calloc((size_t)f->n_blocks + 1, sizeof *out->blocks);
     }
-    bool fine = out->sms && out->blocks;
+    bool fine = order && out->sms && out->blocks;
     for (int i = 0, j; fine && i < t->n_tracks; i = j) {
         const tw_trace_track *k = &t->tracks[order[i]];
         for (j = i; j < t->n_tracks && t->tracks[order[j]].sm == k->sm;) j++;

@@ -186,7 +186,7 @@ bool tw_dag_play(const tw_dag *f, const double *factor, const tw_dag_edges *edge
     player p = {.f = f, .factor = factor, .edges = edges ? edges : &f->edges, .run = run, .forced = -1};
     p.cursor = malloc(tracks * sizeof *p.cursor);
     p.next = malloc(tracks * sizeof *p.next);
-    p.where = malloc(tracks * sizeof *p.where);
+    p.where = calloc(tracks, sizeof *p.where);
     p.ready = malloc(tracks * sizeof *p.ready);
     p.sleeper = malloc(nodes * sizeof *p.sleeper);
     p.known = calloc(nodes, sizeof *p.known);

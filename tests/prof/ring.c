@@ -156,7 +156,7 @@ static double run_block(machine *m, int block, int sm, double begin) {
 tw_trace *ring_trace(const ring *r) {
     assert(r->iterations <= MOST && r->consumers <= CONSUMERS);
     machine m = {.r = r, .t = tw_trace_new("ring", "simulated", "ns")};
-    double *free_at = calloc((size_t)(r->sms * r->resident), sizeof *free_at);
+    double *free_at = calloc((size_t)r->sms * (size_t)r->resident, sizeof *free_at);
     if (!m.t || !free_at) goto fail;
     const struct {
         int *index;

@@ -86,7 +86,23 @@ static void clocks_may_disagree(void **state) {
     tw_trace_free(t);
 }
 
-static void edits_are_of_names(void **state) {
+/* The first event of all is a wait, and its edge the first edge. */
+static void the_first_wait_is_one(void **state) {
+    (void)state;
+    tw_trace *t = tw_trace_new("first", "", "ns");
+    const int a = hand_track(t, 0, 0, "a", 0, 60), b = hand_track(t, 0, 0, "b", 0, 50);
+    const int wait = hand_event(t, a, TW_EVENT_WAIT, "for b", TW_ENGINE_SYNC, 0, 50);
+    hand_event(t, b, TW_EVENT_REGION, "work", TW_ENGINE_ALU, 0, 48);
+    tw_trace_add_edge(t, hand_event(t, b, TW_EVENT_MARK, "arrive", TW_ENGINE_NONE, 48, 48), wait);
+    assert_int_equal(tw_trace_finish(t, NULL), TW_OK);
+    tw_prediction p;
+    assert_int_equal(tw_path_predict(&p, t, &(tw_change){TW_CHANGE_SCALE, "work", 0.5, 0}, 1, NULL), TW_OK);
+    near(p.after, 60 - 24, 1e-9);
+    assert_int_equal(p.ignored, 0);
+    tw_trace_free(t);
+}
+
+static void changes_are_of_names(void **state) {
     (void)state;
     const ring r = ring_of(10, 300, 200, 150);
     tw_trace *t = ring_trace(&r);
@@ -263,7 +279,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(events_of_a_moment_keep_their_order),
                                        cmocka_unit_test(contradictions_are_left_out),
                                        cmocka_unit_test(clocks_may_disagree),
-                                       cmocka_unit_test(edits_are_of_names),
+                                       cmocka_unit_test(the_first_wait_is_one),
+                                       cmocka_unit_test(changes_are_of_names),
                                        cmocka_unit_test(a_loop_that_loads_ahead_gets_a_stage),
                                        cmocka_unit_test(engines_have_queues),
                                        cmocka_unit_test(an_empty_trace_has_nothing),

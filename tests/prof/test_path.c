@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Critical paths and predictions, against traces made by hand and kernels simulated before and after an edit. */
+/* Critical paths and predictions, against traces made by hand and kernels simulated before and after a change. */
 #include "support/support.h"
 
 #include "base/random.h"
@@ -151,7 +151,7 @@ static void compare(const ring *r, const ring *edited, const tw_change *edit, fi
     tw_trace_free(t);
 }
 
-static void edits_are_predicted(void **state) {
+static void changes_are_predicted(void **state) {
     (void)state;
     tw_random x = tw_random_seed(2);
     figures fig[6] = {{0}};
@@ -195,6 +195,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_graph_gives_the_length_of_its_trace),
                                        cmocka_unit_test(slow_loads_are_the_path),
                                        cmocka_unit_test(slow_products_are_the_path),
-                                       cmocka_unit_test(waves_are_chained), cmocka_unit_test(edits_are_predicted)};
+                                       cmocka_unit_test(waves_are_chained), cmocka_unit_test(changes_are_predicted)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
