@@ -17,10 +17,18 @@ typedef struct lane {
     int n_arrivals, n_waits, room_arrivals, room_waits;
 } lane;
 
+/* Records on a channel that a ring lost, of one site: `n` of them, all before record `at`, the loop's first. */
+typedef struct gap {
+    int loop;
+    int32_t at;
+    int64_t n;
+} gap;
+
 typedef struct finder {
     tw_prof_block_records *r;
     lane *lanes;
-    int n, room;
+    gap *gaps; /* Of the lane whose own work is linked. */
+    int n, room, n_gaps, room_gaps;
 } finder;
 
 static lane *lane_of(finder *f, int unit, const char *channel) {
@@ -74,12 +82,12 @@ static bool collect(finder *f) {
     return true;
 }
 
-static bool link(finder *f, int32_t from, int32_t to) {
+static bool link(finder *f, int32_t from, int32_t to, bool bound) {
     tw_prof_block_records *r = f->r;
     tw_prof_link *grown = tw_grow(r->links, r->n_links, &r->room_links, 256, sizeof *r->links);
     if (!grown) return false;
     r->links = grown;
-    r->links[r->n_links++] = (tw_prof_link){from, to};
+    r->links[r->n_links++] = (tw_prof_link){from, to, bound};
     return true;
 }
 
@@ -91,16 +99,64 @@ static void blame(tw_prof_block_records *r, int32_t arrival, int32_t wait) {
     if (better) w->cause = arrival;
 }
 
+/* The first record of a loop in a unit. -1: there is none. */
+static int32_t first_of(const tw_prof_block_records *r, const tw_prof_unit *u, int loop) {
+    for (int i = u->first; i < u->first + u->n; i++)
+        if (r->layout->sites[r->records[i].site].loop == loop) return i;
+    return -1;
+}
+
+static bool find_gaps(finder *f, const lane *at) {
+    const tw_prof_block_records *r = f->r;
+    const tw_prof_unit *u = &r->units[at->unit];
+    f->n_gaps = 0;
+    for (int i = 0; i < r->layout->n_sites; i++) {
+        const tw_prof_site *s = &r->layout->sites[i];
+        if (s->scope != u->scope || s->loop < 0 || !tw_prof_is_arrival(s) || strcmp(s->name, at->channel) != 0)
+            continue;
+        const int32_t first = first_of(r, u, s->loop);
+        if (first < 0 || !r->records[first].iteration) continue;
+        gap *grown = tw_grow(f->gaps, f->n_gaps, &f->room_gaps, 8, sizeof *f->gaps);
+        if (!grown) return false;
+        f->gaps = grown;
+        f->gaps[f->n_gaps++] = (gap){s->loop, first, r->records[first].iteration};
+    }
+    return true;
+}
+
+/* Arrivals that rings lost before a record. */
+static int64_t lost_before(const finder *f, int32_t record) {
+    int64_t n = 0;
+    for (int i = 0; i < f->n_gaps; i++) n += f->gaps[i].at <= record ? f->gaps[i].n : 0;
+    return n;
+}
+
+/* Arrivals that a loop's iteration makes, if wait i of a lane is the loop's first, and the loop lost others. Else 0. */
+static int made_since_lost(const finder *f, const lane *at, int i) {
+    const int loop = tw_prof_site_of(f->r, at->waits[i])->loop;
+    if (loop < 0 || (i && tw_prof_site_of(f->r, at->waits[i - 1])->loop == loop)) return 0;
+    int n = 0;
+    for (int j = 0; j < f->n_gaps; j++) n += f->gaps[j].loop == loop;
+    return n;
+}
+
+/* Work is numbered in the order of its issue, with what was lost. A wait has seen done what earlier waits had not. */
 static bool link_own(finder *f, const lane *at) {
     tw_prof_block_records *r = f->r;
     int issued = 0, linked = 0;
+    if (!find_gaps(f, at)) return false;
     for (int i = 0; i < at->n_waits; i++) {
         const int32_t wait = at->waits[i];
         while (issued < at->n_arrivals && at->arrivals[issued] < wait) issued++;
-        const int done = issued - tw_prof_site_of(r, wait)->count;
-        for (; linked < done; linked++) {
-            if (!link(f, at->arrivals[linked], wait)) return false;
-            blame(r, at->arrivals[linked], wait);
+        const int64_t done = issued + lost_before(f, wait) - tw_prof_site_of(r, wait)->count;
+        const int since = made_since_lost(f, at, i);
+        for (; linked < issued; linked++) {
+            const int32_t arrival = at->arrivals[linked];
+            const int64_t number = linked + lost_before(f, arrival);
+            if (number >= done) break;
+            const bool bound = since && number < done - since;
+            if (!link(f, arrival, wait, bound)) return false;
+            if (!bound) blame(r, arrival, wait);
         }
     }
     return true;
@@ -155,7 +211,7 @@ static bool link_lanes(finder *f, const lane *from, const lane *to) {
         const int32_t wait = to->waits[i];
         const int64_t at = arrival_for(r, from, to, i, ahead);
         if (at < 0) continue;
-        if (!link(f, from->arrivals[at], wait)) return false;
+        if (!link(f, from->arrivals[at], wait, false)) return false;
         blame(r, from->arrivals[at], wait);
     }
     return true;
@@ -194,5 +250,6 @@ tw_status tw_prof_find_links(tw_prof_block_records *r, tw_diag *diag) {
         free(f.lanes[i].waits);
     }
     free(f.lanes);
+    free(f.gaps);
     return found ? TW_OK : tw_fail_memory(diag);
 }
