@@ -49,22 +49,33 @@ static bool push(int32_t **list, int *n, int *room, int32_t x) {
     return true;
 }
 
-/* The first number that a site's records in a unit can have, where its loop lost some: as many as were lost, had every
-   iteration made one. */
-static int64_t lost(const tw_prof_block_records *r, int unit, const char *channel, bool wait) {
+/* The first record of a loop in a unit. -1: there is none. */
+static int32_t first_of(const tw_prof_block_records *r, const tw_prof_unit *u, int loop) {
+    for (int i = u->first; i < u->first + u->n; i++)
+        if (r->layout->sites[r->records[i].site].loop == loop) return i;
+    return -1;
+}
+
+/* What rings lost of a unit's arrivals or waits on a channel. */
+typedef struct losses {
+    int64_t n;     /* So many, had every iteration made one. */
+    int32_t until; /* All of them lie before this record of the unit. Numbers of earlier records are not known. */
+} losses;
+
+static losses find_losses(const tw_prof_block_records *r, int unit, const char *channel, bool wait) {
     const tw_prof_layout *l = r->layout;
     const tw_prof_unit *u = &r->units[unit];
-    int64_t n = 0;
+    losses x = {0, -1};
     for (int i = 0; i < l->n_sites; i++) {
         const tw_prof_site *s = &l->sites[i];
         if (s->scope != u->scope || s->loop < 0 || strcmp(s->name, channel) != 0) continue;
         if (!(wait ? tw_prof_is_wait(s) : tw_prof_is_arrival(s) || s->wait == TW_WAIT_meet)) continue;
-        int64_t first = -1;
-        for (int j = u->first; j < u->first + u->n && first < 0; j++)
-            if (r->layout->sites[r->records[j].site].loop == s->loop) first = r->records[j].iteration;
-        if (first > 0) n += first;
+        const int32_t first = first_of(r, u, s->loop);
+        if (first < 0 || !r->records[first].iteration) continue;
+        x.n += r->records[first].iteration;
+        if (first > x.until) x.until = first;
     }
-    return n;
+    return x;
 }
 
 static bool collect(finder *f) {
@@ -97,13 +108,6 @@ static void blame(tw_prof_block_records *r, int32_t arrival, int32_t wait) {
     tw_prof_record *w = &r->records[wait];
     const bool better = w->cause < 0 || r->records[arrival].clock > r->records[w->cause].clock;
     if (better) w->cause = arrival;
-}
-
-/* The first record of a loop in a unit. -1: there is none. */
-static int32_t first_of(const tw_prof_block_records *r, const tw_prof_unit *u, int loop) {
-    for (int i = u->first; i < u->first + u->n; i++)
-        if (r->layout->sites[r->records[i].site].loop == loop) return i;
-    return -1;
 }
 
 static bool find_gaps(finder *f, const lane *at) {
@@ -166,20 +170,28 @@ static bool owns(const tw_prof_block_records *r, const lane *at) {
     return at->n_arrivals && tw_prof_site_of(r, at->arrivals[0])->arrival == TW_ARRIVAL_own;
 }
 
-/* The place among the arrivals of `from` of the one that wait i of `to` is for. -1: there is none. `ahead` is what
-   find_ahead says. */
-static int64_t arrival_for(const tw_prof_block_records *r, const lane *from, const lane *to, int i, int64_t ahead) {
-    const int64_t at = i + ahead - tw_prof_site_of(r, to->waits[i])->count;
-    return at < 0 || at >= from->n_arrivals ? -1 : at;
+/* Which of the arrivals `from` the waits of `to` are for. */
+typedef struct match {
+    const tw_prof_block_records *r;
+    const lane *from, *to;
+    int64_t ahead; /* By how much numbers of waits differ from places in the lists more than those of arrivals do. */
+    int32_t arrivals, waits; /* Earlier records have unknown numbers. */
+} match;
+
+/* The place among the arrivals of the one that wait i is for. -1: there is none. */
+static int64_t arrival_for(const match *m, int i) {
+    const int64_t at = i + m->ahead - tw_prof_site_of(m->r, m->to->waits[i])->count;
+    if (m->to->waits[i] < m->waits || at < 0 || at >= m->from->n_arrivals) return -1;
+    return m->from->arrivals[at] < m->arrivals ? -1 : at;
 }
 
 /* Whether no wait would have ended before its arrival. */
-static bool fits(const tw_prof_block_records *r, const lane *from, const lane *to, int64_t ahead) {
-    for (int i = 0; i < to->n_waits; i++) {
-        const int64_t at = arrival_for(r, from, to, i, ahead);
-        const tw_prof_record *wait = &r->records[to->waits[i]];
+static bool fits(const match *m) {
+    for (int i = 0; i < m->to->n_waits; i++) {
+        const int64_t at = arrival_for(m, i);
+        const tw_prof_record *wait = &m->r->records[m->to->waits[i]];
         if (at < 0 || wait->other < 0) continue;
-        if (r->records[from->arrivals[at]].clock > r->records[wait->other].clock) return false;
+        if (m->r->records[m->from->arrivals[at]].clock > m->r->records[wait->other].clock) return false;
     }
     return true;
 }
@@ -190,26 +202,27 @@ static bool conditional(const tw_prof_block_records *r, const lane *at) {
     return false;
 }
 
-/* By how much the numbers of two lanes' records differ from their places in the lists, since rings lost records. How
-   many were lost of a conditional site is not known: it is the most arrivals with which no wait ends before its own. */
-static int64_t find_ahead(const tw_prof_block_records *r, const lane *from, const lane *to) {
+/* How many were lost of a conditional site is not known: it is the most arrivals with which no wait ends before its
+   own. */
+static match find_match(const tw_prof_block_records *r, const lane *from, const lane *to) {
     enum { UNSURE = 4 };
-    const int64_t waits = lost(r, to->unit, to->channel, true), arrivals = lost(r, from->unit, from->channel, false);
-    const int64_t ahead = waits - arrivals;
-    if (!arrivals || !conditional(r, from)) return ahead;
-    for (int64_t by = UNSURE; by > 0; by--)
-        if (fits(r, from, to, ahead + by)) return ahead + by;
-    return ahead;
+    const losses waits = find_losses(r, to->unit, to->channel, true),
+                 arrivals = find_losses(r, from->unit, from->channel, false);
+    match m = {r, from, to, waits.n - arrivals.n, arrivals.until, waits.until};
+    if (!arrivals.n || !conditional(r, from)) return m;
+    for (m.ahead += UNSURE; m.ahead > waits.n - arrivals.n; m.ahead--)
+        if (fits(&m)) break;
+    return m;
 }
 
 static bool link_lanes(finder *f, const lane *from, const lane *to) {
     tw_prof_block_records *r = f->r;
     const bool meets = tw_prof_site_of(r, to->waits[0])->wait == TW_WAIT_meet;
     if (meets && from == to) return true;
-    const int64_t ahead = find_ahead(r, from, to);
+    const match m = find_match(r, from, to);
     for (int i = 0; i < to->n_waits; i++) {
         const int32_t wait = to->waits[i];
-        const int64_t at = arrival_for(r, from, to, i, ahead);
+        const int64_t at = arrival_for(&m, i);
         if (at < 0) continue;
         if (!link(f, from->arrivals[at], wait, false)) return false;
         blame(r, from->arrivals[at], wait);

@@ -112,6 +112,24 @@ static void what_rings_lost_is_counted(void **state) {
         }
 }
 
+/* Records before a loop that lost iterations have numbers of their own. */
+static void what_was_before_a_gap_is_not_behind_it(void **state) {
+    (void)state;
+    block b = {.r = {.n_links = 0}};
+    const int early = add_wait(&b, 0, "full", TW_WAIT_channel, 0), wait = add_wait(&b, 0, "full", TW_WAIT_channel, 0);
+    const int first = add_arrival(&b, 1, "full", TW_ARRIVAL_now), arrival = add_arrival(&b, 1, "full", TW_ARRIVAL_now);
+    b.sites[early].loop = b.sites[early + 1].loop = b.sites[first].loop = -1;
+    int waits[10] = {0};
+    const int before = add_waiting(&b, early, 0, 1, 9);
+    for (int i = 5; i < 10; i++) waits[i] = add_waiting(&b, wait, i, 100 * i, 100 * i + 50);
+    add_record(&b, first, 0, 5);
+    for (int i = 3; i < 10; i++) add_record(&b, arrival, i, 100 * i + 20);
+    find(&b, 2);
+    assert_int_equal(linked(&b, before), -1); /* Nothing says that it was not for a lost one. */
+    for (int i = 5; i < 10; i++) assert_int_equal(linked(&b, waits[i]), i);
+    free(b.r.links);
+}
+
 /* A stage is not given back in the first iterations. How many of the lost ones gave one back is seen from when waits
    ended. */
 static void lost_records_of_conditions_are_guessed(void **state) {
@@ -210,6 +228,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ring_lags_by_its_stages),
         cmocka_unit_test(what_rings_lost_is_counted),
+        cmocka_unit_test(what_was_before_a_gap_is_not_behind_it),
         cmocka_unit_test(lost_records_of_conditions_are_guessed),
         cmocka_unit_test(whoever_comes_last_is_to_blame),
         cmocka_unit_test(own_work_is_counted_at_the_wait),
