@@ -18,7 +18,8 @@ typedef struct tw_trace_options {
     /* Who records: "warpgroup" (the first warp of every four of a role; NULL means this), "warp", or "block" (the first
        warp of each role). */
     const char *granularity;
-    /* What is recorded: "clock" (NULL means this), "globaltimer", or "smid". */
+    /* What is recorded: "clock" (NULL means this), "globaltimer", or "smid", whose records have no times and become
+       values: the multiprocessor's number. */
     const char *metric;
     uint64_t warps;   /* A bit for each warp of a block that may record. 0: all. */
     int first, every; /* Thread blocks first, first + every, ... are recorded. every 0: every block. */
@@ -48,7 +49,7 @@ typedef struct tw_trace_cost {
    a CUDA graph. Results are the same. `o` NULL: the defaults.
    Shared memory for the records is what the kernel leaves without running fewer blocks at once.
    TW_ERR_USAGE: a tracer is attached already, or an option is unknown. TW_ERR_FORMAT: `ir` is no kernel, or one with
-   other parameters. TW_ERR_UNSUPPORTED: no record of these names. */
+   other parameters. TW_ERR_UNSUPPORTED: no record of these names, or more frames than there can be. */
 tw_status tw_gpu_kernel_attach(tw_gpu_kernel *k, const tw_trace_options *o, tw_diag *diag);
 void tw_gpu_kernel_detach(tw_gpu_kernel *k); /* Without a tracer it does nothing. */
 /* What the attached tracer costs. False: none is attached. */

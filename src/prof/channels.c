@@ -17,10 +17,18 @@ typedef struct lane {
     int n_arrivals, n_waits, room_arrivals, room_waits;
 } lane;
 
+/* Records on a channel that a ring lost, of one site: `n` of them, all before record `at`, the loop's first. */
+typedef struct gap {
+    int loop;
+    int32_t at;
+    int64_t n;
+} gap;
+
 typedef struct finder {
     tw_prof_block_records *r;
     lane *lanes;
-    int n, room;
+    gap *gaps; /* Of the lane whose own work is linked. */
+    int n, room, n_gaps, room_gaps;
 } finder;
 
 static lane *lane_of(finder *f, int unit, const char *channel) {
@@ -41,22 +49,33 @@ static bool push(int32_t **list, int *n, int *room, int32_t x) {
     return true;
 }
 
-/* The first number that a site's records in a unit can have, where its loop lost some: as many as were lost, had every
-   iteration made one. */
-static int64_t lost(const tw_prof_block_records *r, int unit, const char *channel, bool wait) {
+/* The first record of a loop in a unit. -1: there is none. */
+static int32_t first_of(const tw_prof_block_records *r, const tw_prof_unit *u, int loop) {
+    for (int i = u->first; i < u->first + u->n; i++)
+        if (r->layout->sites[r->records[i].site].loop == loop) return i;
+    return -1;
+}
+
+/* What rings lost of a unit's arrivals or waits on a channel. */
+typedef struct losses {
+    int64_t n;     /* So many, had every iteration made one. */
+    int32_t until; /* All of them lie before this record of the unit. Numbers of earlier records are not known. */
+} losses;
+
+static losses find_losses(const tw_prof_block_records *r, int unit, const char *channel, bool wait) {
     const tw_prof_layout *l = r->layout;
     const tw_prof_unit *u = &r->units[unit];
-    int64_t n = 0;
+    losses x = {0, -1};
     for (int i = 0; i < l->n_sites; i++) {
         const tw_prof_site *s = &l->sites[i];
         if (s->scope != u->scope || s->loop < 0 || strcmp(s->name, channel) != 0) continue;
         if (!(wait ? tw_prof_is_wait(s) : tw_prof_is_arrival(s) || s->wait == TW_WAIT_meet)) continue;
-        int64_t first = -1;
-        for (int j = u->first; j < u->first + u->n && first < 0; j++)
-            if (r->layout->sites[r->records[j].site].loop == s->loop) first = r->records[j].iteration;
-        if (first > 0) n += first;
+        const int32_t first = first_of(r, u, s->loop);
+        if (first < 0 || !r->records[first].iteration) continue;
+        x.n += r->records[first].iteration;
+        if (first > x.until) x.until = first;
     }
-    return n;
+    return x;
 }
 
 static bool collect(finder *f) {
@@ -74,12 +93,12 @@ static bool collect(finder *f) {
     return true;
 }
 
-static bool link(finder *f, int32_t from, int32_t to) {
+static bool link(finder *f, int32_t from, int32_t to, bool bound) {
     tw_prof_block_records *r = f->r;
     tw_prof_link *grown = tw_grow(r->links, r->n_links, &r->room_links, 256, sizeof *r->links);
     if (!grown) return false;
     r->links = grown;
-    r->links[r->n_links++] = (tw_prof_link){from, to};
+    r->links[r->n_links++] = (tw_prof_link){from, to, bound};
     return true;
 }
 
@@ -91,16 +110,57 @@ static void blame(tw_prof_block_records *r, int32_t arrival, int32_t wait) {
     if (better) w->cause = arrival;
 }
 
+static bool find_gaps(finder *f, const lane *at) {
+    const tw_prof_block_records *r = f->r;
+    const tw_prof_unit *u = &r->units[at->unit];
+    f->n_gaps = 0;
+    for (int i = 0; i < r->layout->n_sites; i++) {
+        const tw_prof_site *s = &r->layout->sites[i];
+        if (s->scope != u->scope || s->loop < 0 || !tw_prof_is_arrival(s) || strcmp(s->name, at->channel) != 0)
+            continue;
+        const int32_t first = first_of(r, u, s->loop);
+        if (first < 0 || !r->records[first].iteration) continue;
+        gap *grown = tw_grow(f->gaps, f->n_gaps, &f->room_gaps, 8, sizeof *f->gaps);
+        if (!grown) return false;
+        f->gaps = grown;
+        f->gaps[f->n_gaps++] = (gap){s->loop, first, r->records[first].iteration};
+    }
+    return true;
+}
+
+/* Arrivals that rings lost before a record. */
+static int64_t lost_before(const finder *f, int32_t record) {
+    int64_t n = 0;
+    for (int i = 0; i < f->n_gaps; i++) n += f->gaps[i].at <= record ? f->gaps[i].n : 0;
+    return n;
+}
+
+/* Arrivals that a loop's iteration makes, if wait i of a lane is the loop's first, and the loop lost others. Else 0. */
+static int made_since_lost(const finder *f, const lane *at, int i) {
+    const int loop = tw_prof_site_of(f->r, at->waits[i])->loop;
+    if (loop < 0 || (i && tw_prof_site_of(f->r, at->waits[i - 1])->loop == loop)) return 0;
+    int n = 0;
+    for (int j = 0; j < f->n_gaps; j++) n += f->gaps[j].loop == loop;
+    return n;
+}
+
+/* Work is numbered in the order of its issue, with what was lost. A wait has seen done what earlier waits had not. */
 static bool link_own(finder *f, const lane *at) {
     tw_prof_block_records *r = f->r;
     int issued = 0, linked = 0;
+    if (!find_gaps(f, at)) return false;
     for (int i = 0; i < at->n_waits; i++) {
         const int32_t wait = at->waits[i];
         while (issued < at->n_arrivals && at->arrivals[issued] < wait) issued++;
-        const int done = issued - tw_prof_site_of(r, wait)->count;
-        for (; linked < done; linked++) {
-            if (!link(f, at->arrivals[linked], wait)) return false;
-            blame(r, at->arrivals[linked], wait);
+        const int64_t done = issued + lost_before(f, wait) - tw_prof_site_of(r, wait)->count;
+        const int since = made_since_lost(f, at, i);
+        for (; linked < issued; linked++) {
+            const int32_t arrival = at->arrivals[linked];
+            const int64_t number = linked + lost_before(f, arrival);
+            if (number >= done) break;
+            const bool bound = since && number < done - since;
+            if (!link(f, arrival, wait, bound)) return false;
+            if (!bound) blame(r, arrival, wait);
         }
     }
     return true;
@@ -110,20 +170,28 @@ static bool owns(const tw_prof_block_records *r, const lane *at) {
     return at->n_arrivals && tw_prof_site_of(r, at->arrivals[0])->arrival == TW_ARRIVAL_own;
 }
 
-/* The place among the arrivals of `from` of the one that wait i of `to` is for. -1: there is none. `ahead` is what
-   find_ahead says. */
-static int64_t arrival_for(const tw_prof_block_records *r, const lane *from, const lane *to, int i, int64_t ahead) {
-    const int64_t at = i + ahead - tw_prof_site_of(r, to->waits[i])->count;
-    return at < 0 || at >= from->n_arrivals ? -1 : at;
+/* Which of the arrivals `from` the waits of `to` are for. */
+typedef struct match {
+    const tw_prof_block_records *r;
+    const lane *from, *to;
+    int64_t ahead; /* By how much numbers of waits differ from places in the lists more than those of arrivals do. */
+    int32_t arrivals, waits; /* Earlier records have unknown numbers. */
+} match;
+
+/* The place among the arrivals of the one that wait i is for. -1: there is none. */
+static int64_t arrival_for(const match *m, int i) {
+    const int64_t at = i + m->ahead - tw_prof_site_of(m->r, m->to->waits[i])->count;
+    if (m->to->waits[i] < m->waits || at < 0 || at >= m->from->n_arrivals) return -1;
+    return m->from->arrivals[at] < m->arrivals ? -1 : at;
 }
 
 /* Whether no wait would have ended before its arrival. */
-static bool fits(const tw_prof_block_records *r, const lane *from, const lane *to, int64_t ahead) {
-    for (int i = 0; i < to->n_waits; i++) {
-        const int64_t at = arrival_for(r, from, to, i, ahead);
-        const tw_prof_record *wait = &r->records[to->waits[i]];
+static bool fits(const match *m) {
+    for (int i = 0; i < m->to->n_waits; i++) {
+        const int64_t at = arrival_for(m, i);
+        const tw_prof_record *wait = &m->r->records[m->to->waits[i]];
         if (at < 0 || wait->other < 0) continue;
-        if (r->records[from->arrivals[at]].clock > r->records[wait->other].clock) return false;
+        if (m->r->records[m->from->arrivals[at]].clock > m->r->records[wait->other].clock) return false;
     }
     return true;
 }
@@ -134,28 +202,29 @@ static bool conditional(const tw_prof_block_records *r, const lane *at) {
     return false;
 }
 
-/* By how much the numbers of two lanes' records differ from their places in the lists, since rings lost records. How
-   many were lost of a conditional site is not known: it is the most arrivals with which no wait ends before its own. */
-static int64_t find_ahead(const tw_prof_block_records *r, const lane *from, const lane *to) {
+/* How many were lost of a conditional site is not known: it is the most arrivals with which no wait ends before its
+   own. */
+static match find_match(const tw_prof_block_records *r, const lane *from, const lane *to) {
     enum { UNSURE = 4 };
-    const int64_t waits = lost(r, to->unit, to->channel, true), arrivals = lost(r, from->unit, from->channel, false);
-    const int64_t ahead = waits - arrivals;
-    if (!arrivals || !conditional(r, from)) return ahead;
-    for (int64_t by = UNSURE; by > 0; by--)
-        if (fits(r, from, to, ahead + by)) return ahead + by;
-    return ahead;
+    const losses waits = find_losses(r, to->unit, to->channel, true),
+                 arrivals = find_losses(r, from->unit, from->channel, false);
+    match m = {r, from, to, waits.n - arrivals.n, arrivals.until, waits.until};
+    if (!arrivals.n || !conditional(r, from)) return m;
+    for (m.ahead += UNSURE; m.ahead > waits.n - arrivals.n; m.ahead--)
+        if (fits(&m)) break;
+    return m;
 }
 
 static bool link_lanes(finder *f, const lane *from, const lane *to) {
     tw_prof_block_records *r = f->r;
     const bool meets = tw_prof_site_of(r, to->waits[0])->wait == TW_WAIT_meet;
     if (meets && from == to) return true;
-    const int64_t ahead = find_ahead(r, from, to);
+    const match m = find_match(r, from, to);
     for (int i = 0; i < to->n_waits; i++) {
         const int32_t wait = to->waits[i];
-        const int64_t at = arrival_for(r, from, to, i, ahead);
+        const int64_t at = arrival_for(&m, i);
         if (at < 0) continue;
-        if (!link(f, from->arrivals[at], wait)) return false;
+        if (!link(f, from->arrivals[at], wait, false)) return false;
         blame(r, from->arrivals[at], wait);
     }
     return true;
@@ -194,5 +263,6 @@ tw_status tw_prof_find_links(tw_prof_block_records *r, tw_diag *diag) {
         free(f.lanes[i].waits);
     }
     free(f.lanes);
+    free(f.gaps);
     return found ? TW_OK : tw_fail_memory(diag);
 }

@@ -209,8 +209,8 @@ static bool add_smid(decoder *d, int record) {
 }
 
 /* Ends an asynchronous event where a wait saw that it was done. If that wait waited, it was done then; if not, at some
-   moment before. */
-static void end_async(decoder *d, int event, int wait) {
+   moment before. So was what an earlier wait saw (`bound`). */
+static void end_async(decoder *d, int event, int wait, bool bound) {
     tw_trace_event *e = &d->t->events[event];
     const tw_prof_record *w = &d->r.records[wait];
     if (e->kind != TW_EVENT_ASYNC || w->other < 0) return;
@@ -218,7 +218,7 @@ static void end_async(decoder *d, int event, int wait) {
     if (end >= e->end) return;
     e->end = fmax(end, e->begin);
     e->most = e->end - e->begin;
-    e->least = waited(d, w) ? e->most : 0;
+    e->least = waited(d, w) && !bound ? e->most : 0;
 }
 
 /* Asynchronous events of which no wait saw the end last as long as their track, for all that is known. */
@@ -243,7 +243,8 @@ static bool add_links(decoder *d) {
             from = add_event(d, k->from, TW_EVENT_MARK, when(d, k->from), when(d, k->from));
             if (from < 0) return false;
         }
-        end_async(d, from, k->to);
+        end_async(d, from, k->to, k->bound);
+        if (k->bound) continue;
         if (tw_trace_add_edge(d->t, from, to) < 0) return false;
     }
     return true;

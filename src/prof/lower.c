@@ -274,7 +274,7 @@ static int together(const word *w, int n) {
            w[all].offset == w->offset + WORD * all)
         all++;
     int most = all >= 4 ? 4 : all >= 2 ? 2 : 1;
-    while (w->offset % (WORD * most)) most /= 2;
+    while (most > 1 && w->offset % (WORD * most)) most /= 2;
     return most;
 }
 

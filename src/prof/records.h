@@ -33,6 +33,7 @@ typedef struct tw_prof_unit {
 /* An arrival that a wait waited for. A wait at a barrier has one for each unit there. */
 typedef struct tw_prof_link {
     int32_t from, to; /* Records: the arrival, and the wait's begin. */
+    bool bound;       /* Own work that an earlier wait has seen done, whose record a ring lost: it ended by this one. */
 } tw_prof_link;
 
 typedef struct tw_prof_block_records {

@@ -112,6 +112,24 @@ static void what_rings_lost_is_counted(void **state) {
         }
 }
 
+/* Records before a loop that lost iterations have numbers of their own. */
+static void what_was_before_a_gap_is_not_behind_it(void **state) {
+    (void)state;
+    block b = {.r = {.n_links = 0}};
+    const int early = add_wait(&b, 0, "full", TW_WAIT_channel, 0), wait = add_wait(&b, 0, "full", TW_WAIT_channel, 0);
+    const int first = add_arrival(&b, 1, "full", TW_ARRIVAL_now), arrival = add_arrival(&b, 1, "full", TW_ARRIVAL_now);
+    b.sites[early].loop = b.sites[early + 1].loop = b.sites[first].loop = -1;
+    int waits[10] = {0};
+    const int before = add_waiting(&b, early, 0, 1, 9);
+    for (int i = 5; i < 10; i++) waits[i] = add_waiting(&b, wait, i, 100 * i, 100 * i + 50);
+    add_record(&b, first, 0, 5);
+    for (int i = 3; i < 10; i++) add_record(&b, arrival, i, 100 * i + 20);
+    find(&b, 2);
+    assert_int_equal(linked(&b, before), -1); /* Nothing says that it was not for a lost one. */
+    for (int i = 5; i < 10; i++) assert_int_equal(linked(&b, waits[i]), i);
+    free(b.r.links);
+}
+
 /* A stage is not given back in the first iterations. How many of the lost ones gave one back is seen from when waits
    ended. */
 static void lost_records_of_conditions_are_guessed(void **state) {
@@ -172,13 +190,49 @@ static void own_work_is_counted_at_the_wait(void **state) {
     free(b.r.links);
 }
 
+/* Two pieces are issued before a loop, whose ring has lost three iterations: waits that would have been for those. */
+static void own_work_is_numbered_with_what_was_lost(void **state) {
+    (void)state;
+    block b = {.r = {.n_links = 0}};
+    enum { LOST = 3, N = 8 };
+    const int before = add_arrival(&b, 0, "copies", TW_ARRIVAL_own);
+    b.sites[before].loop = -1;
+    const int wait = add_wait(&b, 0, "copies", TW_WAIT_channel, 1),
+              issue = add_arrival(&b, 0, "copies", TW_ARRIVAL_own);
+    const int all = add_wait(&b, 0, "copies", TW_WAIT_channel, 0);
+    b.sites[all].loop = b.sites[all + 1].loop = -1;
+    int waits[N] = {0}, first[2];
+    for (int i = 0; i < 2; i++) first[i] = add_record(&b, before, 0, i);
+    for (int i = LOST; i < N; i++) {
+        waits[i] = add_waiting(&b, wait, i, 100 * i + 10, 100 * i + 20);
+        add_record(&b, issue, i, 100 * i + 30);
+    }
+    const int last = add_waiting(&b, all, 0, 900, 910);
+    find(&b, 1);
+    int bounds = 0;
+    for (int i = 0; i < b.r.n_links; i++) {
+        const tw_prof_link *k = &b.r.links[i];
+        bounds += k->bound;
+        assert_true(k->bound == (k->from == first[0] || k->from == first[1]));
+        if (k->bound) assert_int_equal(k->to, waits[LOST]);
+    }
+    assert_int_equal(bounds, 2);
+    /* Iteration i waits for what iteration i - 2 issued. */
+    assert_int_equal(b.records[waits[LOST]].cause, -1);
+    for (int i = LOST + 1; i < N; i++) assert_int_equal(linked(&b, waits[i]), i - 2 < LOST ? -1 : i - 2);
+    assert_int_equal(b.records[last].cause >= 0 ? b.records[b.records[last].cause].iteration : -1, N - 1);
+    free(b.r.links);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ring_lags_by_its_stages),
         cmocka_unit_test(what_rings_lost_is_counted),
+        cmocka_unit_test(what_was_before_a_gap_is_not_behind_it),
         cmocka_unit_test(lost_records_of_conditions_are_guessed),
         cmocka_unit_test(whoever_comes_last_is_to_blame),
         cmocka_unit_test(own_work_is_counted_at_the_wait),
+        cmocka_unit_test(own_work_is_numbered_with_what_was_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
