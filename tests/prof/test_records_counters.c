@@ -77,6 +77,51 @@ static void times_may_be_the_timers(void **state) {
     traced_end(&x);
 }
 
+/* Puts a block on multiprocessor 0, where it begins at a clock. */
+static void move_block(traced *x, int block, uint64_t begin) {
+    unsigned char *part = x->buffer + tw_prof_part(&x->layout, block);
+    uint64_t header[TW_PROF_HEADER_WORDS];
+    memcpy(header, part, sizeof header);
+    const uint64_t by = begin - header[TW_PROF_BEGIN_CLOCK];
+    for (int i = TW_PROF_BEGIN_CLOCK; i <= TW_PROF_END_TIME; i++) header[i] += by;
+    header[TW_PROF_SM] = 0;
+    memcpy(part, header, sizeof header);
+    for (int64_t at = x->layout.scopes[0].statics; at < x->layout.block_bytes; at += 4) {
+        uint32_t word;
+        memcpy(&word, part + at, sizeof word);
+        if (word) word += (uint32_t)by;
+        memcpy(part + at, &word, sizeof word);
+    }
+}
+
+/* A block that took the place of one which recording had made late began late. One beside it did not. */
+static void blocks_that_follow_are_late(void **state) {
+    (void)state;
+    enum { N = 5, COST = 2, LATER = 100000 };
+    traced x = traced_run(one_mark, N, 3, (tw_prof_options){0});
+    tw_trace *t[2];
+    tw_diag d;
+    for (int i = 0; i < 3; i++) move_block(&x, i, i == 1 ? LATER : 1000 + 5 * (uint64_t)i);
+    for (int i = 0; i < 2; i++) {
+        const tw_prof_decoding how = {.title = "test", .device = "made", .emulated = true, .cost = i * COST};
+        assert_int_equal(tw_prof_decode(&t[i], &x.layout, x.buffer, 3, &how, &d), TW_OK);
+        assert_int_equal(t[i]->n_tracks, 3);
+    }
+    for (int i = 0; i < 3; i++) {
+        const int block = t[0]->tracks[i].block;
+        const double late = block == 1 ? N * COST : 0;
+        assert_int_equal(t[1]->tracks[i].block, block);
+        assert_true(t[0]->tracks[i].begin - t[1]->tracks[i].begin == late);
+        assert_true(t[0]->tracks[i].end - t[1]->tracks[i].end == late + N * COST);
+        for (int j = 0; j < N; j++)
+            assert_true(traced_nth(t[0], i, TW_EVENT_MARK, "mark", j)->begin -
+                            traced_nth(t[1], i, TW_EVENT_MARK, "mark", j)->begin ==
+                        late + j * COST);
+    }
+    for (int i = 0; i < 2; i++) tw_trace_free(t[i]);
+    traced_end(&x);
+}
+
 static void some_marks(tw_builder *b, tw_val out, tw_val n) {
     tw_val x = tw_var_of(b, n);
     TW_IF (b, tw_eq(b, tw_sreg(b, TW_SREG_warpid), tw_i32(b, 1))) {
@@ -117,6 +162,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(readings_are_shared_across_nothing),
         cmocka_unit_test(times_may_be_the_timers),
+        cmocka_unit_test(blocks_that_follow_are_late),
         cmocka_unit_test(records_may_say_where_they_were_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
