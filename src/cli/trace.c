@@ -34,35 +34,64 @@ static tw_status write_summary(const tw_trace *t, const char *path, tw_diag *dia
     return st;
 }
 
+enum { ANALYSIS_ROWS = 8 }; /* Of each list. */
+
+static tw_status add_analysis(json_t *o, const tw_trace *t, tw_diag *diag) {
+    tw_analysis a;
+    tw_status st = tw_analysis_make(&a, t, NULL, diag);
+    if (st != TW_OK) return st;
+    if (json_object_set_new(o, "analysis", tw_analysis_json(&a, t, ANALYSIS_ROWS))) st = out_of_memory(diag);
+    tw_analysis_free(&a);
+    return st;
+}
+
+static tw_status add_prediction(json_t *o, const tw_trace *t, const char *edits, tw_diag *diag) {
+    tw_prediction p;
+    tw_status st = cli_trace_predict(t, edits, &p, diag);
+    if (st != TW_OK) return st;
+    json_t *x = json_pack("{s:s, s:f, s:f}", "edits", edits, "before", p.before, "after", p.after);
+    return json_object_set_new(o, "predicted", x) ? out_of_memory(diag) : TW_OK;
+}
+
 static tw_status print_json(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag) {
     tw_summary s;
+    json_t *o = NULL;
     tw_status st = tw_summary_make(&s, t, diag);
-    if (st == TW_OK) {
-        json_t *o = tw_summary_json(&s, t);
-        if (!o || json_object_set_new(o, "edges", json_integer(t->n_edges)) ||
-            (f->as && json_object_set_new(o, "file", json_string(f->file)))) {
-            json_decref(o);
-            st = out_of_memory(diag);
-        } else
-            cli_results_print(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    }
+    if (st == TW_OK && !(o = tw_summary_json(&s, t))) st = out_of_memory(diag);
+    if (st == TW_OK && (json_object_set_new(o, "edges", json_integer(t->n_edges)) ||
+                        (f->as && json_object_set_new(o, "file", json_string(f->file)))))
+        st = out_of_memory(diag);
+    if (st == TW_OK && f->analyse) st = add_analysis(o, t, diag);
+    if (st == TW_OK && f->edits) st = add_prediction(o, t, f->edits, diag);
+    if (st == TW_OK)
+        cli_results_print(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    else
+        json_decref(o);
     tw_summary_free(&s);
     return st;
 }
 
 static tw_status print_analysis(const tw_trace *t, tw_diag *diag) {
-    enum { ROWS = 8 };
     tw_analysis a;
     tw_buf b = {0};
     tw_status st = tw_analysis_make(&a, t, NULL, diag);
     if (st != TW_OK) return st;
-    if (tw_analysis_lines(&a, t, ROWS, &b))
+    if (tw_analysis_lines(&a, t, ANALYSIS_ROWS, &b))
         st = tw_file_write("-", b.data, b.size, diag);
     else
         st = out_of_memory(diag);
     tw_buf_free(&b);
     tw_analysis_free(&a);
     return st;
+}
+
+static tw_status print_prediction(const tw_trace *t, const char *edits, tw_diag *diag) {
+    tw_prediction p;
+    const tw_status st = cli_trace_predict(t, edits, &p, diag);
+    if (st != TW_OK) return st;
+    const double change = p.before > 0 ? 100 * (p.after / p.before - 1) : 0;
+    printf("\nwith %s: %.1f %s instead of %.1f, %+.1f %%\n", edits, p.after, t->unit, p.before, change);
+    return TW_OK;
 }
 
 static tw_status write_report(const tw_trace *t, const char *path, tw_diag *diag) {
@@ -111,7 +140,8 @@ tw_status cli_trace_print(const tw_trace *t, const cli_trace_flags *f, tw_diag *
     if (st != TW_OK || (f->as && !strcmp(f->file, "-"))) return st;
     if (f->json) return print_json(t, f, diag);
     st = write_summary(t, "-", diag);
-    return st == TW_OK && f->analyse ? print_analysis(t, diag) : st;
+    if (st == TW_OK && f->analyse) st = print_analysis(t, diag);
+    return st == TW_OK && f->edits ? print_prediction(t, f->edits, diag) : st;
 }
 
 /* -- the verb */

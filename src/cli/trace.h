@@ -4,10 +4,11 @@
 #define TW_CLI_TRACE_H
 
 #include "cli/cli.h"
+#include "prof/path.h"
 #include "prof/trace.h"
 
 typedef struct cli_trace_flags {
-    const char *file, *format;
+    const char *file, *format, *edits;
     bool json, analyse;
     const struct cli_trace_format *as; /* Of the file. NULL: no file is written. */
 } cli_trace_flags;
@@ -17,6 +18,8 @@ typedef struct cli_trace_flags {
          "of the file (default: by its name: .json is chrome, .html html, .txt summary, others perfetto)"},            \
         {"--analyse", CLI_FLAG, &(f).analyse, NULL,                                                                    \
          "print what waits are to blame for, the critical path and what edits would gain, too"},                       \
+        {"--what-if", CLI_TEXT, &(f).edits, "NAME=FACTOR,...",                                                         \
+         "predict the time if what has this name took so many times as long; NAME=+1: if a ring had a stage more"},    \
     {                                                                                                                  \
         "--json", CLI_FLAG, &(f).json, NULL, "print the summary as JSON"                                               \
     }
@@ -27,6 +30,10 @@ tw_status cli_trace_check(cli_trace_flags *f, tw_diag *diag);
 
 /* Writes the file, and prints the summary. */
 tw_status cli_trace_print(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag);
+
+/* trace_edits.c: predicts the trace's length after edits, as --what-if lists them. TW_ERR_USAGE: they are no such list,
+   or the trace has no such name. */
+tw_status cli_trace_predict(const tw_trace *t, const char *edits, tw_prediction *out, tw_diag *diag);
 
 /* trace_kernel.c: `trace kernel NAME WORD...`, whose arguments begin with the name. */
 int cli_trace_kernel(const cli_verb *verb, int argc, char **argv);
