@@ -242,6 +242,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     -o FILE                      write the trace to this file; - is standard output, without the summary
     --format perfetto|chrome|html|summary of the file (default: by its name: .json is chrome, .html html, .txt summary, others perfetto)
     --analyse                    print what waits are to blame for, the critical path and what edits would gain, too
+    --what-if NAME=FACTOR,...    predict the time if what has this name took so many times as long; NAME=+1: if a ring had a stage more
     --json                       print the summary as JSON
     --schedule S.json            decode by this schedule, once the check accepts it
     --weights native|int8|int4   weights as stored, or quantised at load (default native)

@@ -93,3 +93,20 @@ $ tilewright trace kernel $(cat words) -o nowhere/t.html
 $ tilewright trace kernel $(cat words) --format svg -o t.svg
   tilewright: --format: "svg" is not perfetto, chrome, html or summary
   [2]
+# What edits would gain: a region shorter, more stages; in both outputs.
+$ tilewright trace kernel $(cat words) --what-if store=0 --json >w.json; tilewright trace kernel $(cat words) --what-if store=1 --json | json - predicted.edits; json w.json predicted.after predicted.before | { read after; read before; awk "BEGIN { print $after < $before }"; }
+  store=1
+  1
+$ for e in store=1 store=0 store=0,tiles.empty=+0 tiles.empty=-1; do tilewright trace kernel $(cat words) --what-if $e --json | json - predicted.after; done | uniq | wc -l
+  3
+$ tilewright trace kernel $(cat words) --what-if store=1,tiles.empty=+0 | tail -1 | sed 's/[0-9.]* ops instead of [0-9.]*,/T ops instead of T,/'
+  with store=1,tiles.empty=+0: T ops instead of T, +0.0 %
+$ tilewright trace kernel $(cat words) --analyse --json | json - analysis.what_if.0.change
+  half
+$ for e in store nix=2 store=-x store=nan =2; do tilewright trace kernel $(cat words) --what-if "$e" --json; done
+  tilewright: --what-if: "store" is no list of NAME=FACTOR and NAME=+STAGES
+  tilewright: --what-if: the trace has nothing called "nix"
+  tilewright: --what-if: "store=-x" is no list of NAME=FACTOR and NAME=+STAGES
+  tilewright: --what-if: "store=nan" is no list of NAME=FACTOR and NAME=+STAGES
+  tilewright: --what-if: "=2" is no list of NAME=FACTOR and NAME=+STAGES
+  [2]
