@@ -97,8 +97,8 @@ $ tilewright trace kernel $(cat words) --format svg -o t.svg
 $ tilewright trace kernel $(cat words) --what-if store=0 --json >w.json; tilewright trace kernel $(cat words) --what-if store=1 --json | json - predicted.edits; json w.json predicted.after predicted.before | { read after; read before; awk "BEGIN { print $after < $before }"; }
   store=1
   1
-$ for e in store=1 store=0 store=0,tiles.empty=+0 tiles.empty=-1; do tilewright trace kernel $(cat words) --what-if $e --json | json - predicted.after; done | uniq | wc -l
-  3
+$ for e in store=0 store=0,tiles.empty=-1 tiles.empty=-1,store=0; do tilewright trace kernel $(cat words) --what-if $e --json | json - predicted.after; done | uniq | wc -l
+  1
 $ tilewright trace kernel $(cat words) --what-if store=1,tiles.empty=+0 | tail -1 | sed 's/[0-9.]* ops instead of [0-9.]*,/T ops instead of T,/'
   with store=1,tiles.empty=+0: T ops instead of T, +0.0 %
 $ tilewright trace kernel $(cat words) --analyse --json | json - analysis.what_if.0.change
