@@ -328,7 +328,6 @@ static int by_problem(const void *a, const void *b) {
     return tw_trials_by_problem((*x)->trial, (*y)->trial);
 }
 
-/* Computes the error and the share of the model from leave-one-out predictions. */
 /* What choices gain over the default where another configuration must promise to take less than 1 / (1 + caution) of
    its time. */
 typedef struct caution {
@@ -377,6 +376,7 @@ static void take_caution(tw_spline *s, const caution *list, int n, int problems)
     }
 }
 
+/* Computes the error, the share and the caution of the model from leave-one-out predictions. */
 static void judge_choices(fitting *m, sample **order) {
     tw_spline *s = m->s;
     caution cautions[] = {{.by = 0}, {.by = 0.01}, {.by = 0.02}, {.by = 0.03}, {.by = 0.05}, {.by = 0.08}};

@@ -349,6 +349,44 @@ static void doubtful_choices_are_left_out(void **state) {
     }
 }
 
+/* Returns times that differ by noise alone, where the default is a little better, except that one configuration is much
+   better for long problems. */
+static double level(const tw_family *f, const char *config, const int64_t *problem, tw_random *r) {
+    const double noise = 0.97 + 0.06 * (double)tw_random_below(r, 1000) / 1000;
+    const double time = toy_time(f, "tile=16 stages=4", problem) * noise;
+    if (!strcmp(config, "tile=16 stages=4")) return 0.99 * time;
+    return !strcmp(config, "tile=16 stages=8") && problem[0] > 256 ? 0.8 * time : time;
+}
+
+/* Where predictions that are a little less are worth nothing, other configurations than the default are predicted as
+   longer, by what pays on problems that a prediction has not seen. Where all are worth what they say, none is. */
+static void caution_pays(void **state) {
+    (void)state;
+    for (int noise = 0; noise < 2; noise++) {
+        learned l = {.s = NULL};
+        toy_open(&l.t);
+        make(&l, &l.trials.spread, 60, 3, noise ? level : plain, 5);
+        fit(&l);
+        if (noise)
+            assert_true(l.s->caution >= 0.01 && l.s->gain > 0.02 && l.s->gain < 0.2);
+        else
+            assert_true(l.s->caution == 0);
+        const int n = l.s->n;
+        double before[TOY_MACROS * 3];
+        const int64_t problem[TW_SELECT_AXES] = {100, 128, 512};
+        assert_int_equal(n, TOY_MACROS * 3);
+        for (int i = 0; i < n; i++) before[i] = tw_spline_time(l.s, i, problem);
+        tw_spline_doubt(l.s);
+        assert_int_equal(l.s->n, n);
+        for (int i = 0; i < n; i++) {
+            const bool own = l.s->configs[i].macro == 0 && l.s->configs[i].micro == 1;
+            const double times = tw_spline_time(l.s, i, problem) / before[i];
+            assert_true(fabs(times / (own ? 1 : 1 + l.s->caution) - 1) < 1e-9);
+        }
+        end(&l);
+    }
+}
+
 /* A default that the model does not know becomes a macro choice without a prediction. */
 static void defaults_are_kept(void **state) {
     (void)state;
@@ -372,6 +410,7 @@ int main(void) {
         cmocka_unit_test(corrections_follow_problems),
         cmocka_unit_test(what_is_chosen_stays),
         cmocka_unit_test(doubtful_choices_are_left_out),
+        cmocka_unit_test(caution_pays),
         cmocka_unit_test(trends_go_on),
         cmocka_unit_test(slots_are_learned),
         cmocka_unit_test(empty_tiles_are_learned),
