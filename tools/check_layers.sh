@@ -38,6 +38,7 @@ trace.c prof/perfetto.h
 trace.c prof/summary.h
 trace.c prof/report.h
 trace.h prof/trace.h
+trace_edits.c prof/path.h
 trace_kernel.c kernels/gemm/space.h
 trace_kernel.c kernels/kernel.h
 trace_kernel.c ptx/ptx.h

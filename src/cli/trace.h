@@ -4,7 +4,6 @@
 #define TW_CLI_TRACE_H
 
 #include "cli/cli.h"
-#include "prof/path.h"
 #include "prof/trace.h"
 
 typedef struct cli_trace_flags {
@@ -31,9 +30,10 @@ tw_status cli_trace_check(cli_trace_flags *f, tw_diag *diag);
 /* Writes the file, and prints the summary. */
 tw_status cli_trace_print(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag);
 
+struct tw_prediction; /* prof/path.h */
 /* trace_edits.c: predicts the trace's length after edits, as --what-if lists them. TW_ERR_USAGE: they are no such list,
    or the trace has no such name. */
-tw_status cli_trace_predict(const tw_trace *t, const char *edits, tw_prediction *out, tw_diag *diag);
+tw_status cli_trace_predict(const tw_trace *t, const char *edits, struct tw_prediction *out, tw_diag *diag);
 
 /* trace_kernel.c: `trace kernel NAME WORD...`, whose arguments begin with the name. */
 int cli_trace_kernel(const cli_verb *verb, int argc, char **argv);
