@@ -507,6 +507,12 @@ static tw_status run_points(running *r, tw_diag *diag) {
     int64_t n = 0;
     tw_status st = tw_campaign_learn(r->f, r->store, r->o, r->keep, r->likes, diag);
     if (st == TW_OK) st = tw_campaign_plan(r->f, r->o, r->keep, &plan, &n, diag);
+    if (st == TW_OK && !n) {
+        /* The tiles of what was kept are longer than the range, and have no waves in it. Others may have some. */
+        free(plan);
+        for (int m = 0; m < r->f->n_macros; m++) r->keep[m] = true;
+        st = tw_campaign_plan(r->f, r->o, r->keep, &plan, &n, diag);
+    }
     r->progress.planned += n;
     if (st == TW_OK) st = run_plan(r, plan, n, true, diag);
     if (st == TW_OK && !r->progress.cut) st = tw_campaign_learn(r->f, r->store, r->o, r->keep, r->likes, diag);
