@@ -10,8 +10,8 @@
    caller frees it. */
 bool *tw_prof_find_varying(const tw_kernel *k);
 
-/* Whether lanes may be apart within the operation's blocks, although they came to it together. Roles are of whole
-   warps. */
+/* Returns whether lanes that come to the operation together may be apart in its blocks. A role has whole warps, so it
+   parts no lanes. */
 bool tw_prof_parts_lanes(const bool *varying, const tw_ir_op *op);
 
 #endif

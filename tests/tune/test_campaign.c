@@ -313,6 +313,28 @@ static void slow_choices_are_dropped(void **state) {
     tw_store_close(s);
 }
 
+/* Where the fastest tile is longer than the range, it has no points there, and those of other tiles are measured. */
+static void ranges_may_be_shorter_than_tiles(void **state) {
+    (void)state;
+    toy t;
+    toy_open(&t);
+    t.family.macro = 2;
+    t.family.least[0] = 33;
+    t.family.most[0] = 60;
+    t.family.least[1] = 256;
+    t.family.most[2] = 64;
+    tw_store *s = open_store();
+    tw_campaign_options o = usual;
+    o.slow = 1.05;
+    tw_campaign_progress p;
+    bool keep[TOY_MACROS], likes[TOY_MACROS * TW_ARTEFACT_MICROS];
+    assert_int_equal(tw_campaign_run(&t.family, s, &o, &p, NULL), TW_OK);
+    assert_int_equal(tw_campaign_learn(&t.family, s, &o, keep, likes, NULL), TW_OK);
+    assert_true(!keep[0] && !keep[1] && keep[2] && !keep[3]);
+    assert_true(p.planned > o.screens && p.jobs == p.planned);
+    tw_store_close(s);
+}
+
 typedef struct counting {
     int64_t rows, doubled;
     char last[400];
@@ -943,6 +965,7 @@ int main(void) {
         cmocka_unit_test(plans_align_to_heads),
         cmocka_unit_test(plans_leave_heads_free),
         cmocka_unit_test_setup_teardown(slow_choices_are_dropped, setup, teardown),
+        cmocka_unit_test_setup_teardown(ranges_may_be_shorter_than_tiles, setup, teardown),
         cmocka_unit_test_setup_teardown(campaigns_go_on, setup, teardown),
         cmocka_unit_test_setup_teardown(campaigns_share_jobs, setup, teardown),
         cmocka_unit_test_setup_teardown(drift_is_seen, setup, teardown),

@@ -21,7 +21,7 @@ enum {
 
 typedef struct tw_recorded_worker {
     int64_t *stamps;
-    int64_t *next; /* Where the worker writes the step that is launched. NULL: nowhere. */
+    int64_t *next; /* Stamps of the launched step, in `stamps`. NULL: the step is not recorded. */
     int64_t used, room;
     int64_t dropped; /* Instructions of steps for which there was no room. */
 } tw_recorded_worker;
