@@ -111,11 +111,6 @@ static void add_int(writer *w, const char *before, int64_t v) {
     tw_buf_add(w->out, bytes, (size_t)(p - bytes));
 }
 
-static void add_duration(writer *w, int64_t ns) {
-    char bytes[HEAD], *p = put_time(put_text(bytes, ",\"dur\":"), ns);
-    tw_buf_add(w->out, bytes, (size_t)(p - bytes));
-}
-
 static void add_name(writer *w, int name) {
     tw_buf_str(w->out, ",\"name\":");
     tw_buf_add(w->out, w->texts.data + w->text_of[name], w->text_of[name + 1] - w->text_of[name]);
@@ -146,16 +141,14 @@ static const char *engine_of(const writer *w, const tw_trace_event *e) {
     return tw_trace_engine_name(w->t->names[e->name].engine);
 }
 
-/* Adds the two halves of an asynchronous event. Its lane is the id. */
-static void add_async(writer *w, const tw_trace_event *e, const tw_layout_span *s) {
-    for (int half = 0; half < 2; half++) {
-        begin(w, half ? 'e' : 'b', s->row, half ? s->end : s->begin);
-        add_int(w, ",\"id\":", s->row + 1);
-        add_name(w, e->name);
-        add_category(w, "async");
-        if (!half) add_notes(w, e);
-        end(w);
-    }
+/* Adds the beginning or the end of an asynchronous event. Its lane is the id. */
+static void add_async(writer *w, const tw_trace_event *e, const tw_layout_span *s, bool ends) {
+    begin(w, ends ? 'e' : 'b', s->row, ends ? s->end : s->begin);
+    add_int(w, ",\"id\":", s->row + 1);
+    add_name(w, e->name);
+    add_category(w, "async");
+    if (!ends) add_notes(w, e);
+    end(w);
 }
 
 static void add_value(writer *w, const tw_trace_event *e, const tw_layout_span *s) {
@@ -173,31 +166,41 @@ static void add_value(writer *w, const tw_trace_event *e, const tw_layout_span *
     tw_buf_free(&name);
 }
 
-static void add_event(writer *w, int i) {
-    const tw_trace_event *e = &w->t->events[i];
-    const tw_layout_span *s = &w->layout.events[i];
-    if (e->kind == TW_EVENT_ASYNC) {
-        add_async(w, e, s);
-    } else if (e->kind == TW_EVENT_VALUE) {
-        add_value(w, e, s);
-    } else {
-        const bool is_mark = e->kind == TW_EVENT_MARK;
-        begin(w, is_mark ? 'i' : 'X', s->row, s->begin);
-        if (!is_mark) add_duration(w, s->end - s->begin);
-        if (is_mark) tw_buf_str(w->out, ",\"s\":\"t\"");
-        add_name(w, e->name);
-        add_category(w, engine_of(w, e));
-        add_notes(w, e);
-        end(w);
-    }
+/* Ends the slice that began last on the row. */
+static void add_end(writer *w, const tw_layout_span *s) {
+    begin(w, 'E', s->row, s->end);
+    end(w);
 }
 
-/* Adds the slice around what a track did. */
-static void add_track(writer *w, int track) {
+/* Adds a mark, or the beginning of a slice. */
+static void add_begin(writer *w, const tw_trace_event *e, const tw_layout_span *s) {
+    const bool is_mark = e->kind == TW_EVENT_MARK;
+    begin(w, is_mark ? 'i' : 'B', s->row, s->begin);
+    if (is_mark) tw_buf_str(w->out, ",\"s\":\"t\"");
+    add_name(w, e->name);
+    add_category(w, engine_of(w, e));
+    add_notes(w, e);
+    end(w);
+}
+
+static void add_event(writer *w, int i, bool ends) {
+    const tw_trace_event *e = &w->t->events[i];
+    const tw_layout_span *s = &w->layout.events[i];
+    if (e->kind == TW_EVENT_ASYNC)
+        add_async(w, e, s, ends);
+    else if (e->kind == TW_EVENT_VALUE)
+        add_value(w, e, s);
+    else if (ends)
+        add_end(w, s);
+    else
+        add_begin(w, e, s);
+}
+
+/* Begins the slice around what a track did. */
+static void begin_track(writer *w, int track) {
     const tw_trace_track *k = &w->t->tracks[track];
     const tw_layout_span *s = &w->layout.tracks[track];
-    begin(w, 'X', s->row, s->begin);
-    add_duration(w, s->end - s->begin);
+    begin(w, 'B', s->row, s->begin);
     if (w->layout.blocks)
         tw_buf_printf(w->out, ",\"name\":\"block %d\"", k->block);
     else
@@ -321,18 +324,36 @@ static void add_head(writer *w) {
     tw_buf_str(w->out, "},\n\"traceEvents\":[");
 }
 
+/* Adds a step. A slice is two of them and has no duration: a reader that rounds times on its way to nanoseconds then
+   rounds the end of a slice as it does that of the slice around it. Perfetto's drops slices that are not nested. */
+static void add_step(writer *w, const tw_step *step) {
+    switch (step->kind) {
+    case TW_STEP_TRACK_BEGIN:
+        begin_track(w, step->index);
+        break;
+    case TW_STEP_TRACK_END:
+        add_end(w, &w->layout.tracks[step->index]);
+        break;
+    case TW_STEP_BEGIN:
+    case TW_STEP_MOMENT:
+        add_event(w, step->index, false);
+        break;
+    case TW_STEP_END:
+        add_event(w, step->index, true);
+        break;
+    }
+}
+
 tw_status tw_chrome_encode(tw_buf *out, const tw_trace *t, tw_diag *diag) {
     writer w = {.t = t, .out = out};
+    size_t n = 0;
     tw_status st = tw_layout_make(&w.layout, t, diag);
-    if (st == TW_OK && make_texts(&w)) {
+    tw_step *const steps = st == TW_OK ? tw_steps_make(&w.layout, t, &n) : NULL;
+    if (steps && make_texts(&w)) {
         number_threads(&w);
         add_head(&w);
         add_all_metadata(&w);
-        for (int k = 0; k < t->n_tracks; k++) {
-            const int track = w.layout.order[k];
-            add_track(&w, track);
-            for (int i = w.layout.firsts[track]; i < w.layout.firsts[track + 1]; i++) add_event(&w, i);
-        }
+        for (size_t i = 0; i < n; i++) add_step(&w, &steps[i]);
         for (int i = 0; i < t->n_edges; i++) add_edge(&w, i);
         tw_buf_str(out, "\n]}\n");
     } else if (st == TW_OK) {
@@ -343,6 +364,7 @@ tw_status tw_chrome_encode(tw_buf *out, const tw_trace *t, tw_diag *diag) {
     tw_buf_free(&w.texts);
     free(w.text_of);
     free(w.threads);
+    free(steps);
     return st;
 }
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    SELECT_VERSION = 3,
+    SELECT_VERSION = 4,
     SELECT_WAVES = 4,                          /* Index of the first term of waves. */
     SELECT_TAIL = 6,                           /* Index of the first term of last tiles. */
     SELECT_FLOW = SELECT_TAIL + TW_FILL_AXES,  /* Index of the first term of all waves' last tiles. */
@@ -90,8 +90,8 @@ typedef struct select_header {
     uint32_t lattice_at, lattice_pitch;
     tw_lattice lattice;
     /* Rows of SELECT_TERMS floats of a direct artefact, terms_pitch floats a row: coefficients of xL, x, L, 1, WL, W,
-       and for each ragged axis of eL, then of eLx / r, for each macro choice. 0: the artefact is not
-       direct. */
+       and for each ragged axis of eL (WeL if it shrinks), then of eLx / r, for each macro choice. 0: the artefact is
+       not direct. */
     uint32_t terms_at, terms_pitch;
     uint32_t fills_at;             /* A select_fill for each macro choice. 0: there are none. */
     uint32_t ragged[TW_FILL_AXES]; /* Index of each ragged axis, plus 1. 0: there is none. */

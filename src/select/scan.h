@@ -122,6 +122,30 @@ static void correct(const select_view *v, const select_corners *c, int from, int
     }
 }
 
+/* Gets the tiles along an axis. Without a tile it is 0. */
+static void get_sizes(const select_list *tiles, int from, int n, float *restrict sizes) {
+    if (tiles->each)
+        for (int i = 0; i < n; i++) sizes[i] = (float)tiles->each[from + i];
+    else
+        for (int i = 0; i < n; i++) sizes[i] = (float)tiles->same;
+}
+
+/* Multiplies each product by the number of tiles along an axis that blocks divide equally. `parts` becomes this number,
+   and `lean` the tile divided by a block's extent. Without a tile there is one part, as long as the tile. */
+static void divide_equally(const select_list *tiles, int from, int n, float problem, float *restrict product,
+                           float *restrict parts, float *restrict lean) {
+    const float inverse = 1 / problem;
+    float sizes[SELECT_BLOCK];
+    get_sizes(tiles, from, n, sizes);
+    for (int i = 0; i < n; i++) {
+        const float size = sizes[i] > 0 ? sizes[i] : problem, q = problem / size, whole = (float)(int32_t)q;
+        const float count = whole + (float)(whole < q);
+        parts[i] = count;
+        lean[i] = count * (size * inverse);
+        product[i] *= count;
+    }
+}
+
 /* Multiplies each product by the number of tiles along a ragged axis. `parts` becomes this number, and `empty` the
    empty part of the last tile. Without a tile there is one part, and nothing of it is empty. A division takes as long
    as ten other operations, so there is one: with q = problem / tile, 1 / tile is q / problem. */
@@ -129,10 +153,7 @@ static void divide_ragged(const select_list *tiles, int from, int n, float probl
                           float *restrict parts, float *restrict empty) {
     const float inverse = 1 / problem;
     float sizes[SELECT_BLOCK];
-    if (tiles->each)
-        for (int i = 0; i < n; i++) sizes[i] = (float)tiles->each[from + i];
-    else
-        for (int i = 0; i < n; i++) sizes[i] = (float)tiles->same;
+    get_sizes(tiles, from, n, sizes);
     for (int i = 0; i < n; i++) {
         const float size = sizes[i] > 0 ? sizes[i] : problem, q = problem / size, whole = (float)(int32_t)q;
         const float count = whole + (float)(whole < q);
@@ -161,18 +182,29 @@ static void fill_device(const select_view *v, int from, int n, select_scan *rest
     }
 }
 
-/* Computes what the empty parts of last tiles cost, without the factor L. The parts along both axes divide x, each for
-   the other axis's term. */
-static void add_empty(const select_view *v, int from, int n, const select_scan *restrict s, float *restrict ragged) {
+/* Computes what the empty parts of last tiles cost, or what blocks cost that share an axis, without the factor L. The
+   parts along both axes divide x, each for the other axis's term. */
+static void add_ragged(const select_view *v, int from, int n, const select_scan *restrict s, float *restrict ragged) {
+    float in_waves[TW_FILL_AXES][SELECT_BLOCK];
+    const float *tail_by[TW_FILL_AXES], *flow_by[TW_FILL_AXES];
     const float *restrict c[SELECT_TERMS];
     for (int k = SELECT_TAIL; k < SELECT_TERMS; k++) c[k] = v->terms + (size_t)k * v->terms_pitch + from;
     const float *restrict tail0 = c[SELECT_TAIL], *restrict tail1 = c[SELECT_TAIL + 1],
                           *restrict flow0 = c[SELECT_FLOW], *restrict flow1 = c[SELECT_FLOW + 1];
-    const float *restrict empty0 = s->empty[0], *restrict empty1 = s->empty[1], *restrict x = s->x,
-                          *restrict parts0 = s->parts[0], *restrict parts1 = s->parts[1];
+    for (int k = 0; k < TW_FILL_AXES; k++) {
+        const bool equal = select_is_equal(v, k);
+        const float *restrict waves = s->waves, *restrict lean = s->lean[k];
+        if (equal)
+            for (int i = 0; i < n; i++) in_waves[k][i] = lean[i] * waves[i];
+        tail_by[k] = equal ? in_waves[k] : s->empty[k];
+        flow_by[k] = equal ? s->lean[k] : s->empty[k];
+    }
+    const float *restrict x = s->x, *restrict parts0 = s->parts[0], *restrict parts1 = s->parts[1],
+                          *restrict t0 = tail_by[0], *restrict t1 = tail_by[1], *restrict f0 = flow_by[0],
+                          *restrict f1 = flow_by[1];
     for (int i = 0; i < n; i++) {
-        const float flow = empty0[i] * flow0[i] * parts1[i] + empty1[i] * flow1[i] * parts0[i];
-        ragged[i] = empty0[i] * tail0[i] + empty1[i] * tail1[i] + flow * (x[i] / (parts0[i] * parts1[i]));
+        const float flow = f0[i] * flow0[i] * parts1[i] + f1[i] * flow1[i] * parts0[i];
+        ragged[i] = t0[i] * tail0[i] + t1[i] * tail1[i] + flow * (x[i] / (parts0[i] * parts1[i]));
     }
 }
 
@@ -186,7 +218,7 @@ static void predict_all(const select_view *v, int from, int n, select_scan *rest
     float *restrict time = s->time, *restrict low = s->low, *restrict high = s->high;
     fill_device(v, from, n, s);
     if (v->ragged[0] >= 0 || v->ragged[1] >= 0)
-        add_empty(v, from, n, s, ragged);
+        add_ragged(v, from, n, s, ragged);
     else
         memset(ragged, 0, (size_t)n * sizeof *ragged);
     const float *restrict rounds = s->rounds, *restrict waves = s->waves, *restrict x = s->x;
@@ -212,6 +244,11 @@ static uint32_t divide_all_ragged(const select_view *v, const float *axes, int f
         } else if (done >> a & 1) {
             memcpy(s->parts[k], s->parts[k - 1], (size_t)n * sizeof *s->parts[k]);
             memcpy(s->empty[k], s->empty[k - 1], (size_t)n * sizeof *s->empty[k]);
+            memcpy(s->lean[k], s->lean[k - 1], (size_t)n * sizeof *s->lean[k]);
+        } else if (select_is_equal(v, k)) {
+            divide_equally(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->grid, s->parts[k], s->lean[k]);
+            memset(s->empty[k], 0, (size_t)n * sizeof *s->empty[k]);
+            done |= UINT32_C(1) << a;
         } else {
             divide_ragged(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->grid, s->parts[k], s->empty[k]);
             done |= UINT32_C(1) << a;

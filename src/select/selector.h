@@ -38,7 +38,8 @@ struct select_view {
     const float *terms; /* Rows of terms. NULL: the artefact is not direct. */
     size_t terms_pitch;
     const select_fill *fills; /* [macro]: corrections by fill (select/fill.h). NULL: the artefact has none. */
-    int ragged[TW_FILL_AXES]; /* Indices of the ragged axes, whose last tiles may be partly empty. -1: there is none. */
+    /* Indices of the axes whose tiles have terms: their last tile may be partly empty, or they shrink. -1: none. */
+    int ragged[TW_FILL_AXES];
     const uint32_t *first;    /* [macro]: number of the first record. NULL: all macro choices have as many fits. */
     const uint32_t *records;
     uint32_t record_words;
@@ -128,9 +129,15 @@ struct select_scan {
     float time[SELECT_BLOCK];  /* Time by the terms, without corrections. */
     float waves[SELECT_BLOCK]; /* The number of waves W. For G from SELECT_EXACT on, W is not rounded up. */
     float x[SELECT_BLOCK];     /* G / slots. */
-    /* Along each ragged axis: the number of tiles, and the empty part, from 0 to 1, of the last one. */
-    float parts[TW_FILL_AXES][SELECT_BLOCK], empty[TW_FILL_AXES][SELECT_BLOCK];
+    /* Along each ragged axis: the number of tiles, and the empty part, from 0 to 1, of the last one. Along one that
+       blocks divide equally nothing is empty, and `lean` is the tile divided by a block's extent. */
+    float parts[TW_FILL_AXES][SELECT_BLOCK], empty[TW_FILL_AXES][SELECT_BLOCK], lean[TW_FILL_AXES][SELECT_BLOCK];
 };
+
+/* Tells whether blocks divide ragged axis k equally. */
+static inline bool select_is_equal(const select_view *v, int k) {
+    return v->ragged[k] >= 0 && v->shrinks >> v->ragged[k] & 1;
+}
 
 /* Fills in `s` for macro choices `from` to from + n - 1, n at most SELECT_BLOCK. */
 select_scan_fn select_scan_c, select_scan_avx2;

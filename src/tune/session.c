@@ -14,6 +14,7 @@
 
 enum {
     SCREENS = 64, /* The most problems that a session screens because time is left. */
+    SPREAD = 2000, /* The most problems over which a session spreads configurations because time is left. */
     RUNS =
         40000, /* About so many products run in a campaign. The time for measuring divided by it limits their work. */
     QUESTIONS = 256 /* Problems that decisions are timed with. */
@@ -137,10 +138,11 @@ static void measured(void *context, const tw_campaign_progress *p) {
     tell(r, TW_SESSION_MEASURING, rest + r->o->seconds - measuring_seconds(r));
 }
 
-/* Runs the campaign once. Its options are the session's, with `screens` problems. */
-static tw_status run_campaign(running *r, int screens, tw_campaign_progress *out, tw_diag *diag) {
+/* Runs the campaign once. Its options are the session's, with other numbers of problems. */
+static tw_status run_campaign(running *r, int screens, int spread, tw_campaign_progress *out, tw_diag *diag) {
     tw_campaign_options o = r->o->campaign;
     o.screens = screens;
+    o.spread = spread;
     o.seconds = r->o->seconds > 0 ? fmax(measuring_seconds(r) - seconds_since(r->began), 1e-3) : 0;
     o.interrupted = is_interrupted;
     o.progress = measured;
@@ -148,18 +150,29 @@ static tw_status run_campaign(running *r, int screens, tw_campaign_progress *out
     return tw_campaign_run(&r->family, r->store, &o, out, diag);
 }
 
-/* Measures the campaign's plan. While time is left, more random problems are screened, and the phases after screening
-   run again: a cover of more problems has better configurations, which are spread besides, and the forms of the model
-   by waves are judged on more problems. */
+static int more_of(int n, int most) {
+    return n < 1 ? 1 : 2 * n < most ? 2 * n : most;
+}
+
+/* Measures the campaign's plan. While time is left, its phases run again with more problems.
+   - On a device whose speed varies the same configurations are spread over more problems. Other configurations would be
+     measured at a problem long after its first ones, and what the device was faster or slower then would count as
+     theirs.
+   - Elsewhere more problems are screened: a cover of more problems has better configurations, which are spread besides,
+     and the forms of the model by waves are judged on more problems. */
 static tw_status measure(running *r, tw_diag *diag) {
     tw_campaign_progress *all = &r->out->campaign, more = {0};
-    int screens = r->o->campaign.screens;
-    tw_status st = run_campaign(r, screens, all, diag);
+    int screens = r->o->campaign.screens, spread = r->o->campaign.spread;
+    tw_status st = run_campaign(r, screens, spread, all, diag);
     const bool limited = r->o->seconds > 0 && !r->family.recorded;
-    while (st == TW_OK && limited && !all->cut && screens < SCREENS) {
+    const bool varies = r->o->campaign.cover && (r->family.shared || r->family.drifts);
+    while (st == TW_OK && limited && !all->cut && (varies ? spread < SPREAD : screens < SCREENS)) {
         const tw_campaign_progress before = *all;
-        screens = screens < 1 ? 1 : 2 * screens < SCREENS ? 2 * screens : SCREENS;
-        st = run_campaign(r, screens, &more, diag);
+        if (varies)
+            spread = more_of(spread, SPREAD);
+        else
+            screens = more_of(screens, SCREENS);
+        st = run_campaign(r, screens, spread, &more, diag);
         *all = before;
         all->measured += more.measured;
         all->wrong += more.wrong;

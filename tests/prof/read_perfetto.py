@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """read_perfetto.py FILE: reads a trace by Perfetto's own schema, and complains of whatever that does not know or what its
-trace processor would drop. Where $TRACE_PROCESSOR is set, that program reads the file, too."""
+trace processor would drop. The program $TRACE_PROCESSOR, where it is set, reads the file, too, and so does the trace
+processor of Perfetto's page, $TRACE_PROCESSOR_PAGE (trace_processor.js)."""
 import collections
 import os
+import subprocess
 import sys
 import zlib
 
@@ -113,8 +115,17 @@ def ask_trace_processor(path, program, counts):
         assert slices.n == counts["TYPE_SLICE_BEGIN"] + counts["TYPE_INSTANT"] and not slices.open
 
 
+def ask_page(path, page, counts):
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "trace_processor.js")
+    query = "select count(*) || ' ' || ifnull(sum(dur < 0), 0) from slice"
+    answer = subprocess.run(["node", program, os.path.dirname(page), path, query], check=True, capture_output=True, text=True)
+    assert answer.stdout.split() == [str(counts["TYPE_SLICE_BEGIN"] + counts["TYPE_INSTANT"]), "0"], answer.stdout
+
+
 if __name__ == "__main__":
     found = read(sys.argv[1])
     if os.environ.get("TRACE_PROCESSOR"):
         ask_trace_processor(sys.argv[1], os.environ["TRACE_PROCESSOR"], found)
+    if os.environ.get("TRACE_PROCESSOR_PAGE"):
+        ask_page(sys.argv[1], os.environ["TRACE_PROCESSOR_PAGE"], found)
     print(os.path.basename(sys.argv[1]), dict(found))

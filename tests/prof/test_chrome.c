@@ -69,6 +69,13 @@ static void check_nesting(slice *s, size_t n) {
     }
 }
 
+/* Ends the slice of the same thread that began last. */
+static void end_slice(slice *s, size_t n, int64_t pid, int64_t tid, int64_t at) {
+    while (n-- > 0 && (s[n].end >= 0 || s[n].pid != pid || s[n].tid != tid)) {}
+    assert_true(n != SIZE_MAX && at >= s[n].begin);
+    s[n].end = at;
+}
+
 static bool is_in_slice(const slice *s, size_t n, const json_t *e) {
     const int64_t at = time_of(e, "ts");
     for (size_t i = 0; i < n; i++)
@@ -81,7 +88,7 @@ typedef struct counts {
     int slices, lanes, marks, values, flows, names;
 } counts;
 
-/* Holds a file to the rules: each event is whole, slices nest, each thread has a name, each b has its e, and what
+/* Holds a file to the rules: each event is whole, each B has its E, slices nest, each thread has a name, each b has its e, and what
    has the same id does not overlap; each s has its f, which is not earlier, and both are in slices. */
 static counts check_rules(const json_t *root) {
     enum { IDS = 1 << 16 };
@@ -96,20 +103,19 @@ static counts check_rules(const json_t *root) {
     json_array_foreach(events, i, e) {
         const char kind = text_of(e, "ph")[0];
         snprintf(key, sizeof key, "%d/%d", (int)int_of(e, "pid"), (int)int_of(e, "tid"));
-        if (kind == 'X') {
-            const int64_t begin = time_of(e, "ts");
-            slices[n++] = (slice){int_of(e, "pid"), int_of(e, "tid"), begin, begin + time_of(e, "dur")};
-        }
+        if (kind == 'B') slices[n++] = (slice){int_of(e, "pid"), int_of(e, "tid"), time_of(e, "ts"), -1};
+        if (kind == 'E') end_slice(slices, n, int_of(e, "pid"), int_of(e, "tid"), time_of(e, "ts"));
         if (kind == 'M' && !strcmp(text_of(e, "name"), "thread_name")) {
             const json_t *args = json_object_get(e, "args");
             assert_null(json_object_get(named, key));
             assert_int_equal(json_object_set_new(named, key, json_string(text_of(args, "name"))), 0);
             c.names++;
         }
-        assert_non_null(strchr("MXbeisfC", kind));
+        assert_non_null(strchr("MBEbeisfC", kind));
         if (kind != 'M') assert_non_null(json_object_get(named, key));
-        text_of(e, "name");
+        if (kind != 'E') text_of(e, "name");
     }
+    for (i = 0; i < n; i++) assert_true(slices[i].end >= 0);
     check_nesting(slices, n);
     json_array_foreach(events, i, e) {
         const char kind = text_of(e, "ph")[0];
@@ -155,9 +161,29 @@ static counts check_rules(const json_t *root) {
 static const json_t *find(const json_t *root, const char *kind, const char *name) {
     const json_t *events = json_object_get(root, "traceEvents"), *e;
     size_t i;
-    json_array_foreach(events, i, e) if (!strcmp(text_of(e, "ph"), kind) && !strcmp(text_of(e, "name"), name)) return e;
+    json_array_foreach(events, i, e) {
+        const char *own = json_string_value(json_object_get(e, "name"));
+        if (!strcmp(text_of(e, "ph"), kind) && own && !strcmp(own, name)) return e;
+    }
     fail_msg("no %s %s", kind, name);
     return NULL;
+}
+
+/* Returns the time at which the slice of a B ends. */
+static int64_t end_of(const json_t *root, const json_t *begin) {
+    const json_t *events = json_object_get(root, "traceEvents"), *e;
+    size_t i;
+    int depth = 0;
+    json_array_foreach(events, i, e) {
+        const char kind = text_of(e, "ph")[0];
+        if (e == begin) depth = 1;
+        if (e == begin || !depth || int_of(e, "pid") != int_of(begin, "pid") || int_of(e, "tid") != int_of(begin, "tid"))
+            continue;
+        depth += kind == 'B' ? 1 : kind == 'E' ? -1 : 0;
+        if (!depth) return time_of(e, "ts");
+    }
+    fail_msg("a slice has no end");
+    return 0;
 }
 
 static void a_small_trace_is_written(void **state) {
@@ -172,17 +198,17 @@ static void a_small_trace_is_written(void **state) {
     assert_int_equal(c.flows, 1);
     assert_int_equal(c.names, 3);
     assert_int_equal(int_of(root, "baseTimeNanoseconds"), 1764000000249999996);
-    const json_t *products = find(root, "X", "wgmma \"64x256\" \\ <b>\n\xc3\xa9\xe2\x82\xac");
+    const json_t *products = find(root, "B", "wgmma \"64x256\" \\ <b>\n\xc3\xa9\xe2\x82\xac");
     const json_t *args = json_object_get(products, "args");
     assert_int_equal(time_of(products, "ts"), 34);
-    assert_int_equal(time_of(products, "dur"), 20);
+    assert_int_equal(end_of(root, products), 54);
     assert_int_equal(int_of(products, "pid"), 3);
     assert_int_equal(int_of(products, "tid"), 4);
     assert_string_equal(text_of(products, "cat"), "tensor");
     assert_int_equal(int_of(args, "iteration"), 0);
     assert_true(json_number_value(json_object_get(args, "least")) == 18);
     assert_true(json_number_value(json_object_get(args, "most")) == 22);
-    const json_t *block = find(root, "X", "block 7");
+    const json_t *block = find(root, "B", "block 7");
     assert_int_equal(time_of(block, "ts"), 104);
     assert_int_equal(int_of(json_object_get(find(root, "C", "warp 0, producer, stages"), "args"), "value"), -3);
     assert_int_equal(int_of(json_object_get(root, "otherData"), "dropped"), 12);
@@ -224,7 +250,7 @@ static void threads_have_numbers_of_their_own(void **state) {
     assert_int_equal(tw_trace_finish(t, &d), TW_OK);
     json_t *root = written(t);
     assert_int_equal(check_rules(root).names, 5);
-    assert_int_equal(int_of(find(root, "X", "block 0"), "tid"), 64);
+    assert_int_equal(int_of(find(root, "B", "block 0"), "tid"), 64);
     json_decref(root);
     tw_trace_free(t);
 }
@@ -238,8 +264,8 @@ static void what_json_lacks_is_replaced(void **state) {
     memcpy(t->names[t->events[0].name].text, "\x01\xc3z", 3);
     json_t *root = written(t);
     check_rules(root);
-    assert_true(json_is_null(json_object_get(json_object_get(find(root, "X", "store"), "args"), "most")));
-    find(root, "X", "\x01?zue");
+    assert_true(json_is_null(json_object_get(json_object_get(find(root, "B", "store"), "args"), "most")));
+    find(root, "B", "\x01?zue");
     json_decref(root);
     tw_trace_free(t);
 }

@@ -155,17 +155,20 @@ static double correction_of(const tw_artefact *a, const tw_artefact_macro *m, co
 
 /* How full the device and the last tiles are. */
 typedef struct filling {
-    double x, waves, tiles[2], empty[2];
+    double x, waves, tiles[2], empty[2], lean[2]; /* Of an axis that shrinks `lean` is not 0. */
 } filling;
 
 static filling filling_of(const tw_artefact *a, const tw_artefact_macro *m, double g, const int64_t *problem) {
     filling f = {.x = g / (double)m->slots, .waves = ceil(g / (double)m->slots), .tiles = {1, 1}};
     for (int k = 0; k < 2; k++) {
         const int64_t side = a->ragged[k] ? m->grid[a->ragged[k] - 1] : 0;
+        const bool equal = a->ragged[k] && a->shrinks[a->ragged[k] - 1];
+        f.lean[k] = equal;
         if (!side) continue;
         const int64_t size = problem[a->ragged[k] - 1], over = size % side;
         f.tiles[k] = artefact_parts(size, side);
-        f.empty[k] = over ? 1 - (double)over / (double)side : 0;
+        if (equal) f.lean[k] = f.tiles[k] * (double)side / (double)size;
+        if (!equal) f.empty[k] = over ? 1 - (double)over / (double)side : 0;
     }
     return f;
 }
@@ -217,7 +220,8 @@ artefact_prediction artefact_refer(const tw_artefact *a, int macro, const int64_
     r.time += ((double)f->waves[0] * l + (double)f->waves[1]) * waves;
     const filling full = filling_of(a, m, g, problem);
     for (int k = 0; k < 2; k++)
-        r.time += full.empty[k] * l * ((double)f->tail[k] + (double)f->flow[k] * full.x / full.tiles[k]);
+        r.time += (full.empty[k] + full.lean[k] * waves) * l * (double)f->tail[k] +
+                  (full.empty[k] + full.lean[k]) * l * (double)f->flow[k] * full.x / full.tiles[k];
     r.micro = nearest(f, l, &r.other);
     if (!shrinks) r.other = r.micro;
     r.slack = (fabs(c[0] * l * (g - before)) + fabs(c[1] * (g - before)) + fabs((c[2] + c[0] * before) * l) +

@@ -217,6 +217,43 @@ static void budgets_limit_the_work(void **state) {
     tw_session_free(&s);
 }
 
+/* Counts the problems of a phase, whose measurements follow each other. */
+static int count_problems(const key_list *l, const char *phase) {
+    char start[100], last[200] = "";
+    int n = 0;
+    snprintf(start, sizeof start, "tune|%s|", phase);
+    for (int i = 0; i < l->n; i++) {
+        if (strncmp(l->keys[i], start, strlen(start)) != 0) continue;
+        char problem[200];
+        snprintf(problem, sizeof problem, "%.*s", (int)strcspn(l->keys[i] + strlen(start), "|"), l->keys[i] + strlen(start));
+        n += strcmp(problem, last) != 0;
+        snprintf(last, sizeof last, "%s", problem);
+    }
+    return n;
+}
+
+/* Where the device's speed varies, a problem is measured in all of its configurations at once: the time that is left is
+   for more problems, and not for other configurations at the old ones. */
+static void problems_are_measured_at_once_where_speed_varies(void **state) {
+    (void)state;
+    toy t;
+    tw_session s;
+    tw_session_options o = usual;
+    toy_open(&t);
+    t.family.shared = true;
+    t.end = 1500;
+    o.seconds = 1000;
+    o.interrupted = toy_interrupted;
+    o.context = &t;
+    o.campaign = (tw_campaign_options){
+        .name = "tune", .screens = 6, .thorough = true, .cover = 6, .spread = 12, .samples = 2, .seed = 1};
+    run(&s, &t, &o);
+    const key_list *keys = read_keys();
+    assert_int_equal(count_problems(keys, TW_TRIALS_SCREENS), 6);
+    assert_true(count_problems(keys, TW_TRIALS_SPREAD) > 200);
+    tw_session_free(&s);
+}
+
 typedef struct telling {
     int told[3];
     double left;
@@ -416,6 +453,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(problems_are_held_out, setup, teardown),
         cmocka_unit_test_setup_teardown(sessions_go_on, setup, teardown),
         cmocka_unit_test_setup_teardown(budgets_limit_the_work, setup, teardown),
+        cmocka_unit_test_setup_teardown(problems_are_measured_at_once_where_speed_varies, setup, teardown),
         cmocka_unit_test_setup_teardown(progress_is_told, setup, teardown),
         cmocka_unit_test(regimes_are_defined_once),
         cmocka_unit_test_setup_teardown(reports_say_what_sessions_found, setup, teardown),

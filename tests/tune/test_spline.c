@@ -185,6 +185,31 @@ static void empty_tiles_are_learned(void **state) {
     end(&l);
 }
 
+/* Returns times of blocks that divide both sides equally, and copy their rows of the first operand whatever columns they
+   have. */
+static double copied(const tw_family *f, const char *config, const int64_t *problem, tw_random *r) {
+    int macro, micro;
+    (void)r;
+    assert_true(tw_family_find(f, config, &macro, &micro));
+    const int64_t tile = f->macros[macro].grid[1], tiles = (problem[1] + tile - 1) / tile;
+    const tw_wave_division d = tw_family_divide(f, macro, problem);
+    const double waves = ceil((double)d.grid / TOY_SLOTS), lean = (double)(tiles * tile) / (double)problem[1];
+    return waves * d.loops * (1 + 0.5 * lean);
+}
+
+static void what_blocks_do_for_other_axes_is_learned(void **state) {
+    (void)state;
+    learned l = {.s = NULL};
+    toy_open(&l.t);
+    l.t.family.shrinks[0] = l.t.family.shrinks[1] = true;
+    make(&l, &l.trials.spread, 400, 1, copied, 14);
+    fit(&l);
+    assert_true(error_of(&l, copied) < 0.002);
+    for (int i = 0; i < l.s->n; i++) l.s->configs[i].c[7] = 0;
+    assert_true(error_of(&l, copied) > 0.2);
+    end(&l);
+}
+
 /* The error of a model includes noise that nothing predicts, since a sample is predicted without itself. */
 static void noise_is_told(void **state) {
     (void)state;
@@ -414,6 +439,7 @@ int main(void) {
         cmocka_unit_test(trends_go_on),
         cmocka_unit_test(slots_are_learned),
         cmocka_unit_test(empty_tiles_are_learned),
+        cmocka_unit_test(what_blocks_do_for_other_axes_is_learned),
         cmocka_unit_test(noise_is_told),
         cmocka_unit_test(screens_count_less),
         cmocka_unit_test(few_trials_make_no_model),
