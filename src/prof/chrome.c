@@ -141,7 +141,7 @@ static const char *engine_of(const writer *w, const tw_trace_event *e) {
     return tw_trace_engine_name(w->t->names[e->name].engine);
 }
 
-/* Adds the beginning or the end of an asynchronous event. Its lane is the id. */
+/* Adds the beginning or the end of an asynchronous event. Its id is the number of its lane. */
 static void add_async(writer *w, const tw_trace_event *e, const tw_layout_span *s, bool ends) {
     begin(w, ends ? 'e' : 'b', s->row, ends ? s->end : s->begin);
     add_int(w, ",\"id\":", s->row + 1);
@@ -166,7 +166,7 @@ static void add_value(writer *w, const tw_trace_event *e, const tw_layout_span *
     tw_buf_free(&name);
 }
 
-/* Ends the slice that began last on the row. */
+/* Adds the end of a slice. Readers match it with the latest beginning on its row that has no end yet. */
 static void add_end(writer *w, const tw_layout_span *s) {
     begin(w, 'E', s->row, s->end);
     end(w);
@@ -196,7 +196,7 @@ static void add_event(writer *w, int i, bool ends) {
         add_begin(w, e, s);
 }
 
-/* Begins the slice around what a track did. */
+/* Adds the beginning of the slice that is around all events of a track. */
 static void begin_track(writer *w, int track) {
     const tw_trace_track *k = &w->t->tracks[track];
     const tw_layout_span *s = &w->layout.tracks[track];
@@ -324,8 +324,9 @@ static void add_head(writer *w) {
     tw_buf_str(w->out, "},\n\"traceEvents\":[");
 }
 
-/* Adds a step. A slice is two of them and has no duration: a reader that rounds times on its way to nanoseconds then
-   rounds the end of a slice as it does that of the slice around it. Perfetto's drops slices that are not nested. */
+/* Adds a step. A slice has a step for its beginning and one for its end, and no duration. Perfetto's reader rounds
+   times to nanoseconds, and drops a slice that ends after the slice around it. With a duration, which is rounded apart,
+   a slice could end so. */
 static void add_step(writer *w, const tw_step *step) {
     switch (step->kind) {
     case TW_STEP_TRACK_BEGIN:

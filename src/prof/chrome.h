@@ -2,8 +2,8 @@
 /* A trace as JSON in Chrome's format of trace events, which chrome://tracing, ui.perfetto.dev and scripts read.
 
    The process's number is that of the SM, and the thread's is 64 for each place of the thread block and the warp in it.
-   Regions are pairs of B and E that nest, asynchronous events are pairs of b and e of which each lane has an id, marks are i
-   and values C. An arrow is a pair of s and f with an id of its own. Times are microseconds since the trace's
+   Regions are pairs of B and E that nest, asynchronous events are pairs of b and e of which each lane has an id, marks
+   are i and values C. An arrow is a pair of s and f with an id of its own. Times are microseconds since the trace's
    beginning, with three decimals; an operation of the emulator counts as a nanosecond. `baseTimeNanoseconds` is that
    beginning in nanoseconds since 1970. */
 #ifndef TW_PROF_CHROME_H

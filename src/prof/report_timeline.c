@@ -187,7 +187,7 @@ static bool push(stack *k, int64_t end) {
     return true;
 }
 
-/* Adds a thread block's bar around what a track did in it, if the trace has several thread blocks. */
+/* Adds a bar that frames all events of a track. Its label is the number of the thread block. */
 static void add_frame(tw_page *p, const excerpt *x, int track) {
     const tw_trace_track *k = &x->t->tracks[track];
     const tw_layout_span *s = &x->l->tracks[track];

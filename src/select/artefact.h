@@ -41,10 +41,12 @@ typedef struct tw_artefact_fit {
     int n_anchors;                     /* Number of anchors. 0: the wave is unknown, and the fit never predicts. */
     int64_t samples;                   /* Number of samples of the fit. The file keeps at most 65535. */
     double error; /* Relative half width of the interval that held 9 of 10 residuals. At most TW_ARTEFACT_ERROR. */
-    /* A direct artefact adds to the time, with W waves: waves[0] WL + waves[1] W, and for each ragged axis k
-       tail[k] e L + flow[k] e L x / r, with e the empty part of the last of its r tiles. If the axis shrinks, it adds
-       tail[k] W e L + flow[k] e L x / r, with e the tile divided by a block's extent, so that eL counts what a block
-       does for the other axes alone. Elsewhere all are 0. */
+    /* A direct artefact adds to the time, with W waves: waves[0] WL + waves[1] W, and terms of each tiled axis k with r
+       tiles:
+       - tail[k] e L + flow[k] e L x / r, if the axis does not shrink. e is the empty part of the last tile.
+       - tail[k] W e L + flow[k] e L x / r, if it shrinks. e is the size of a tile divided by a block's extent, so eL
+         does not depend on this extent. It counts what a block does whatever its extent along the axis is.
+       In other artefacts all are 0. */
     float waves[2];
     float tail[TW_FILL_AXES], flow[TW_FILL_AXES];
 } tw_artefact_fit;
@@ -88,7 +90,7 @@ typedef struct tw_artefact {
     /* True: blocks divide this axis equally, so L is multiplied by the used part of a tile, problem[a] / (grid[a] *
        ceil(problem[a] / grid[a])). */
     bool shrinks[TW_SELECT_AXES];
-    int ragged[TW_FILL_AXES];  /* Axes whose last tile may be ragged, or that shrink, counted from 1. 0: none. */
+    int tiled[TW_FILL_AXES];   /* Tiled axes: those with terms `tail` and `flow`, counted from 1. 0: none. */
     const tw_lattice *lattice; /* Nodes of the macro choices' corrections. NULL: there are no corrections. */
     const tw_artefact_macro *macros;
     int n_macros;                   /* Number of macro choices, at least 1. */

@@ -164,7 +164,7 @@ tw_status select_check_content(const tw_artefact *a, tw_diag *diag) {
     for (int i = 0; st == TW_OK && i < a->n_macros; i++) st = check_direct(a, i, diag);
     for (int i = 0; st == TW_OK && i < a->n_macros; i++) st = check_fills(a, i, diag);
     for (int k = 0; k < TW_FILL_AXES; k++)
-        if (!within(a->ragged[k], 0, a->n_axes)) return tw_fail(diag, TW_ERR_USAGE, "a ragged axis is out of range");
+        if (!within(a->tiled[k], 0, a->n_axes)) return tw_fail(diag, TW_ERR_USAGE, "a tiled axis is out of range");
     if (st == TW_OK && !is_choice(a, a->macro, a->micro))
         st = tw_fail(diag, TW_ERR_USAGE, "there is no such choice as the default");
     for (int i = 0; st == TW_OK && i < a->n_exact; i++) st = check_exact(a, i, diag);

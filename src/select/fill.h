@@ -4,13 +4,13 @@
    A macro choice has a row of cells. The row consists of parts, a part of nodes, and a node of cells:
    - The parts are for problems of 1 wave, of 2, of 3 or 4, and of more waves.
    - The nodes of a part are evenly spaced, from a fill of 0 to a fill of 1. Between two nodes cells are interpolated.
-   - The cells of a node are one for whole tiles, and one for each ragged axis. The correction is the sum of the former
-     and of each of the latter times the empty part of the last tile along its axis. */
+   - The cells of a node are one for whole tiles, and one for each tiled axis (tw_artefact.tiled). The correction is
+     the sum of the former and of each of the latter times the empty part of the last tile along its axis. */
 #ifndef TW_SELECT_FILL_H
 #define TW_SELECT_FILL_H
 
 enum {
-    TW_FILL_AXES = 2,                                              /* The most ragged axes. */
+    TW_FILL_AXES = 2,                                              /* The most tiled axes. */
     TW_FILL_PARTS = 4,                                             /* Number of parts of a row. */
     TW_FILL_NODES = 4,                                             /* Number of nodes of a part. */
     TW_FILL_KINDS = 1 + TW_FILL_AXES,                              /* Number of cells of a node. */

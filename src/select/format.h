@@ -90,11 +90,11 @@ typedef struct select_header {
     uint32_t lattice_at, lattice_pitch;
     tw_lattice lattice;
     /* Rows of SELECT_TERMS floats of a direct artefact, terms_pitch floats a row: coefficients of xL, x, L, 1, WL, W,
-       and for each ragged axis of eL (WeL if it shrinks), then of eLx / r, for each macro choice. 0: the artefact is
+       and for each tiled axis of eL (WeL if it shrinks), then of eLx / r, for each macro choice. 0: the artefact is
        not direct. */
     uint32_t terms_at, terms_pitch;
-    uint32_t fills_at;             /* A select_fill for each macro choice. 0: there are none. */
-    uint32_t ragged[TW_FILL_AXES]; /* Index of each ragged axis, plus 1. 0: there is none. */
+    uint32_t fills_at;            /* A select_fill for each macro choice. 0: there are none. */
+    uint32_t tiled[TW_FILL_AXES]; /* Index of each tiled axis, plus 1. 0: there is none. */
     select_column columns[COLUMNS];
 } select_header;
 _Static_assert(sizeof(select_header) == 448, "the file's layout");

@@ -44,7 +44,7 @@ void select_view_of(select_view *v, const unsigned char *data) {
                        .macro = (int)h->macro,
                        .micro = (int)h->micro,
                        .scan = select_scan_best()};
-    for (int k = 0; k < TW_FILL_AXES; k++) v->ragged[k] = (int)h->ragged[k] - 1;
+    for (int k = 0; k < TW_FILL_AXES; k++) v->tiled[k] = (int)h->tiled[k] - 1;
     for (int i = 0; i < COLUMNS; i++) v->columns[i] = (select_list){at(data, h->columns[i].at), h->columns[i].same};
     const uint32_t lines = (h->hot_end - h->hot_at) / SELECT_LINE;
     v->hot_lines = lines < SELECT_HOT ? (int)lines : SELECT_HOT;

@@ -122,44 +122,24 @@ static void correct(const select_view *v, const select_corners *c, int from, int
     }
 }
 
-/* Gets the tiles along an axis. Without a tile it is 0. */
-static void get_sizes(const select_list *tiles, int from, int n, float *restrict sizes) {
+/* Multiplies each product by the number of tiles along a tiled axis, which `parts` becomes. `rest` becomes `lean` of
+   select_scan if blocks divide the axis equally, else `empty`. Without a tile the axis is one whole part. A division
+   takes as long as ten other operations, so there is one: with q = problem / tile, 1 / tile is q / problem. */
+static void divide_tiled(const select_list *tiles, bool equal, int from, int n, float problem, float *restrict product,
+                         float *restrict parts, float *restrict rest) {
+    const float inverse = 1 / problem;
+    float sizes[SELECT_BLOCK];
     if (tiles->each)
         for (int i = 0; i < n; i++) sizes[i] = (float)tiles->each[from + i];
     else
         for (int i = 0; i < n; i++) sizes[i] = (float)tiles->same;
-}
-
-/* Multiplies each product by the number of tiles along an axis that blocks divide equally. `parts` becomes this number,
-   and `lean` the tile divided by a block's extent. Without a tile there is one part, as long as the tile. */
-static void divide_equally(const select_list *tiles, int from, int n, float problem, float *restrict product,
-                           float *restrict parts, float *restrict lean) {
-    const float inverse = 1 / problem;
-    float sizes[SELECT_BLOCK];
-    get_sizes(tiles, from, n, sizes);
     for (int i = 0; i < n; i++) {
         const float size = sizes[i] > 0 ? sizes[i] : problem, q = problem / size, whole = (float)(int32_t)q;
         const float count = whole + (float)(whole < q);
+        /* The first factor of what is empty is exact for whole numbers up to 2^24. */
+        const float empty = (size - (problem - (count - 1) * size)) * (q * inverse), lean = count * (size * inverse);
         parts[i] = count;
-        lean[i] = count * (size * inverse);
-        product[i] *= count;
-    }
-}
-
-/* Multiplies each product by the number of tiles along a ragged axis. `parts` becomes this number, and `empty` the
-   empty part of the last tile. Without a tile there is one part, and nothing of it is empty. A division takes as long
-   as ten other operations, so there is one: with q = problem / tile, 1 / tile is q / problem. */
-static void divide_ragged(const select_list *tiles, int from, int n, float problem, float *restrict product,
-                          float *restrict parts, float *restrict empty) {
-    const float inverse = 1 / problem;
-    float sizes[SELECT_BLOCK];
-    get_sizes(tiles, from, n, sizes);
-    for (int i = 0; i < n; i++) {
-        const float size = sizes[i] > 0 ? sizes[i] : problem, q = problem / size, whole = (float)(int32_t)q;
-        const float count = whole + (float)(whole < q);
-        parts[i] = count;
-        /* The first factor is exact for whole numbers up to 2^24. */
-        empty[i] = (size - (problem - (count - 1) * size)) * (q * inverse);
+        rest[i] = equal ? lean : empty;
         product[i] *= count;
     }
 }
@@ -182,9 +162,9 @@ static void fill_device(const select_view *v, int from, int n, select_scan *rest
     }
 }
 
-/* Computes what the empty parts of last tiles cost, or what blocks cost that share an axis, without the factor L. The
-   parts along both axes divide x, each for the other axis's term. */
-static void add_ragged(const select_view *v, int from, int n, const select_scan *restrict s, float *restrict ragged) {
+/* Computes the terms of the tiled axes, without the factor L. The parts along both axes divide x, each for the other
+   axis's term. */
+static void add_tiles(const select_view *v, int from, int n, const select_scan *restrict s, float *restrict tiles) {
     float in_waves[TW_FILL_AXES][SELECT_BLOCK];
     const float *tail_by[TW_FILL_AXES], *flow_by[TW_FILL_AXES];
     const float *restrict c[SELECT_TERMS];
@@ -204,27 +184,27 @@ static void add_ragged(const select_view *v, int from, int n, const select_scan 
                           *restrict f1 = flow_by[1];
     for (int i = 0; i < n; i++) {
         const float flow = f0[i] * flow0[i] * parts1[i] + f1[i] * flow1[i] * parts0[i];
-        ragged[i] = t0[i] * tail0[i] + t1[i] * tail1[i] + flow * (x[i] / (parts0[i] * parts1[i]));
+        tiles[i] = t0[i] * tail0[i] + t1[i] * tail1[i] + flow * (x[i] / (parts0[i] * parts1[i]));
     }
 }
 
 /* Computes the times of a direct artefact by terms, and bounds that leave room for the rounding of floats. */
 static void predict_all(const select_view *v, int from, int n, select_scan *restrict s) {
-    float ragged[SELECT_BLOCK];
+    float tiles[SELECT_BLOCK];
     const float *restrict c[SELECT_TAIL];
     for (int k = 0; k < SELECT_TAIL; k++) c[k] = v->terms + (size_t)k * v->terms_pitch + from;
     const float *restrict c0 = c[0], *restrict c1 = c[1], *restrict c2 = c[2], *restrict c3 = c[3], *restrict c4 = c[4],
                           *restrict c5 = c[5];
     float *restrict time = s->time, *restrict low = s->low, *restrict high = s->high;
     fill_device(v, from, n, s);
-    if (v->ragged[0] >= 0 || v->ragged[1] >= 0)
-        add_ragged(v, from, n, s, ragged);
+    if (v->tiled[0] >= 0 || v->tiled[1] >= 0)
+        add_tiles(v, from, n, s, tiles);
     else
-        memset(ragged, 0, (size_t)n * sizeof *ragged);
+        memset(tiles, 0, (size_t)n * sizeof *tiles);
     const float *restrict rounds = s->rounds, *restrict waves = s->waves, *restrict x = s->x;
     for (int i = 0; i < n; i++) {
         const float l = rounds[i];
-        time[i] = (c0[i] * l + c1[i]) * x[i] + (c2[i] * l + c3[i]) + (c4[i] * l + c5[i]) * waves[i] + ragged[i] * l;
+        time[i] = (c0[i] * l + c1[i]) * x[i] + (c2[i] * l + c3[i]) + (c4[i] * l + c5[i]) * waves[i] + tiles[i] * l;
     }
     for (int i = 0; i < n; i++) {
         low[i] = time[i] * (1 - SELECT_ROUNDING);
@@ -232,25 +212,22 @@ static void predict_all(const select_view *v, int from, int n, select_scan *rest
     }
 }
 
-/* Computes the parts and the empty parts along the ragged axes of a direct artefact, and multiplies G by the parts.
-   Returns the axes among them, a bit each. */
-static uint32_t divide_all_ragged(const select_view *v, const float *axes, int from, int n, select_scan *restrict s) {
+/* Computes `parts`, and `empty` or `lean`, along the tiled axes of a direct artefact, and multiplies G by the parts.
+   Returns the set of these axes: bit a stands for axis a. */
+static uint32_t divide_all_tiled(const select_view *v, const float *axes, int from, int n, select_scan *restrict s) {
     uint32_t done = 0;
     for (int k = 0; k < TW_FILL_AXES; k++) {
-        const int a = v->ragged[k];
+        const int a = v->tiled[k];
+        const bool equal = select_is_equal(v, k);
+        float(*const rest)[SELECT_BLOCK] = equal ? s->lean : s->empty;
+        if (a < 0 || equal) memset(s->empty[k], 0, (size_t)n * sizeof *s->empty[k]);
         if (a < 0) {
             for (int i = 0; i < n; i++) s->parts[k][i] = 1;
-            memset(s->empty[k], 0, (size_t)n * sizeof *s->empty[k]);
         } else if (done >> a & 1) {
             memcpy(s->parts[k], s->parts[k - 1], (size_t)n * sizeof *s->parts[k]);
-            memcpy(s->empty[k], s->empty[k - 1], (size_t)n * sizeof *s->empty[k]);
-            memcpy(s->lean[k], s->lean[k - 1], (size_t)n * sizeof *s->lean[k]);
-        } else if (select_is_equal(v, k)) {
-            divide_equally(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->grid, s->parts[k], s->lean[k]);
-            memset(s->empty[k], 0, (size_t)n * sizeof *s->empty[k]);
-            done |= UINT32_C(1) << a;
+            memcpy(rest[k], rest[k - 1], (size_t)n * sizeof *rest[k]);
         } else {
-            divide_ragged(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->grid, s->parts[k], s->empty[k]);
+            divide_tiled(&v->columns[COLUMN_GRID + a], equal, from, n, axes[a], s->grid, s->parts[k], rest[k]);
             done |= UINT32_C(1) << a;
         }
     }
@@ -259,9 +236,9 @@ static uint32_t divide_all_ragged(const select_view *v, const float *axes, int f
 
 void SELECT_SCAN(const select_view *v, const float *axes, const select_corners *c, int from, int n, select_scan *s) {
     for (int i = 0; i < n; i++) s->grid[i] = s->rounds[i] = 1;
-    const uint32_t ragged = v->terms ? divide_all_ragged(v, axes, from, n, s) : 0;
+    const uint32_t tiled = v->terms ? divide_all_tiled(v, axes, from, n, s) : 0;
     for (int a = 0; a < v->axes; a++) {
-        if (!(ragged >> a & 1)) divide(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->grid);
+        if (!(tiled >> a & 1)) divide(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->grid);
         divide(&v->columns[COLUMN_ROUNDS + a], from, n, axes[a], s->rounds);
         if (v->shrinks >> a & 1) shrink(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->rounds);
     }

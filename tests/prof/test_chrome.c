@@ -71,7 +71,8 @@ static void check_nesting(slice *s, size_t n) {
 
 /* Ends the slice of the same thread that began last. */
 static void end_slice(slice *s, size_t n, int64_t pid, int64_t tid, int64_t at) {
-    while (n-- > 0 && (s[n].end >= 0 || s[n].pid != pid || s[n].tid != tid)) {}
+    while (n-- > 0 && (s[n].end >= 0 || s[n].pid != pid || s[n].tid != tid)) {
+    }
     assert_true(n != SIZE_MAX && at >= s[n].begin);
     s[n].end = at;
 }
@@ -88,8 +89,8 @@ typedef struct counts {
     int slices, lanes, marks, values, flows, names;
 } counts;
 
-/* Holds a file to the rules: each event is whole, each B has its E, slices nest, each thread has a name, each b has its e, and what
-   has the same id does not overlap; each s has its f, which is not earlier, and both are in slices. */
+/* Holds a file to the rules: each event is whole, each B has its E, slices nest, each thread has a name, each b has its
+   e, and what has the same id does not overlap; each s has its f, which is not earlier, and both are in slices. */
 static counts check_rules(const json_t *root) {
     enum { IDS = 1 << 16 };
     const json_t *events = json_object_get(root, "traceEvents"), *e;
@@ -177,7 +178,8 @@ static int64_t end_of(const json_t *root, const json_t *begin) {
     json_array_foreach(events, i, e) {
         const char kind = text_of(e, "ph")[0];
         if (e == begin) depth = 1;
-        if (e == begin || !depth || int_of(e, "pid") != int_of(begin, "pid") || int_of(e, "tid") != int_of(begin, "tid"))
+        if (e == begin || !depth || int_of(e, "pid") != int_of(begin, "pid") ||
+            int_of(e, "tid") != int_of(begin, "tid"))
             continue;
         depth += kind == 'B' ? 1 : kind == 'E' ? -1 : 0;
         if (!depth) return time_of(e, "ts");

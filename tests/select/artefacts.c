@@ -155,20 +155,24 @@ static double correction_of(const tw_artefact *a, const tw_artefact_macro *m, co
 
 /* How full the device and the last tiles are. */
 typedef struct filling {
-    double x, waves, tiles[2], empty[2], lean[2]; /* Of an axis that shrinks `lean` is not 0. */
+    double x, waves, tiles[2];
+    double empty[2]; /* Empty part of the last tile. 0: the axis shrinks. */
+    double lean[2];  /* Size of a tile divided by a block's extent. 0: the axis does not shrink. */
 } filling;
 
 static filling filling_of(const tw_artefact *a, const tw_artefact_macro *m, double g, const int64_t *problem) {
     filling f = {.x = g / (double)m->slots, .waves = ceil(g / (double)m->slots), .tiles = {1, 1}};
     for (int k = 0; k < 2; k++) {
-        const int64_t side = a->ragged[k] ? m->grid[a->ragged[k] - 1] : 0;
-        const bool equal = a->ragged[k] && a->shrinks[a->ragged[k] - 1];
+        const int64_t side = a->tiled[k] ? m->grid[a->tiled[k] - 1] : 0;
+        const bool equal = a->tiled[k] && a->shrinks[a->tiled[k] - 1];
         f.lean[k] = equal;
         if (!side) continue;
-        const int64_t size = problem[a->ragged[k] - 1], over = size % side;
+        const int64_t size = problem[a->tiled[k] - 1], over = size % side;
         f.tiles[k] = artefact_parts(size, side);
-        if (equal) f.lean[k] = f.tiles[k] * (double)side / (double)size;
-        if (!equal) f.empty[k] = over ? 1 - (double)over / (double)side : 0;
+        if (equal)
+            f.lean[k] = f.tiles[k] * (double)side / (double)size;
+        else
+            f.empty[k] = over ? 1 - (double)over / (double)side : 0;
     }
     return f;
 }
@@ -332,7 +336,7 @@ static void random_macro(tw_arena *a, tw_random *r, const artefact_limits *l, in
 /* Makes an artefact direct: one fit at most, without a coefficient below 0, and with terms of waves. */
 static void make_direct(tw_arena *a, tw_random *r, tw_artefact *out, tw_artefact_macro *m) {
     out->direct = true;
-    for (int k = 0; k < 2; k++) out->ragged[k] = (int)below(r, out->n_axes + 1);
+    for (int k = 0; k < 2; k++) out->tiled[k] = (int)below(r, out->n_axes + 1);
     for (int i = 0; i < out->n_macros; i++) {
         if (!m[i].n_fits) continue;
         tw_artefact_fit *f = array(a, 1, sizeof *f);
@@ -358,8 +362,8 @@ void artefact_direct(tw_arena *a, tw_random *r, tw_artefact *out) {
     tw_artefact_macro *m = array(a, out->n_macros, sizeof *m);
     memcpy(m, out->macros, (size_t)out->n_macros * sizeof *m);
     make_direct(a, r, out, m);
-    out->ragged[0] = 1;
-    out->ragged[1] = 2;
+    out->tiled[0] = 1;
+    out->tiled[1] = 2;
     for (int i = 0; i < out->n_macros; i++) m[i].fills = random_fills(a, r, 0.1);
     out->macros = m;
 }

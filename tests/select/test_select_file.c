@@ -362,12 +362,12 @@ static void direct_parts_are_checked(void **state) {
     REFUSED(terms[3], NAN)
     REFUSED(terms[5 * 32 + 19], -1)
     REFUSED(terms[32], INFINITY)
-    assert_true(h->fills_at && h->ragged[0] == 1 && h->ragged[1] == 2);
+    assert_true(h->fills_at && h->tiled[0] == 1 && h->tiled[1] == 2);
     select_fill *fills = (void *)(c + h->fills_at);
     uint16_t *low = (void *)(c + h->columns[COLUMN_LOW].at), *high = (void *)(c + h->columns[COLUMN_HIGH].at);
     REFUSED(h->fills_at, h->fills_at + 4)
     REFUSED(h->fills_at, (uint32_t)s->size / 64 * 64)
-    REFUSED(h->ragged[1], 4)
+    REFUSED(h->tiled[1], 4)
     REFUSED(h->columns[COLUMN_HIGH].at, 0)
     REFUSED(fills[3].step, 0x7fc0)
     REFUSED(fills[3].step, 0x3f80)

@@ -127,11 +127,11 @@ static void the_writer_refuses(void **state) {
     REFUSED(c.f.flow[0], (c.a.direct = true, -1))
     REFUSED(c.m.fills, cells)
     REFUSED(c.m.fills, (c.a.direct = true, beyond))
-    REFUSED(c.a.ragged[1], -1)
-    REFUSED(c.a.ragged[0], c.a.n_axes + 1)
+    REFUSED(c.a.tiled[1], -1)
+    REFUSED(c.a.tiled[0], c.a.n_axes + 1)
     fill(&c);
     c.m.fills = cells;
-    c.a.ragged[1] = c.a.n_axes;
+    c.a.tiled[1] = c.a.n_axes;
     c.f.flow[1] = 1;
     c.a.lattice = &none;
     c.m.corrections = fine;

@@ -225,15 +225,16 @@ static int count_problems(const key_list *l, const char *phase) {
     for (int i = 0; i < l->n; i++) {
         if (strncmp(l->keys[i], start, strlen(start)) != 0) continue;
         char problem[200];
-        snprintf(problem, sizeof problem, "%.*s", (int)strcspn(l->keys[i] + strlen(start), "|"), l->keys[i] + strlen(start));
+        snprintf(problem, sizeof problem, "%.*s", (int)strcspn(l->keys[i] + strlen(start), "|"),
+                 l->keys[i] + strlen(start));
         n += strcmp(problem, last) != 0;
         snprintf(last, sizeof last, "%s", problem);
     }
     return n;
 }
 
-/* Where the device's speed varies, a problem is measured in all of its configurations at once: the time that is left is
-   for more problems, and not for other configurations at the old ones. */
+/* If the device's speed varies, a session uses the time that is left for more problems, and not for more configurations
+   of the problems that it has measured. */
 static void problems_are_measured_at_once_where_speed_varies(void **state) {
     (void)state;
     toy t;

@@ -185,8 +185,8 @@ static void empty_tiles_are_learned(void **state) {
     end(&l);
 }
 
-/* Returns times of blocks that divide both sides equally, and copy their rows of the first operand whatever columns they
-   have. */
+/* Returns times of blocks that divide both sides equally, and copy their rows of the first operand whatever columns
+   they have. */
 static double copied(const tw_family *f, const char *config, const int64_t *problem, tw_random *r) {
     int macro, micro;
     (void)r;

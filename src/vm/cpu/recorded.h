@@ -21,7 +21,7 @@ enum {
 
 typedef struct tw_recorded_worker {
     int64_t *stamps;
-    int64_t *next; /* Stamps of the launched step, in `stamps`. NULL: the step is not recorded. */
+    int64_t *next; /* Where in `stamps` the worker writes the stamps of the current step. NULL: it records none. */
     int64_t used, room;
     int64_t dropped; /* Instructions of steps for which there was no room. */
 } tw_recorded_worker;
