@@ -278,8 +278,8 @@ static int run_tuning(const tw_model *model, const options *o, const char *label
     decode_machine m;
     int splits = 0;
     tw_cuda_vm_options v = {.trace = o->trace, .target = o->target, .emulate = o->emulate};
-    sscanf(label, "%d/%d/%d/%d/%d/%d", &v.tuning.warps, &v.tuning.blocks, &v.tuning.stages, &v.tuning.window, &splits,
-           &v.tuning.edges);
+    sscanf(label, "%d/%d/%d/%d/%d/%d/%d", &v.tuning.warps, &v.tuning.blocks, &v.tuning.stages, &v.tuning.window,
+           &splits, &v.tuning.edges, &v.tuning.ahead);
     const tw_lowering l = {
         .sequences = o->batch, .max_seq = o->cache, .weights = weights_of(o->weights), .kv_splits = splits};
     const tw_status st = decode_machine_open(&m, model, &v, &l, &d);
@@ -291,7 +291,7 @@ static int run_tuning(const tw_model *model, const options *o, const char *label
 static const char usage[] =
     "usage: bench_decode [--shape NAME] [--weights native|int8|int4] [--depths N,N] [--contexts N,end] [--batch N]\n"
     "                    [--tokens N] [--cache N] [--launches N] [--tunings "
-    "WARPS/BLOCKS/STAGES/WINDOW/SPLITS/EDGES,...]\n"
+    "WARPS/BLOCKS/STAGES/WINDOW/SPLITS/EDGES/AHEAD,...]\n"
     "                    [--long N] [--target sm_80] [--unchecked] [--trace] [--serve DIR] [--emulate]\n"
     "                    [--spoil logit|nan|token]\n";
 

@@ -48,6 +48,8 @@ def draw(r):
     if r.random() < 0.5:
         m["window"] = r.randint(1, 32)
     if r.random() < 0.5:
+        m["ahead"] = r.randint(1, 32)
+    if r.random() < 0.5:
         m["edges"] = r.choice(["auto", "counters", "data"])
     if m:
         c["machine"] = m

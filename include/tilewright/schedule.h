@@ -46,10 +46,13 @@ typedef enum tw_edges {
 
 /* How a GPU's machine is built; 0 means "choose". Every value either gives a machine that runs right, or is refused. */
 typedef struct tw_machine_tuning {
-    int warps;      /* Warps of a block that multiply. */
-    int blocks;     /* Pieces of 512 bytes of a stage that each warp takes. */
-    int stages;     /* Stages in the ring. 0: as many as fit in shared memory. */
-    int window;     /* The most stages of the ring that are fetched at once. */
+    int warps;  /* Warps of a block that multiply. */
+    int blocks; /* Pieces of 512 bytes of a stage that each warp takes. */
+    int stages; /* Stages in the ring. 0: as many as fit in shared memory. */
+    int window; /* The most stages of the ring that are fetched at once. */
+    /* The same where the last stage of them belongs to an instruction whose activations are not there yet: then what
+       is fetched delays the writes and reads that they come by. At most `window`. */
+    int ahead;
     int edges;      /* tw_edges. */
     int spin_limit; /* Looks at an edge before the machine gives up. 0: as many as take some seconds. */
 } tw_machine_tuning;

@@ -47,7 +47,7 @@ static void written_is_read(void **state) {
           .kv = TW_BF16,
           .exact_kv = true,
           .group_heads = true},
-         {8, 4, 12, 3, TW_EDGES_DATA, 1 << 20}},
+         {8, 4, 12, 3, 2, TW_EDGES_DATA, 1 << 20}},
         {{.kv = TW_F32, .exact_kv = true, .weights = TW_I8}, {.edges = TW_EDGES_COUNTERS}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

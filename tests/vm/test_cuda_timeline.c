@@ -222,7 +222,7 @@ static void a_step_of_the_emulator(void **state) {
                                       .workers = WORKERS,
                                       .seed = (uint64_t)way,
                                       .trace = true,
-                                      .tuning = {1, 2, 3, 2, edges, 0}};
+                                      .tuning = {1, 2, 3, 2, 0, edges, 0}};
         tw_cuda_vm *vm;
         tw_diag d;
         int id;

@@ -147,15 +147,15 @@ static void agrees(const way *w) {
 static void every_family(void **state) {
     (void)state;
     static const way ways[] = {
-        {"llama-biases", 1, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 1, 3, 0, 0},
-        {"llama-dynamic", 1, 1, 0, TW_F32, {2, 1, 3, 1, 0, 0}, NULL, 2, 3, 0, 0},
-        {"llama-linear-mqa", 1, 3, 2, TW_F32, {1, 2, 4, 2, 0, 0}, NULL, 3, 3, 0, 0},
-        {"llama-llama3-sharded", 1, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 4, 2, 0, 0},
-        {"mistral-window", 3, 2, 2, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 6, 3, 0, 0},
-        {"qwen2-window", 3, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 7, 3, 0, 0},
-        {"qwen3-bias", 3, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 8, 2, 0, 0},
-        {"llama-biases", 8, 2, 2, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 9, 2, 1, 0},
-        {"qwen3-bias", 1, 3, 2, TW_F32, {3, 1, 5, 3, 0, 0}, NULL, 10, 2, 0, 0},
+        {"llama-biases", 1, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 1, 3, 0, 0},
+        {"llama-dynamic", 1, 1, 0, TW_F32, {2, 1, 3, 1, 0, 0, 0}, NULL, 2, 3, 0, 0},
+        {"llama-linear-mqa", 1, 3, 2, TW_F32, {1, 2, 4, 2, 0, 0, 0}, NULL, 3, 3, 0, 0},
+        {"llama-llama3-sharded", 1, 2, 0, TW_F32, {2, 2, 4, 2, 1, 0, 0}, NULL, 4, 2, 0, 0},
+        {"mistral-window", 3, 2, 2, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 6, 3, 0, 0},
+        {"qwen2-window", 3, 2, 0, TW_F32, {2, 2, 4, 2, 1, 0, 0}, NULL, 7, 3, 0, 0},
+        {"qwen3-bias", 3, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 8, 2, 0, 0},
+        {"llama-biases", 8, 2, 2, TW_F32, {2, 2, 4, 2, 1, 0, 0}, NULL, 9, 2, 1, 0},
+        {"qwen3-bias", 1, 3, 2, TW_F32, {3, 1, 5, 3, 0, 0, 0}, NULL, 10, 2, 0, 0},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         way w = ways[i];
@@ -169,18 +169,18 @@ static void every_family(void **state) {
 static void every_division(void **state) {
     (void)state;
     static const way ways[] = {
-        {"llama-linear-mqa", 1, 1, 0, TW_BF16, {1, 1, 2, 1, 0, 0}, NULL, 1, 2, 0, 0},
-        {"llama-linear-mqa", 1, 5, 3, TW_F16, {1, 2, 3, 2, 0, 0}, NULL, 2, 4, 0, 0},
-        {"mistral-window", 3, 4, 0, TW_F16, {2, 1, 4, 4, 0, 0}, NULL, 3, 2, 0, 0},
-        {"qwen2-window", 8, 3, 2, TW_BF16, {1, 2, 4, 2, 0, 0}, NULL, 4, 2, 0, 0},
-        {"llama-dynamic", 3, 5, 0, TW_BF16, {1, 1, 4, 2, 0, 0}, NULL, 5, 2, 0, 0},
+        {"llama-linear-mqa", 1, 1, 0, TW_BF16, {1, 1, 2, 1, 0, 0, 0}, NULL, 1, 2, 0, 0},
+        {"llama-linear-mqa", 1, 5, 3, TW_F16, {1, 2, 3, 2, 0, 0, 0}, NULL, 2, 4, 0, 0},
+        {"mistral-window", 3, 4, 0, TW_F16, {2, 1, 4, 4, 1, 0, 0}, NULL, 3, 2, 0, 0},
+        {"qwen2-window", 8, 3, 2, TW_BF16, {1, 2, 4, 2, 0, 0, 0}, NULL, 4, 2, 0, 0},
+        {"llama-dynamic", 3, 5, 0, TW_BF16, {1, 1, 4, 2, 1, 0, 0}, NULL, 5, 2, 0, 0},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i += TEST_SANITIZED ? 2 : 1) agrees(&ways[i]);
     const way blocks = {.folder = "qwen2-window",
                         .tokens = 7,
                         .workers = 3,
                         .splits = 2,
-                        .tuning = {2, 1, 4, 2, 0, 0},
+                        .tuning = {2, 1, 4, 2, 0, 0, 0},
                         .seed = 6,
                         .steps = 3,
                         .row_blocks = 3};
@@ -195,7 +195,7 @@ static void every_tuning(void **state) {
             const way w = {.folder = "llama-linear-mqa",
                            .tokens = warps == 3 && blocks == 4 ? 3 : 1,
                            .workers = 1,
-                           .tuning = {warps, blocks, stages, 1 + (warps + blocks) % stages, blocks % 3, 0},
+                           .tuning = {warps, blocks, stages, 1 + (warps + blocks) % stages, warps % 3, blocks % 3, 0},
                            .seed = (uint64_t)(warps * 10 + blocks),
                            .steps = 1};
             agrees(&w);
@@ -215,7 +215,7 @@ static void every_interleaving(void **state) {
                  .tokens = 1 + (int)(seed % 3),
                  .workers = 3,
                  .splits = 2,
-                 .tuning = {2, 1, 3, 2, 0, 0},
+                 .tuning = {2, 1, 3, 2, 1, 0, 0},
                  .target = seed & 1 ? "sm_80" : "sm_90a",
                  .seed = seed * 7919,
                  .steps = 2};
@@ -228,9 +228,9 @@ static void every_interleaving(void **state) {
 static void without_bulk_copies(void **state) {
     (void)state;
     static const way ways[] = {
-        {"llama-biases", 1, 2, 2, TW_F32, {2, 2, 2, 1, 0, 0}, "sm_80", 1, 2, 0, 0},
-        {"qwen2-window", 3, 3, 0, TW_F32, {3, 1, 5, 3, 0, 0}, "sm_80", 2, 2, 0, 0},
-        {"mistral-window", 8, 2, 0, TW_F32, {1, 4, 4, 4, 0, 0}, "sm_89", 3, 2, 0, 0},
+        {"llama-biases", 1, 2, 2, TW_F32, {2, 2, 2, 1, 0, 0, 0}, "sm_80", 1, 2, 0, 0},
+        {"qwen2-window", 3, 3, 0, TW_F32, {3, 1, 5, 3, 1, 0, 0}, "sm_80", 2, 2, 0, 0},
+        {"mistral-window", 8, 2, 0, TW_F32, {1, 4, 4, 4, 0, 0, 0}, "sm_89", 3, 2, 0, 0},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
 }
@@ -242,7 +242,7 @@ static void one_launch_is_as_good_as_many(void **state) {
         tw_model *m = open_model("llama-biases");
         const way w = {.tokens = 1,
                        .workers = 2,
-                       .tuning = {2, 2, 3, 2, TW_EDGES_COUNTERS + t, 0},
+                       .tuning = {2, 2, 3, 2, 1, TW_EDGES_COUNTERS + t, 0},
                        .target = targets[t],
                        .seed = 3};
         machine g = open_way(m, &w);
@@ -268,7 +268,7 @@ static void one_launch_is_as_good_as_many(void **state) {
 static void positions_are_taken_again(void **state) {
     (void)state;
     tw_model *m = open_model("qwen2-window");
-    const way w = {.tokens = 3, .workers = 2, .tuning = {1, 2, 4, 2, 0, 0}, .seed = 1};
+    const way w = {.tokens = 3, .workers = 2, .tuning = {1, 2, 4, 2, 1, 0, 0}, .seed = 1};
     static float want[MAX_VOCAB];
     static const int32_t other[3] = {9, 8, 7}, text[4] = {1, 2, 3, 4};
     tw_diag d;
@@ -291,7 +291,7 @@ static void positions_are_taken_again(void **state) {
 static void programs_share_the_cache(void **state) {
     (void)state;
     tw_model *m = open_model("llama-linear-mqa");
-    const way w = {.tokens = 8, .workers = 2, .tuning = {2, 1, 4, 2, 0, 0}};
+    const way w = {.tokens = 8, .workers = 2, .tuning = {2, 1, 4, 2, 0, 0, 0}};
     machine g = open_way(m, &w), c = cpu(m, 1, false);
     tw_lowering l = {.tokens = 1, .max_seq = MAX_SEQ, .group_heads = true};
     tw_cuda_vm_lowering(g.gpu, &l);
@@ -329,7 +329,7 @@ static void what_is_traced_took_time(void **state) {
     (void)state;
     enum { MANY = 10000000 };
     tw_model *m = open_model("llama-linear-mqa");
-    const tw_cuda_vm_options o = {.workers = 3, .seed = 4, .trace = true, .tuning = {1, 2, 3, 2, 0, 0}};
+    const tw_cuda_vm_options o = {.workers = 3, .seed = 4, .trace = true, .tuning = {1, 2, 3, 2, 1, 0, 0}};
     tw_cuda_vm_times times[TW_CUDA_VM_KINDS];
     tw_diag d;
     for (int splits = 1; splits <= 2; splits++) {
@@ -391,17 +391,18 @@ static void what_does_not_fit_is_refused(void **state) {
         tw_cuda_vm_tuning tuning;
         const char *target, *why;
     } cases[] = {
-        {{17, 1, 0, 0, 0, 0}, NULL, "17 warps of 1 blocks: 1 to 16 and 1 to 8 are possible"},
-        {{-1, 1, 0, 0, 0, 0}, NULL, "-1 warps of 1 blocks"},
-        {{1, 9, 0, 0, 0, 0}, NULL, "1 warps of 9 blocks"},
-        {{4, 4, 30, 0, 0, 0}, NULL, "a ring of 30 stages of 8192 bytes"},
-        {{1, 1, 33, 0, 0, 0}, NULL, "a ring of 33 stages of 512 bytes"},
-        {{2, 2, 1, 0, 0, 0}, NULL, "a ring of 1 stages"},
-        {{2, 2, -3, 0, 0, 0}, NULL, "a ring of -3 stages"},
-        {{16, 8, 0, 0, 0, 0}, "sm_89", "stages of 65536 bytes"},
-        {{2, 2, 0, -1, 0, 0}, NULL, "a window of -1 stages"},
-        {{2, 2, 0, 0, 3, 0}, NULL, "edges: 3 is not counters (1) or data (2)"},
-        {{2, 2, 0, 0, 0, -5}, NULL, "spin_limit: -5"},
+        {{17, 1, 0, 0, 0, 0, 0}, NULL, "17 warps of 1 blocks: 1 to 16 and 1 to 8 are possible"},
+        {{-1, 1, 0, 0, 0, 0, 0}, NULL, "-1 warps of 1 blocks"},
+        {{1, 9, 0, 0, 0, 0, 0}, NULL, "1 warps of 9 blocks"},
+        {{4, 4, 30, 0, 0, 0, 0}, NULL, "a ring of 30 stages of 8192 bytes"},
+        {{1, 1, 33, 0, 0, 0, 0}, NULL, "a ring of 33 stages of 512 bytes"},
+        {{2, 2, 1, 0, 0, 0, 0}, NULL, "a ring of 1 stages"},
+        {{2, 2, -3, 0, 0, 0, 0}, NULL, "a ring of -3 stages"},
+        {{16, 8, 0, 0, 0, 0, 0}, "sm_89", "stages of 65536 bytes"},
+        {{2, 2, 0, -1, 0, 0, 0}, NULL, "a window of -1 stages"},
+        {{2, 2, 0, 2, -1, 0, 0}, NULL, "a window of 2 stages, and -1 ahead"},
+        {{2, 2, 0, 0, 0, 3, 0}, NULL, "edges: 3 is not counters (1) or data (2)"},
+        {{2, 2, 0, 0, 0, 0, -5}, NULL, "spin_limit: -5"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         refused("llama-linear-mqa",
@@ -412,7 +413,7 @@ static void what_does_not_fit_is_refused(void **state) {
 static void bad_steps_are_refused(void **state) {
     (void)state;
     tw_model *m = open_model("llama-dynamic");
-    const way w = {.tokens = 1, .workers = 1, .tuning = {1, 1, 2, 1, 0, 0}};
+    const way w = {.tokens = 1, .workers = 1, .tuning = {1, 1, 2, 1, 0, 0, 0}};
     machine g = open_way(m, &w);
     static const int32_t text[2] = {1, 2}, beyond[1] = {256}, negative[1] = {-1};
     int32_t out[GREEDY];
@@ -475,7 +476,7 @@ static void a_lost_arrival_is_named(void **state) {
     for (int workers = 1; workers <= 2; workers++) {
         const way w = {.tokens = 1,
                        .workers = workers,
-                       .tuning = {1, 1, 3, 2, TW_EDGES_COUNTERS, workers == 1 ? 32 : 0},
+                       .tuning = {1, 1, 3, 2, 1, TW_EDGES_COUNTERS, workers == 1 ? 32 : 0},
                        .seed = 5};
         machine g = open_way(m, &w);
         const tw_schedule *s = tw_checked_schedule(g.program);
@@ -491,7 +492,7 @@ static void everyone_hears_of_it(void **state) {
     (void)state;
     tw_model *m = open_model("llama-linear-mqa");
     for (int edges = TW_EDGES_COUNTERS; edges <= TW_EDGES_DATA; edges++) {
-        const way w = {.tokens = 1, .workers = 3, .tuning = {1, 1, 3, 2, edges, 1}, .seed = 2};
+        const way w = {.tokens = 1, .workers = 3, .tuning = {1, 1, 3, 2, 1, edges, 1}, .seed = 2};
         machine g = open_way(m, &w);
         const int32_t token = 1;
         tw_vm_step step = {.tokens = &token, .n = 1, .length = 8};

@@ -12,15 +12,15 @@
 
 typedef struct shape {
     tw_dtype weights;
-    int group, tokens, edges;
+    int group, tokens, edges, ahead;
     const char *target;
 } shape;
 
 static const shape shapes[] = {
-    {TW_F32, 0, 1, TW_EDGES_COUNTERS, "sm_90a"},  {TW_F32, 0, 8, TW_EDGES_COUNTERS, "sm_90a"},
-    {TW_F32, 0, 1, TW_EDGES_DATA, "sm_80"},       {TW_I8, 0, 1, TW_EDGES_DATA, "sm_90a"},
-    {TW_I8, 0, 3, TW_EDGES_COUNTERS, "sm_89"},    {TW_I4, 64, 1, TW_EDGES_DATA, "sm_90a"},
-    {TW_I4, 32, 8, TW_EDGES_COUNTERS, "sm_120a"},
+    {TW_F32, 0, 1, TW_EDGES_COUNTERS, 0, "sm_90a"},  {TW_F32, 0, 8, TW_EDGES_COUNTERS, 2, "sm_90a"},
+    {TW_F32, 0, 1, TW_EDGES_DATA, 2, "sm_80"},       {TW_I8, 0, 1, TW_EDGES_DATA, 0, "sm_90a"},
+    {TW_I8, 0, 3, TW_EDGES_COUNTERS, 2, "sm_89"},    {TW_I4, 64, 1, TW_EDGES_DATA, 0, "sm_90a"},
+    {TW_I4, 32, 8, TW_EDGES_COUNTERS, 0, "sm_120a"},
 };
 
 typedef void look(const tw_kernel *k, const tw_mega_plan *p, const char *what);
@@ -30,8 +30,10 @@ static void each_kernel(look *at) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const shape *s = &shapes[i];
         const tw_target *target = tw_target_find(s->target);
-        const tw_cuda_vm_options o = {
-            .emulate = true, .target = s->target, .workers = 3, .tuning = {.edges = s->edges, .warps = 2, .blocks = 3}};
+        const tw_cuda_vm_options o = {.emulate = true,
+                                      .target = s->target,
+                                      .workers = 3,
+                                      .tuning = {.edges = s->edges, .ahead = s->ahead, .warps = 2, .blocks = 3}};
         tw_model *m;
         tw_schedule *schedule;
         tw_checked *c;
@@ -97,6 +99,49 @@ static void a_slot_is_given_back_after_its_loads(void **state) {
     each_kernel(slots);
 }
 
+/* ---- the window */
+
+static bool loads_known(void *context, const tw_kernel *k, const tw_ir_op *op) {
+    const tw_mega_plan *p = context;
+    (void)k;
+    return op->code == TW_OP_ld && op->at.space == TW_SPACE_shared && op->at.order == TW_ORDER_relaxed &&
+           op->at.offset == p->known;
+}
+
+static bool choice(void *context, const tw_kernel *k, const tw_ir_op *op) {
+    seen *s = context;
+    const tw_value *window = &k->values[op->operands[0].id], *ahead = &k->values[op->operands[1].id];
+    if (op->code != TW_OP_select || !test_depends_on(k, op->operands[2], loads_known, (void *)s->plan, false))
+        return true;
+    if (window->bits != (uint64_t)s->plan->tuning.window || ahead->bits != (uint64_t)s->plan->tuning.ahead)
+        fail_msg("%s: %d stages in flight, and %d ahead", s->what, (int)window->bits, (int)ahead->bits);
+    s->n++;
+    return true;
+}
+
+static bool tells(void *context, const tw_kernel *k, const tw_ir_op *op) {
+    seen *s = context;
+    const tw_attrs *a = &op->at;
+    if (op->code != TW_OP_st || a->order != TW_ORDER_relaxed || a->offset != s->plan->known) return true;
+    s->n += test_depends_on(k, op->operands[1], loads_known, (void *)s->plan, false) == 1;
+    return true;
+}
+
+/* How many stages are in flight changes no result. It must depend on what is known of the activations, and each
+   product must tell that its activations are there. */
+static void window(const tw_kernel *k, const tw_mega_plan *p, const char *what) {
+    seen chosen = {p, what, 0}, told = {p, what, 0};
+    test_each_op(k, choice, &chosen);
+    test_each_op(k, tells, &told);
+    const int want = p->tuning.ahead < p->tuning.window;
+    if (chosen.n != want || told.n != want) fail_msg("%s: %d choices, told %d times", what, chosen.n, told.n);
+}
+
+static void few_stages_are_fetched_without_activations(void **state) {
+    (void)state;
+    each_kernel(window);
+}
+
 /* ---- the abort flag */
 
 static bool polls(void *context, const tw_kernel *k, const tw_ir_op *op) {
@@ -139,6 +184,7 @@ static void whoever_waits_looks_at_the_abort_flag(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_slot_is_given_back_after_its_loads),
+                                       cmocka_unit_test(few_stages_are_fetched_without_activations),
                                        cmocka_unit_test(whoever_waits_looks_at_the_abort_flag)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,6 +80,7 @@ static void configuration(draw *x) {
     number(x, "blocks", 1, 4, 30);
     number(x, "stages", 1, 8, 30);
     number(x, "window", 1, 8, 30);
+    number(x, "ahead", 1, 8, 30);
     word(x, "edges", edges, 3);
     if (sometimes(x, 30)) put(x, "spin_limit", "-3");
     tw_buf_str(&x->text, "}}");

@@ -38,6 +38,14 @@ tw_val tw_mega_position(tw_mega_gen *g, tw_val row);
 static inline int tw_mega_threads(const tw_mega_plan *p) {
     return 32 * p->tuning.warps;
 }
+/* Returns attributes of accesses to plan.known, which one thread writes and the producer reads. */
+static inline tw_attrs tw_mega_known(const tw_mega_plan *p) {
+    return (tw_attrs){.type = TW_T_i32,
+                      .space = TW_SPACE_shared,
+                      .offset = p->known,
+                      .order = TW_ORDER_relaxed,
+                      .scope = TW_SCOPE_cta};
+}
 void tw_mega_barrier(tw_mega_gen *g);                                   /* A barrier of all threads that multiply. */
 tw_val tw_mega_at(tw_builder *b, tw_val base, tw_val i, int64_t bytes); /* Computes base + i * bytes. */
 tw_scope tw_mega_thread_loop(tw_mega_gen *g, tw_val count);             /* for (i = thread; i < count; i += threads) */

@@ -300,15 +300,18 @@ static void declare(tw_mega_gen *g) {
 static void init_ring(tw_mega_gen *g, tw_val tid) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
-    g->ring = (tw_ring){.name = "weights", .data = g->shared,
+    g->ring = (tw_ring){.name = "weights",
+                        .data = g->shared,
                         .barriers = g->shared,
                         .first = p->ring,
                         .full = p->full,
                         .empty = p->empty,
                         .stages = p->tuning.stages,
                         .bytes = p->stage_bytes};
-    TW_IF (b, tw_eq(b, tid, tw_i32(b, 0)))
+    TW_IF (b, tw_eq(b, tid, tw_i32(b, 0))) {
         tw_ring_init(b, &g->ring, p->target->sm, tw_mega_feeders(p), tw_mega_threads(p));
+        if (p->paces) tw_st(b, tw_mega_known(p), g->shared, (tw_val[]){tw_i32(b, 0)});
+    }
     tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
 }
 

@@ -89,14 +89,17 @@ typedef struct tw_mega_plan {
     int queries;            /* Offset of attention's queries. Queries and the warps' results, at x, overlap x. */
     int64_t chunk_most;     /* The most columns of a chunk. */
     bool one_chunk;         /* Every instruction has a single chunk. */
-    int most_records;       /* The most records of a worker. */
-    bool samples;           /* The kernel can draw by vm/sample.h: a step has one position of each sequence. */
-    int slots;              /* Slots of the head, one for each head instruction. */
-    bool fours;             /* The rows of every slot begin and end at multiples of 4. */
-    int cut_list;           /* The most candidates in the list of a cut. The list begins at x and overlaps part. */
-    bool usual;             /* True: stages are in the order of their counters' numbers, as lowering makes them. */
-    bool flags;             /* True: data is its own flag, and x and the ffn's h carry tags. */
-    int uses_x, uses;       /* Writes of x and of h in a step. */
+    bool paces;             /* tuning.ahead < tuning.window: the producer must know which activations are there. */
+    int known; /* paces: offset of the launch's stages (i32) up to the last one whose instruction has its activations.
+                */
+    int most_records; /* The most records of a worker. */
+    bool samples;     /* The kernel can draw by vm/sample.h: a step has one position of each sequence. */
+    int slots;        /* Slots of the head, one for each head instruction. */
+    bool fours;       /* The rows of every slot begin and end at multiples of 4. */
+    int cut_list;     /* The most candidates in the list of a cut. The list begins at x and overlaps part. */
+    bool usual;       /* True: stages are in the order of their counters' numbers, as lowering makes them. */
+    bool flags;       /* True: data is its own flag, and x and the ffn's h carry tags. */
+    int uses_x, uses; /* Writes of x and of h in a step. */
 } tw_mega_plan;
 
 /* Plans the kernel of a checked schedule. TW_ERR_UNSUPPORTED with the reason: the machine does not cover it. */

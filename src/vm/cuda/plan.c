@@ -12,7 +12,10 @@ enum {
     STAGES = 32, /* The most stages. The emulator follows 64 mbarriers of a block. */
     LINE = 128,
     CHUNK_BYTES = 72 << 10,
+    /* Copies on their way. Of an H200's multiprocessors, 32 KB of each nearly fill the memory's bandwidth. */
     WINDOW_BYTES = 48 << 10,
+    WIDE_WINDOW_BYTES = 64 << 10,
+    AHEAD_BYTES = 32 << 10,
     SMALL = 128 << 10,    /* Bytes of a block's shared memory, below which stages are small. */
     CUT_LIST = 512,       /* Candidates. To order more takes longer than another look at all logits. */
     MOST_DRAWN = 1 << 20, /* Ids, the most that a cut's last rounds tell apart. */
@@ -160,8 +163,30 @@ static void choose_attention(tw_mega_plan *p) {
     p->attend_heads = !p->attend_tensor ? TW_MEGA_HEADS : per < TW_MEGA_TENSOR_HEADS ? per : TW_MEGA_TENSOR_HEADS;
 }
 
+/* Counts the stages of a layer on the first worker's tape. */
+static int64_t layer_stages(const tw_mega_plan *p, const tw_schedule *s) {
+    int64_t n = 0;
+    for (int i = 0; i < s->workers[0].count; i++) {
+        const tw_instr *in = &s->workers[0].list[i];
+        if (tw_instr_op_multiplies(in->op) && in->op != TW_INSTR_HEAD) n += tw_mega_shape_of(p, s, in).stages;
+    }
+    return n / p->m->n_layers;
+}
+
+/* Chooses how many stages are on their way. If the memory is the bound, so that the ring runs dry in every layer, more
+   are fetched while products run, and fewer while an edge is waited for. */
+static void choose_window(tw_mega_plan *p, const tw_schedule *s) {
+    tw_cuda_vm_tuning *t = &p->tuning;
+    const bool dry = p->tokens == 1 && layer_stages(p, s) >= 2 * t->stages;
+    if (!t->window) t->window = (int)tw_ceil_div(dry ? WIDE_WINDOW_BYTES : WINDOW_BYTES, p->stage_bytes);
+    if (t->window > t->stages) t->window = t->stages;
+    if (!t->ahead) t->ahead = dry ? (int)tw_ceil_div(AHEAD_BYTES, p->stage_bytes) : t->window;
+    if (t->ahead > t->window) t->ahead = t->window;
+    p->paces = t->ahead < t->window;
+}
+
 /* Divides a block's shared memory. The ring gets what the rest leaves. */
-static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
+static tw_status divide(tw_mega_plan *p, const tw_schedule *s, tw_diag *diag) {
     tw_cuda_vm_tuning *t = &p->tuning;
     const int pieces = t->warps * t->blocks;
     const int of_body = pieces * (TW_MEGA_PIECE + p->body.scale_bytes) + p->body.row_bytes;
@@ -192,6 +217,7 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     p->sums = take(&at, (int64_t)t->warps * T * 4 + (int64_t)p->sequences * t->warps * 8);
     p->full = take(&at, STAGES * 8);
     p->empty = take(&at, STAGES * 8);
+    p->known = take(&at, sizeof(int32_t));
     p->ring = at;
     int64_t fit = (p->target->shared_block - at) / p->stage_bytes;
     if (fit < 2)
@@ -202,9 +228,7 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     if (t->stages < 2 || t->stages > fit || t->stages > STAGES)
         return tw_fail(diag, TW_ERR_USAGE, "a ring of %d stages of %d bytes: from 2 to %lld fit", t->stages,
                        p->stage_bytes, (long long)(fit < STAGES ? fit : STAGES));
-    if (!t->window) t->window = (WINDOW_BYTES + p->stage_bytes - 1) / p->stage_bytes;
-    if (t->window < 1) t->window = 1;
-    if (t->window > t->stages) t->window = t->stages;
+    choose_window(p, s);
     p->shared_bytes = at + t->stages * p->stage_bytes;
     return TW_OK;
 }
@@ -341,7 +365,8 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
     if (u->warps < 1 || u->warps > TW_MEGA_WARPS || u->blocks < 1 || u->blocks > 8)
         return tw_fail(diag, TW_ERR_USAGE, "%d warps of %d blocks: 1 to 16 and 1 to 8 are possible", u->warps,
                        u->blocks);
-    if (u->window < 0) return tw_fail(diag, TW_ERR_USAGE, "a window of %d stages", u->window);
+    if (u->window < 0 || u->ahead < 0)
+        return tw_fail(diag, TW_ERR_USAGE, "a window of %d stages, and %d ahead", u->window, u->ahead);
     if (u->spin_limit < 1) return tw_fail(diag, TW_ERR_USAGE, "spin_limit: %d is not a number of polls", u->spin_limit);
     st = check_room(s, diag);
     if (st == TW_OK) st = choose_edges(p, s, diag);
@@ -349,5 +374,5 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
     p->samples = s->tokens == s->sequences && !p->flags && p->vocab <= MOST_DRAWN;
     p->cut_list = options->cut_list ? options->cut_list : CUT_LIST;
     choose_attention(p);
-    return st == TW_OK ? divide(p, diag) : st;
+    return st == TW_OK ? divide(p, s, diag) : st;
 }

@@ -18,6 +18,16 @@ static void stage_chunk(product *o, tw_val chunk) {
     if (o->g->p->flags) tw_mega_build_factor(o->g, &o->sums);
 }
 
+/* Tells the producer that the instruction's activations are there. */
+static void tell_producer(tw_mega_gen *g) {
+    tw_builder *b = g->b;
+    if (!g->p->paces) return;
+    const tw_attrs known = tw_mega_known(g->p);
+    tw_val stages = tw_mega_word(g, TW_W_ALL);
+    TW_IF (b, tw_eq(b, g->thread, tw_i32(b, 0)))
+        tw_st(b, known, g->shared, (tw_val[]){tw_add(b, tw_ld(b, known, g->shared), stages)});
+}
+
 static void multiply(product *o, tw_val chunk) {
     o->units.chunk = chunk;
     tw_mega_build_units(o->g, &o->stream, o->is_head, &o->units);
@@ -36,6 +46,7 @@ static void multiply_chunks(product *o, tw_val first_unit) {
                 tw_mega_barrier(o->g);
             }
             stage_chunk(o, chunk);
+            TW_IF (b, first) tell_producer(o->g);
         }
         TW_IF (b, tw_eq(b, first_unit, tw_i32(b, 0))) tw_mega_mark(o->g, 2);
         multiply(o, chunk);
@@ -120,6 +131,7 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
     const int part_bytes = p->tuning.warps * p->tokens * TW_MEGA_PART_ROWS * 4;
     if (p->one_chunk) {
         stage_chunk(&o, tw_i32(b, 0));
+        tell_producer(g);
         tw_mega_mark(g, 2);
     }
     TW_FOR (b, first, tw_i32(b, 0), count, group_units, false) {

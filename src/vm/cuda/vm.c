@@ -533,9 +533,10 @@ void tw_cuda_vm_explain(const tw_cuda_vm *vm, char *out, size_t size) {
     if (!p)
         snprintf(out, size, "nothing loaded");
     else
-        snprintf(out, size, "%d workers, each %d warps of %d x 512 bytes a stage, %d stages, %d on their way",
+        snprintf(out, size,
+                 "%d workers, each %d warps of %d x 512 bytes a stage, %d stages, %d on their way, %d of them ahead",
                  p->s->n_workers, p->plan.tuning.warps, p->plan.tuning.blocks, p->plan.tuning.stages,
-                 p->plan.tuning.window);
+                 p->plan.tuning.window, p->plan.tuning.ahead);
 }
 
 const char *tw_cuda_vm_device(const tw_cuda_vm *vm) {
