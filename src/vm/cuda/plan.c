@@ -173,12 +173,14 @@ static int64_t layer_stages(const tw_mega_plan *p, const tw_schedule *s) {
     return n / p->m->n_layers;
 }
 
-/* Chooses how many stages are on their way. If the memory is the bound, so that the ring runs dry in every layer, more
-   are fetched while products run, and fewer while an edge is waited for. */
+/* Chooses how many stages are on their way. If the ring runs dry in every layer, the memory is the bound. Then fewer
+   are fetched while an edge is waited for. Floats are multiplied as fast as they come, so more of them are fetched
+   then. */
 static void choose_window(tw_mega_plan *p, const tw_schedule *s) {
     tw_cuda_vm_tuning *t = &p->tuning;
     const bool dry = p->tokens == 1 && layer_stages(p, s) >= 2 * t->stages;
-    if (!t->window) t->window = (int)tw_ceil_div(dry ? WIDE_WINDOW_BYTES : WINDOW_BYTES, p->stage_bytes);
+    const bool wide = dry && !tw_mega_is_integer(&p->body);
+    if (!t->window) t->window = (int)tw_ceil_div(wide ? WIDE_WINDOW_BYTES : WINDOW_BYTES, p->stage_bytes);
     if (t->window > t->stages) t->window = t->stages;
     if (!t->ahead) t->ahead = dry ? (int)tw_ceil_div(AHEAD_BYTES, p->stage_bytes) : t->window;
     if (t->ahead > t->window) t->ahead = t->window;
