@@ -23,43 +23,56 @@ static const shape shapes[] = {
     {TW_I4, 32, 8, TW_EDGES_COUNTERS, 0, "sm_120a"},
 };
 
+/* A plan and what it is of. */
+typedef struct planned {
+    tw_model *m;
+    tw_cuda_vm *vm;
+    tw_checked *checked;
+    tw_mega_plan plan;
+} planned;
+
+/* Plans the kernel of a llama-1b. */
+static planned plan_of(const shape *s, int workers, tw_cuda_vm_tuning tuning) {
+    const tw_cuda_vm_options o = {.emulate = true, .target = s->target, .workers = workers, .tuning = tuning};
+    planned x;
+    tw_schedule *schedule;
+    tw_diag d;
+    assert_int_equal(tw_model_synthetic(&x.m, "llama-1b", TW_BF16, 1, &d), TW_OK);
+    assert_int_equal(tw_cuda_vm_open(&x.vm, x.m, &o, &d), TW_OK);
+    tw_lowering l = {.tokens = s->tokens, .max_seq = 64, .group = s->group};
+    if (s->weights != TW_F32) l.weights = s->weights;
+    tw_cuda_vm_lowering(x.vm, &l);
+    if (tw_schedule_lower(&schedule, x.m, &l, &d) != TW_OK ||
+        tw_schedule_check(&x.checked, &schedule, NULL, &d) != TW_OK ||
+        tw_mega_plan_of(&x.plan, tw_checked_schedule(x.checked), x.m, tw_target_find(s->target), &o, &d) != TW_OK)
+        fail_msg("%s: %s", s->target, d.message);
+    return x;
+}
+
+static void end(planned *x) {
+    tw_checked_free(x->checked);
+    tw_cuda_vm_close(x->vm);
+    tw_model_close(x->m);
+}
+
 typedef void look(const tw_kernel *k, const tw_mega_plan *p, const char *what);
 
 /* Builds the kernel of each shape and looks at it, before passes and after them. */
 static void each_kernel(look *at) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const shape *s = &shapes[i];
-        const tw_target *target = tw_target_find(s->target);
-        const tw_cuda_vm_options o = {.emulate = true,
-                                      .target = s->target,
-                                      .workers = 3,
-                                      .tuning = {.edges = s->edges, .ahead = s->ahead, .warps = 2, .blocks = 3}};
-        tw_model *m;
-        tw_schedule *schedule;
-        tw_checked *c;
-        tw_mega_plan plan;
-        tw_cuda_vm *vm;
+        planned x = plan_of(s, 3, (tw_cuda_vm_tuning){.edges = s->edges, .ahead = s->ahead, .warps = 2, .blocks = 3});
         tw_diag d;
         char what[100];
-        assert_int_equal(tw_model_synthetic(&m, "llama-1b", TW_BF16, 1, &d), TW_OK);
-        assert_int_equal(tw_cuda_vm_open(&vm, m, &o, &d), TW_OK);
-        tw_lowering l = {.tokens = s->tokens, .max_seq = 64, .group = s->group};
-        if (s->weights != TW_F32) l.weights = s->weights;
-        tw_cuda_vm_lowering(vm, &l);
-        if (tw_schedule_lower(&schedule, m, &l, &d) != TW_OK || tw_schedule_check(&c, &schedule, NULL, &d) != TW_OK ||
-            tw_mega_plan_of(&plan, tw_checked_schedule(c), m, target, &o, &d) != TW_OK)
-            fail_msg("%s: %s", s->target, d.message);
-        tw_kernel *k = tw_mega_build(&plan);
+        tw_kernel *k = tw_mega_build(&x.plan);
         assert_non_null(k);
         for (int after = 0; after < 2; after++) {
             snprintf(what, sizeof what, "shape %zu, %s, %s passes", i, s->target, after ? "after" : "before");
             if (after && tw_pipeline_default(k, false, &d) != TW_OK) fail_msg("%s: %s", what, d.message);
-            at(k, &plan, what);
+            at(k, &x.plan, what);
         }
         tw_kernel_free(k);
-        tw_checked_free(c);
-        tw_cuda_vm_close(vm);
-        tw_model_close(m);
+        end(&x);
     }
 }
 
@@ -142,6 +155,30 @@ static void few_stages_are_fetched_without_activations(void **state) {
     each_kernel(window);
 }
 
+/* Less is fetched ahead where the memory is the bound, and more within products where these are fast. */
+static void the_window_suits_the_weights(void **state) {
+    (void)state;
+    static const struct {
+        shape s;
+        tw_cuda_vm_tuning given;
+        int window, ahead;
+    } cases[] = {{{TW_F32, 0, 1, 0, 0, "sm_90a"}, {0}, 4, 2},
+                 {{TW_F32, 0, 8, 0, 0, "sm_90a"}, {0}, 3, 3},
+                 {{TW_I8, 0, 1, 0, 0, "sm_90a"}, {0}, 3, 2},
+                 {{TW_I4, 64, 1, 0, 0, "sm_90a"}, {0}, 3, 3},
+                 {{TW_F32, 0, 1, 0, 0, "sm_90a"}, {.window = 3}, 3, 2},
+                 {{TW_F32, 0, 1, 0, 0, "sm_90a"}, {.window = 1}, 1, 1},
+                 {{TW_F32, 0, 8, 0, 0, "sm_90a"}, {.ahead = 1}, 3, 1},
+                 {{TW_F32, 0, 1, 0, 0, "sm_90a"}, {.stages = 3, .ahead = 5}, 3, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        planned x = plan_of(&cases[i].s, 132, cases[i].given);
+        const tw_cuda_vm_tuning *t = &x.plan.tuning;
+        if (t->window != cases[i].window || t->ahead != cases[i].ahead || x.plan.paces != (t->ahead < t->window))
+            fail_msg("case %zu: a window of %d, and %d ahead", i, t->window, t->ahead);
+        end(&x);
+    }
+}
+
 /* ---- the abort flag */
 
 static bool polls(void *context, const tw_kernel *k, const tw_ir_op *op) {
@@ -185,6 +222,7 @@ static void whoever_waits_looks_at_the_abort_flag(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_slot_is_given_back_after_its_loads),
                                        cmocka_unit_test(few_stages_are_fetched_without_activations),
+                                       cmocka_unit_test(the_window_suits_the_weights),
                                        cmocka_unit_test(whoever_waits_looks_at_the_abort_flag)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
