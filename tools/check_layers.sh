@@ -37,6 +37,7 @@ trace.c prof/chrome.h
 trace.c prof/perfetto.h
 trace.c prof/summary.h
 trace.c prof/report.h
+trace.h prof/memory.h
 trace.h prof/trace.h
 trace_edits.c prof/path.h
 trace_kernel.c kernels/gemm/space.h

@@ -34,13 +34,13 @@ static tw_status write_summary(const tw_trace *t, const char *path, tw_diag *dia
     return st;
 }
 
-enum { ANALYSIS_ROWS = 8 }; /* Of each list. */
+enum { ROWS = 8 }; /* Of each list. */
 
 static tw_status add_analysis(json_t *o, const tw_trace *t, tw_diag *diag) {
     tw_analysis a;
     tw_status st = tw_analysis_make(&a, t, NULL, diag);
     if (st != TW_OK) return st;
-    if (json_object_set_new(o, "analysis", tw_analysis_json(&a, t, ANALYSIS_ROWS))) st = out_of_memory(diag);
+    if (json_object_set_new(o, "analysis", tw_analysis_json(&a, t, ROWS))) st = out_of_memory(diag);
     tw_analysis_free(&a);
     return st;
 }
@@ -63,6 +63,8 @@ static tw_status print_json(const tw_trace *t, const cli_trace_flags *f, tw_diag
         st = out_of_memory(diag);
     if (st == TW_OK && f->analyse) st = add_analysis(o, t, diag);
     if (st == TW_OK && f->edits) st = add_prediction(o, t, f->edits, diag);
+    if (st == TW_OK && f->memory && json_object_set_new(o, "memory", tw_prof_memory_json(f->memory)))
+        st = out_of_memory(diag);
     if (st == TW_OK)
         cli_results_print(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     else
@@ -76,7 +78,7 @@ static tw_status print_analysis(const tw_trace *t, tw_diag *diag) {
     tw_buf b = {0};
     tw_status st = tw_analysis_make(&a, t, NULL, diag);
     if (st != TW_OK) return st;
-    if (tw_analysis_lines(&a, t, ANALYSIS_ROWS, &b))
+    if (tw_analysis_lines(&a, t, ROWS, &b))
         st = tw_file_write("-", b.data, b.size, diag);
     else
         st = out_of_memory(diag);
@@ -94,8 +96,34 @@ static tw_status print_prediction(const tw_trace *t, const char *edits, tw_diag 
     return TW_OK;
 }
 
-static tw_status write_report(const tw_trace *t, const char *path, tw_diag *diag) {
-    return tw_trace_report(t, path, cli_plots(), diag);
+static tw_status print_memory(const tw_prof_memory_report *r, tw_diag *diag) {
+    tw_buf b = {0};
+    tw_buf_str(&b, "\n");
+    const tw_status st =
+        tw_prof_memory_lines(r, ROWS, &b) ? tw_file_write("-", b.data, b.size, diag) : out_of_memory(diag);
+    tw_buf_free(&b);
+    return st;
+}
+
+static tw_status write_report(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag) {
+    tw_page *p = tw_trace_page(t, diag);
+    if (!p) return diag->status;
+    if (f->memory) tw_prof_memory_page(f->memory, p);
+    const tw_status st = tw_page_write(p, f->file, cli_plots(), diag);
+    tw_page_close(p);
+    return st;
+}
+
+static tw_status write_perfetto(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag) {
+    return tw_perfetto_write(t, f->file, diag);
+}
+
+static tw_status write_chrome(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag) {
+    return tw_chrome_write(t, f->file, diag);
+}
+
+static tw_status write_text(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag) {
+    return write_summary(t, f->file, diag);
 }
 
 /* -- files */
@@ -103,12 +131,12 @@ static tw_status write_report(const tw_trace *t, const char *path, tw_diag *diag
 /* A kind of file. A file whose name says nothing is of the first. */
 static const struct cli_trace_format {
     const char *name, *suffix;
-    tw_status (*write)(const tw_trace *t, const char *path, tw_diag *diag);
+    tw_status (*write)(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag);
 } formats[] = {
-    {"perfetto", ".pftrace", tw_perfetto_write},
-    {"chrome", ".json", tw_chrome_write},
+    {"perfetto", ".pftrace", write_perfetto},
+    {"chrome", ".json", write_chrome},
     {"html", ".html", write_report},
-    {"summary", ".txt", write_summary},
+    {"summary", ".txt", write_text},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 
@@ -136,12 +164,13 @@ tw_status cli_trace_check(cli_trace_flags *f, tw_diag *diag) {
 }
 
 tw_status cli_trace_print(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag) {
-    tw_status st = f->as ? f->as->write(t, f->file, diag) : TW_OK;
+    tw_status st = f->as ? f->as->write(t, f, diag) : TW_OK;
     if (st != TW_OK || (f->as && !strcmp(f->file, "-"))) return st;
     if (f->json) return print_json(t, f, diag);
     st = write_summary(t, "-", diag);
     if (st == TW_OK && f->analyse) st = print_analysis(t, diag);
-    return st == TW_OK && f->edits ? print_prediction(t, f->edits, diag) : st;
+    if (st == TW_OK && f->edits) st = print_prediction(t, f->edits, diag);
+    return st == TW_OK && f->memory ? print_memory(f->memory, diag) : st;
 }
 
 /* -- the verb */

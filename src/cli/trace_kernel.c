@@ -22,6 +22,8 @@ typedef struct request {
     const char *device, *ir, *emit;
     tw_trace_options options;
     int64_t first, every, frames, warps, seed;
+    bool memory;
+    tw_prof_memory_report used; /* With `memory`. */
 } request;
 
 /* A kernel with a launch, all of its buffers bound. */
@@ -71,7 +73,7 @@ static tw_status bind_all(bound *b, uint64_t seed, tw_diag *diag) {
         void *data = calloc(1, x->bytes);
         if (!data) return tw_fail_memory(diag);
         if (!x->written) fill(data, x->bytes, &r);
-        st = tw_gpu_alloc(b->gpu, x->bytes, &b->addresses[i], diag);
+        st = tw_gpu_alloc_named(b->gpu, x->name, x->bytes, &b->addresses[i], diag);
         if (st == TW_OK) st = tw_gpu_upload(b->gpu, b->addresses[i], data, x->bytes, diag);
         if (st == TW_OK) st = tw_gpu_launch_bind(b->launch, x->name, b->addresses[i], diag);
         free(data);
@@ -100,13 +102,27 @@ static tw_status run(bound *b, int c, void **out, tw_diag *diag) {
     return st == TW_OK ? tw_gpu_download(b->gpu, *out, b->addresses[c], bytes, diag) : st;
 }
 
+/* Runs the kernel like `run`, and reports how it uses memory. */
+static tw_status run_observed(bound *b, int c, void **out, request *r, tw_diag *diag) {
+    tw_prof_memory *m = tw_prof_memory_new();
+    if (!m) return tw_fail_memory(diag);
+    b->gpu->observer = tw_prof_memory_observe;
+    b->gpu->observer_context = m;
+    tw_status st = run(b, c, out, diag);
+    b->gpu->observer = NULL;
+    if (st == TW_OK) st = tw_prof_memory_finish(m, &r->used, diag);
+    if (st == TW_OK) r->out.memory = &r->used;
+    tw_prof_memory_free(m);
+    return st;
+}
+
 /* Runs the kernel without and with records. Their results must be the same. */
-static tw_status trace(bound *b, const request *r, tw_trace **t, tw_diag *diag) {
+static tw_status trace(bound *b, request *r, tw_trace **t, tw_diag *diag) {
     void *clean = NULL, *traced = NULL;
     tw_trace_times times = {0};
     int c = 0;
     while (strcmp(tw_gpu_kernel_buffer(b->kernel, c)->name, "c") != 0) c++;
-    tw_status st = run(b, c, &clean, diag);
+    tw_status st = r->memory ? run_observed(b, c, &clean, r, diag) : run(b, c, &clean, diag);
     if (st == TW_OK) st = tw_gpu_kernel_attach(b->kernel, &r->options, diag);
     if (st == TW_OK) st = tw_kernel_trace_times(b->kernel, b->launch, &times, diag);
     if (st == TW_OK) st = run(b, c, &traced, diag);
@@ -161,6 +177,8 @@ int cli_trace_kernel(const cli_verb *verb, int argc, char **argv) {
         {"--ir", CLI_TEXT, &r.ir, "FILE",
          "trace this IR, which `kernel gemm ... --emit ir` printed; - is standard input"},
         {"--emit", CLI_TEXT, &r.emit, "ptx", "print the kernel with records in place of running it"},
+        {"--memory", CLI_FLAG, &r.memory, NULL,
+         "print how operations and buffers use memory, too; the emulator alone sees addresses"},
         {"--seed", CLI_INT, &r.seed, "N", "decides the data (default 1)"},
     };
     const char *words[WORDS];
@@ -182,6 +200,8 @@ int cli_trace_kernel(const cli_verb *verb, int argc, char **argv) {
     if (st == TW_OK && r.ir) st = tw_file_read(&ir, r.ir, &diag);
     if (r.ir) r.options.ir = ir.data ? ir.data : "";
     if (st == TW_OK) st = open_all(&b, &r, words, n, &diag);
+    if (st == TW_OK && r.memory && b.gpu->cuda)
+        st = tw_fail(&diag, TW_ERR_USAGE, "--memory needs --device emulator, which sees addresses");
     if (st == TW_OK && r.emit) {
         st = tw_gpu_kernel_attach(b.kernel, &r.options, &diag);
         if (st == TW_OK) st = emit(&b, &diag);
@@ -192,6 +212,7 @@ int cli_trace_kernel(const cli_verb *verb, int argc, char **argv) {
     }
     if (r.ir) cli_blame(&diag, st, r.ir);
     tw_trace_free(t);
+    tw_prof_memory_report_free(&r.used);
     tw_buf_free(&ir);
     close_bound(&b);
     return st == TW_OK ? CLI_OK : cli_fail(&diag);

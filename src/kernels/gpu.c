@@ -65,10 +65,14 @@ bool tw_gpu_emulated(const tw_gpu *g) {
 
 /* -- memory */
 
-tw_status tw_gpu_alloc(tw_gpu *g, size_t bytes, uint64_t *address, tw_diag *diag) {
+tw_status tw_gpu_alloc_named(tw_gpu *g, const char *name, size_t bytes, uint64_t *address, tw_diag *diag) {
     if (g->cuda) return tw_cuda_alloc(g->cuda, bytes, address, diag);
-    *address = tw_emu_alloc(g->emu, "memory", NULL, bytes, false);
+    *address = tw_emu_alloc(g->emu, name, NULL, bytes, false);
     return *address ? TW_OK : tw_fail_memory(diag);
+}
+
+tw_status tw_gpu_alloc(tw_gpu *g, size_t bytes, uint64_t *address, tw_diag *diag) {
+    return tw_gpu_alloc_named(g, "memory", bytes, address, diag);
 }
 
 void tw_gpu_release(tw_gpu *g, uint64_t address) {

@@ -12,6 +12,11 @@ struct tw_gpu {
     tw_emu *emu;
     const tw_target *target;
     char name[160];
+    tw_emu_observer *observer; /* Sees runs in the emulator. NULL: nobody does. */
+    void *observer_context;
 };
+
+/* tw_gpu_alloc, for memory that the emulator calls `name`, which it copies. */
+tw_status tw_gpu_alloc_named(tw_gpu *g, const char *name, size_t bytes, uint64_t *address, tw_diag *diag);
 
 #endif

@@ -204,7 +204,10 @@ static tw_status trace(tw_gpu_launch *l, tw_diag *diag) {
 static tw_status emulate(const tw_gpu_launch *l, tw_diag *diag) {
     const tw_gpu_kernel *k = l->kernel;
     const int *grid = k->plan.launch.grid;
-    const tw_emu_options o = {.seed = 1, .grid = {grid[0], grid[1], grid[2]}};
+    const tw_emu_options o = {.seed = 1,
+                              .grid = {grid[0], grid[1], grid[2]},
+                              .observer = k->gpu->observer,
+                              .observer_context = k->gpu->observer_context};
     tw_emu_report report;
     const tw_status st = tw_emu_launch(k->gpu->emu, k->plan.kernel, l->words, &o, &report, diag);
     return st == TW_ERR_REJECTED ? tw_emu_explain(&report, diag) : st;

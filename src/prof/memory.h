@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "emu/emu.h"
+#include "report/page.h"
 
 #include <jansson.h>
 
@@ -73,5 +74,7 @@ void tw_prof_memory_report_free(tw_prof_memory_report *r);
 json_t *tw_prof_memory_json(const tw_prof_memory_report *r);
 /* Appends the results as lines to read, of at most `rows` operations a space (0: all). False: out of memory. */
 bool tw_prof_memory_lines(const tw_prof_memory_report *r, int rows, tw_buf *out);
+/* Adds a section: density over time and heat of objects as plots, objects and operations as tables. */
+void tw_prof_memory_page(const tw_prof_memory_report *r, tw_page *p);
 
 #endif

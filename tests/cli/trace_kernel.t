@@ -44,6 +44,24 @@ $ tilewright trace kernel $(cat words) --metric smid | grep -o '^  [a-z][a-z.]* 
    store value
    tiles.empty value
    tiles.full value
+# How operations and buffers use memory: the emulator sees every address.
+$ tilewright trace kernel $(cat words) --memory | sed -n '/^objects/,$p'
+  objects
+    a                    global, 32768 bytes: 2.00 times read, 0.00 times written
+    b                    global, 65536 bytes: 1.00 times read, 0.00 times written
+    c                    global, 16384 bytes: 0.00 times read, 1.00 times written
+    tiles                shared, 32768 bytes: 10.00 times read, 4.00 times written
+    barriers             shared, 32 bytes: 0.00 times read, 2.00 times written
+$ tilewright trace kernel $(cat words) --memory | grep -c 'sectors that its bytes fill'
+  8
+$ tilewright trace kernel $(cat words) --memory --json >m.json; json m.json memory.objects.0.name memory.objects.0.read memory.operations.0.sectors memory.density.columns.1
+  a
+  65536
+  64
+  global written
+$ tilewright trace kernel $(cat words) --memory -o m.html >/dev/null; grep -o 'Global memory over time\|Heat of buffers\|>wgmma [0-9]*' m.html | sort -u
+  Global memory over time
+  Heat of buffers
 # All formats.
 $ tilewright trace kernel $(cat words) --format chrome -o - | json - otherData.unit
   ops

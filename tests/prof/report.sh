@@ -95,3 +95,13 @@ case $(drawn) in failed:*) ;; *) echo "a timeline without a place was not seen: 
 sed "s/'aria-label': label/'aria-hidden': label/" small.html >broken.html
 open_page broken.html ''
 case $(drawn) in failed:*) ;; *) echo "bars without labels were not seen: $(drawn)"; exit 1 ;; esac
+
+# How a kernel uses memory: four plots with a series for each kind of access, or each object. They need Chart.js.
+"$build/tilewright" trace kernel gemm type=f16 m=64 n=128 k=256 tb=1 mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=2 vec=16 \
+    kg=1 --device emulator:sm_90a --memory -o memory.html >/dev/null
+open_page memory.html ''
+case $(drawn) in
+none*) echo "plots: skipped, no Chart.js here" ;;
+"ok 129+129 129+129 65+65+65 65 "*) echo "memory: $(drawn)" ;;
+*) echo "memory: \"$(drawn)\" is not what was to be drawn"; exit 1 ;;
+esac
