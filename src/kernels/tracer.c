@@ -258,7 +258,9 @@ tw_status tw_kernel_decode_trace(const tw_gpu_kernel *k, bool correct, tw_trace 
                                   .emulated = tw_gpu_emulated(k->gpu),
                                   .cost = correct ? t->cost.record_clocks : 0,
                                   .iterations = t->iterations};
-    return tw_prof_decode(out, &t->layout, t->data, t->blocks, &how, diag);
+    const tw_status st = tw_prof_decode(out, &t->layout, t->data, t->blocks, &how, diag);
+    if (st == TW_OK && k->gpu->cuda) tw_trace_set_peaks(*out, tw_cuda_describe(k->gpu->cuda));
+    return st;
 }
 
 tw_status tw_kernel_trace(tw_gpu_kernel *k, tw_trace **out, tw_diag *diag) {

@@ -38,7 +38,7 @@ typedef struct tw_analysis {
     int n_pipelines;                                                  /* 0: no loop has loads and products. */
 } tw_analysis;
 
-/* `peaks` may be NULL. */
+/* `peaks` NULL: the trace's own. */
 tw_status tw_analysis_make(tw_analysis *out, const tw_trace *t, const tw_peaks *peaks, tw_diag *diag);
 void tw_analysis_free(tw_analysis *a);
 

@@ -43,11 +43,13 @@ static json_t *overlap_json(const tw_analysis *a) {
     bool fine = list && shares;
     for (int i = TW_ENGINE_ALU; fine && i < TW_ENGINE_SYNC; i++) {
         if (!(a->overlap.share[i] > 0)) continue;
-        fine = json_object_set_new(shares, tw_trace_engine_name((tw_trace_engine)i), json_real(a->overlap.share[i])) == 0;
+        fine =
+            json_object_set_new(shares, tw_trace_engine_name((tw_trace_engine)i), json_real(a->overlap.share[i])) == 0;
         for (int j = i + 1; fine && j < TW_ENGINE_SYNC; j++)
             if (a->overlap.share[j] > 0)
-                fine = add(list, json_pack("{s:s, s:s, s:f}", "a", tw_trace_engine_name((tw_trace_engine)i), "b",
-                                           tw_trace_engine_name((tw_trace_engine)j), "fraction", a->overlap.fraction[i][j]));
+                fine = add(list,
+                           json_pack("{s:s, s:s, s:f}", "a", tw_trace_engine_name((tw_trace_engine)i), "b",
+                                     tw_trace_engine_name((tw_trace_engine)j), "fraction", a->overlap.fraction[i][j]));
     }
     json_t *both = fine ? json_pack("{s:O, s:O}", "busy", shares, "overlap", list) : NULL;
     json_decref(list);
@@ -61,9 +63,9 @@ static json_t *idle_json(const tw_idle *i) {
 
 static json_t *bubble_json(const tw_bubble *b, const tw_trace *t) {
     return json_pack("{s:s?, s:s?, s:s?, s:s?, s:s?, s:s, s:s?, s:s?, s:f, s:I, s:f, s:b}", "engine",
-                     b->engine >= 0 ? tw_trace_engine_name((tw_trace_engine)b->engine) : NULL, "role", text_of(t, b->role), "wait",
-                     text_of(t, b->channel), "producer_role", text_of(t, b->producer_role), "producer",
-                     text_of(t, b->producer), "cause", tw_dag_cause_name(b->cause), "cause_role",
+                     b->engine >= 0 ? tw_trace_engine_name((tw_trace_engine)b->engine) : NULL, "role",
+                     text_of(t, b->role), "wait", text_of(t, b->channel), "producer_role", text_of(t, b->producer_role),
+                     "producer", text_of(t, b->producer), "cause", tw_dag_cause_name(b->cause), "cause_role",
                      text_of(t, b->cause_role), "cause_name", text_of(t, b->cause_name), "time", b->time, "count",
                      (json_int_t)b->count, "longest", b->longest, "attributed", b->attributed);
 }
@@ -73,7 +75,8 @@ static json_t *bubbles_json(const tw_analysis *a, const tw_trace *t, int rows) {
     bool fine = list && engines;
     for (int e = 0; fine && e < TW_ENGINES; e++)
         if (a->bubbles.engines[e].time > 0)
-            fine = json_object_set_new(engines, tw_trace_engine_name((tw_trace_engine)e), idle_json(&a->bubbles.engines[e])) == 0;
+            fine = json_object_set_new(engines, tw_trace_engine_name((tw_trace_engine)e),
+                                       idle_json(&a->bubbles.engines[e])) == 0;
     for (int i = 0; fine && i < shown(a->bubbles.n, rows); i++) fine = add(list, bubble_json(&a->bubbles.rows[i], t));
     json_t *all = fine ? json_pack("{s:o, s:O, s:O, s:i}", "tracks", idle_json(&a->bubbles.tracks), "engines", engines,
                                    "rows", list, "ignored", a->bubbles.ignored)

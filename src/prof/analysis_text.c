@@ -55,14 +55,15 @@ static void put_engines(const writer *w) {
     for (int e = TW_ENGINE_ALU; e < TW_ENGINE_SYNC; e++) {
         const tw_idle *i = &w->a->bubbles.engines[e];
         if (!(i->time > 0)) continue;
-        tw_buf_printf(w->out, "  %-14s %7.1f %% %13.1f %%\n", tw_trace_engine_name((tw_trace_engine)e), 100 * o->share[e],
-                      i->idle > 0 ? percent(i->attributed, i->idle) : 100);
+        tw_buf_printf(w->out, "  %-14s %7.1f %% %13.1f %%\n", tw_trace_engine_name((tw_trace_engine)e),
+                      100 * o->share[e], i->idle > 0 ? percent(i->attributed, i->idle) : 100);
     }
     for (int a = TW_ENGINE_ALU; a < TW_ENGINE_SYNC; a++)
         for (int b = a + 1; b < TW_ENGINE_SYNC; b++)
             if (o->share[a] > 0 && o->share[b] > 0)
-                tw_buf_printf(w->out, "  %s and %s overlap for %.1f %% of the shorter\n", tw_trace_engine_name((tw_trace_engine)a),
-                              tw_trace_engine_name((tw_trace_engine)b), 100 * o->fraction[a][b]);
+                tw_buf_printf(w->out, "  %s and %s overlap for %.1f %% of the shorter\n",
+                              tw_trace_engine_name((tw_trace_engine)a), tw_trace_engine_name((tw_trace_engine)b),
+                              100 * o->fraction[a][b]);
 }
 
 static void put_cause(const writer *w, const tw_bubble *b) {
@@ -159,11 +160,14 @@ static void put_regions(const writer *w) {
     const tw_regions *r = &w->a->regions;
     if (!r->n) return;
     tw_buf_printf(w->out,
-                  "\nregions                              count      mean       p50       p95       p99  roofline\n");
+                  "\nregions                              count      mean       p50       p95       p99  FLOP/%s  "
+                  "bytes/%s  roofline\n",
+                  w->t->unit, w->t->unit);
     for (int i = 0; i < shown(w, r->n); i++) {
         const tw_region *x = &r->list[i];
         tw_buf_printf(w->out, "  %-17.17s %-14.14s %7lld %9.1f %9.1f %9.1f %9.1f", text_of(w, x->name),
                       text_of(w, x->role), (long long)x->count, x->mean, x->p50, x->p95, x->p99);
+        if (x->flops_rate > 0 || x->bytes_rate > 0) tw_buf_printf(w->out, " %8.0f %9.1f", x->flops_rate, x->bytes_rate);
         if (x->share > 0) tw_buf_printf(w->out, " %7.1f %%", 100 * x->share);
         tw_buf_printf(w->out, "\n");
     }

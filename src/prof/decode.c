@@ -30,7 +30,8 @@ typedef struct decoder {
     tw_prof_block_records r;
     int *tracks; /* By unit of the block. */
     int *events; /* By record of the block: the event that it begins. -1: none. */
-    int room_tracks, room_events;
+    int *worked; /* By name: its events so far that may have work. */
+    int room_tracks, room_events, room_worked;
     double origin;
     double cost; /* Of a record, in the clock that it read. */
     span *spans; /* Of all blocks. */
@@ -150,6 +151,19 @@ static bool add_tracks(decoder *d, int block) {
 
 /* -- events */
 
+/* Names have the mean work of their events. */
+static bool add_work(decoder *d, tw_event_kind kind, int name, const tw_prof_work *work) {
+    if (kind != TW_EVENT_REGION && kind != TW_EVENT_ASYNC) return true;
+    const int before = d->room_worked;
+    if (!room(&d->worked, &d->room_worked, name + 1)) return false;
+    for (int i = before; i < d->room_worked; i++) d->worked[i] = 0;
+    tw_trace_name *x = &d->t->names[name];
+    const double n = ++d->worked[name];
+    x->flops += (work->flops - x->flops) / n;
+    x->bytes += (work->bytes - x->bytes) / n;
+    return true;
+}
+
 static int add_event(decoder *d, int record, tw_event_kind kind, double begin, double end) {
     const tw_prof_record *x = &d->r.records[record];
     const tw_prof_site *s = &d->l->sites[x->site];
@@ -165,7 +179,8 @@ static int add_event(decoder *d, int record, tw_event_kind kind, double begin, d
                               .least = end - begin,
                               .most = end - begin,
                               .value = x->value};
-    return name < 0 ? -1 : tw_trace_add_event(d->t, &e);
+    if (name < 0 || !add_work(d, kind, name, &s->work)) return -1;
+    return tw_trace_add_event(d->t, &e);
 }
 
 /* Whether a wait is seen to have waited: it took longer than records cost. */
@@ -369,6 +384,7 @@ tw_status tw_prof_decode(tw_trace **out, const tw_prof_layout *l, const void *bu
     tw_prof_records_free(&d.r);
     tw_prof_clocks_free(&d.clocks);
     free(d.tracks);
+    free(d.worked);
     free(d.events);
     free(d.spans);
     if (st == TW_OK)

@@ -16,7 +16,7 @@
 #define TW_PROF_LAYOUT_H
 
 #include "base/arena.h"
-#include "ir/ir.h"
+#include "prof/work.h"
 
 /* What a record holds. */
 typedef enum tw_prof_metric {
@@ -41,10 +41,11 @@ typedef struct tw_prof_site {
     const char *name;
     int engine, wait, arrival, count; /* Attributes of the record. */
     int scope;
-    int loop;         /* Index of the loop around it. -1: none. */
-    int offset;       /* Bytes from the statics, or from the loop's frame. A value has two words: clock, value. */
-    int pair;         /* Of an end: the site of its begin. Else -1. */
-    bool conditional; /* The record may be left out: it stands in an `if`, or has a guard. */
+    int loop;          /* Index of the loop around it. -1: none. */
+    int offset;        /* Bytes from the statics, or from the loop's frame. A value has two words: clock, value. */
+    int pair;          /* Of an end: the site of its begin. Else -1. */
+    bool conditional;  /* The record may be left out: it stands in an `if`, or has a guard. */
+    tw_prof_work work; /* Of the unit's event that begins here. */
 } tw_prof_site;
 
 typedef struct tw_prof_loop {

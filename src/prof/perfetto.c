@@ -90,7 +90,8 @@ static void add_state(writer *w) {
     tw_wire_uint(&w->packet, PACKET_FIRST, 1);
     tw_wire_uint(&w->in, DEFAULTS_CLOCK, CLOCK_OURS);
     tw_wire_message(&w->packet, PACKET_DEFAULTS, &w->in);
-    for (int i = 0; i < TW_ENGINES; i++) intern(w, INTERNED_CATEGORIES, (uint64_t)i + 1, tw_trace_engine_name((tw_trace_engine)i));
+    for (int i = 0; i < TW_ENGINES; i++)
+        intern(w, INTERNED_CATEGORIES, (uint64_t)i + 1, tw_trace_engine_name((tw_trace_engine)i));
     for (int i = 0; i < t->n_names; i++) intern(w, INTERNED_NAMES, (uint64_t)i + 1, t->names[i].text);
     for (int i = 0; i < NOTES; i++) intern(w, INTERNED_ANNOTATIONS, (uint64_t)i + 1, notes[i]);
     tw_wire_message(&w->packet, PACKET_INTERNED, &w->in);

@@ -67,6 +67,12 @@ static int words_of(int code) {
     return code == TW_OP_record_value ? 2 : 1;
 }
 
+static int units_of(const tw_prof_scope *s, tw_prof_units units, int *group) {
+    const int warps = s->below - s->from;
+    *group = units == TW_PROF_WARPS ? 1 : units == TW_PROF_WARPGROUPS ? 4 : warps;
+    return (warps + *group - 1) / *group;
+}
+
 static void add_site(finder *f, const tw_ir_op *op, place at) {
     tw_prof_layout *l = f->l;
     tw_prof_site *s = &l->sites[l->n_sites++];
@@ -81,7 +87,12 @@ static void add_site(finder *f, const tw_ir_op *op, place at) {
                         .loop = at.loop,
                         .pair = -1,
                         .conditional = at.conditional || op->guard.id};
-    l->scopes[at.scope].n_sites++;
+    tw_prof_scope *scope = &l->scopes[at.scope];
+    int group;
+    units_of(scope, f->o->units, &group);
+    const int warps = scope->below - scope->from;
+    s->work = tw_prof_work_of(f->k, op, group < warps ? group : warps);
+    scope->n_sites++;
 }
 
 static int add_scope(finder *f, const tw_ir_op *op, int role) {
@@ -148,12 +159,6 @@ static void pair(tw_prof_layout *l) {
 }
 
 /* -- where it lies */
-
-static int units_of(const tw_prof_scope *s, tw_prof_units units, int *group) {
-    const int warps = s->below - s->from;
-    *group = units == TW_PROF_WARPS ? 1 : units == TW_PROF_WARPGROUPS ? 4 : warps;
-    return (warps + *group - 1) / *group;
-}
 
 /* Gives each site its offset, and each loop its frame's size. Returns the bytes of a scope's statics in `statics`. */
 static void place_sites(tw_prof_layout *l, int *statics) {

@@ -39,12 +39,13 @@ static int longest_first(const void *a, const void *b) {
 /* Nanoseconds of a trace are time, operations of the emulator are not. */
 static void find_roofline(tw_region *r, const tw_trace *t, const tw_peaks *peaks, int sms) {
     const tw_trace_name *name = &t->names[r->name];
+    if (r->kind != TW_EVENT_REGION && r->kind != TW_EVENT_ASYNC) return;
     if (r->busy > 0) {
         r->flops_rate = name->flops * (double)r->count / r->busy;
         r->bytes_rate = name->bytes * (double)r->count / r->busy;
     }
     if (name->bytes > 0) r->intensity = name->flops / name->bytes;
-    if (!peaks || strcmp(t->unit, "ns") != 0 || sms <= 0) return;
+    if (strcmp(t->unit, "ns") != 0 || sms <= 0) return;
     if (peaks->flops > 0) r->flops_share = r->flops_rate * 1e9 / (peaks->flops / sms);
     if (peaks->bandwidth > 0) r->bytes_share = r->bytes_rate * 1e9 / (peaks->bandwidth / sms);
     r->share = fmax(r->flops_share, r->bytes_share);
@@ -104,7 +105,9 @@ tw_status tw_regions_find(tw_regions *out, const tw_trace *t, const tw_peaks *pe
         if (!i || !same_region(&v[i], &v[i - 1])) regions++;
     out->list = fine ? malloc(((size_t)regions + 1) * sizeof *out->list) : NULL;
     fine = out->list != NULL;
-    const int sms = peaks && peaks->sms > 0 ? peaks->sms : fine && peaks ? count_sms(t) : 0;
+    const tw_peaks own = {t->peak_flops, t->peak_bandwidth, t->peak_sms};
+    if (!peaks) peaks = &own;
+    const int sms = peaks->sms > 0 ? peaks->sms : fine ? count_sms(t) : 0;
     for (int i = 0, j; fine && i < n; i = j) {
         for (j = i; j < n && same_region(&v[j], &v[i]);) j++;
         fine = measure(&out->list[out->n], v + i, j - i, times);

@@ -34,7 +34,7 @@ typedef struct tw_regions {
     double uncertainty; /* The most of any track. */
 } tw_regions;
 
-/* `peaks` may be NULL. */
+/* `peaks` NULL: the trace's own. */
 tw_status tw_regions_find(tw_regions *out, const tw_trace *t, const tw_peaks *peaks, tw_diag *diag);
 void tw_regions_free(tw_regions *r);
 

@@ -56,8 +56,8 @@ static void add_region(tw_buf *out, const tw_summary_region *r, const tw_trace *
     const double scale = scale_of(t);
     tw_buf_str(out, "  ");
     add_name(out, t->names[r->name].text, NAME);
-    tw_buf_printf(out, " %-9s %-6s %8" PRId64, tw_event_kind_name(r->kind), tw_trace_engine_name(t->names[r->name].engine),
-                  r->count);
+    tw_buf_printf(out, " %-9s %-6s %8" PRId64, tw_event_kind_name(r->kind),
+                  tw_trace_engine_name(t->names[r->name].engine), r->count);
     if (r->kind == TW_EVENT_VALUE)
         tw_buf_printf(out, " %11s %7s %7s %9.4g %9.4g %9.4g %9.4g %9.4g", "", "", "", r->mean, r->p50, r->p95, r->p99,
                       r->max);

@@ -75,6 +75,10 @@ typedef struct tw_trace {
     double clean;      /* Time of the kernel without records, in the unit. 0: it was not measured. */
     double traced;     /* Time of the kernel with records, in the unit. 0: it was not measured. */
     double began_unix; /* Seconds since 1970 at the trace's beginning. */
+    /* What the device does at most by its own data: floating-point operations of tensor cores and bytes of global
+       memory a second, of how many multiprocessors. 0: unknown. */
+    double peak_flops, peak_bandwidth;
+    int peak_sms;
     bool on_processor; /* Tracks are threads of a processor: `sm` is a core, and `warp` a thread. */
     tw_trace_name *names;
     tw_trace_track *tracks;
@@ -98,6 +102,10 @@ int tw_trace_add_track(tw_trace *t, const tw_trace_track *track);
 int tw_trace_add_event(tw_trace *t, const tw_trace_event *event);
 int tw_trace_add_edge(tw_trace *t, int from, int to);
 tw_status tw_trace_finish(tw_trace *t, tw_diag *diag);
+
+struct tw_cuda_info; /* device/cuda/cuda.h */
+/* Sets the trace's peaks from a GPU's clocks: the multiprocessors' rate of products of f16, and the memory's. */
+void tw_trace_set_peaks(tw_trace *t, const struct tw_cuda_info *gpu);
 
 /* When the last track ends. */
 double tw_trace_length(const tw_trace *t);

@@ -44,6 +44,12 @@ $ tilewright trace kernel $(cat words) --metric smid | grep -o '^  [a-z][a-z.]* 
    store value
    tiles.empty value
    tiles.full value
+# Rates come from the IR: 2 m n k operations of tensor cores, and (m + n) k elements of 2 bytes for each block's tiles.
+$ tilewright trace kernel $(cat words) --analyse --json >a.json; for i in 0 1; do json a.json analysis.regions.$i.name analysis.regions.$i.busy analysis.regions.$i.flops_rate analysis.regions.$i.bytes_rate | { read n; read b; read f; read y; awk "BEGIN { printf \"%s %.0f %.0f\n\", \"$n\", $f * $b, $y * $b }"; }; done
+  tiles.full 0 131072
+  products 4194304 0
+$ tilewright trace kernel gemm m=64 n=64 k=64 --device emulator --analyse --json >a.json; json a.json analysis.regions.1.name analysis.regions.1.busy analysis.regions.1.flops_rate | { read n; read b; read f; awk "BEGIN { printf \"%s %.0f\n\", \"$n\", $f * $b }"; }
+  multiply 524288
 # How operations and buffers use memory: the emulator sees every address.
 $ tilewright trace kernel $(cat words) --memory | sed -n '/^objects/,$p'
   objects

@@ -2,6 +2,7 @@
 /* How kernels with known patterns use memory. */
 #include "prof/hand.h"
 
+#include "base/file.h"
 #include "emu/emu_test.h"
 #include "ir/verify.h"
 #include "prof/memory.h"
@@ -344,11 +345,52 @@ static void results_are_written(void **state) {
     tw_prof_memory_report_free(&r);
 }
 
+/* Returns the sum of y over the points of a series of the page's plots. */
+static double sum_of(const json_t *plots, size_t plot, size_t series, const char *name) {
+    const json_t *s = json_array_get(json_object_get(json_array_get(plots, plot), "series"), series), *point;
+    double sum = 0;
+    size_t i;
+    assert_string_equal(json_string_value(json_object_get(s, "name")), name);
+    json_array_foreach(json_object_get(s, "points"), i, point) sum += json_number_value(json_object_get(point, "y"));
+    return sum;
+}
+
+static void a_page_has_plots(void **state) {
+    (void)state;
+    char path[4096], *folder = test_folder_make();
+    snprintf(path, sizeof path, "%s/memory.html", folder);
+    static const char begin[] = "id=\"data\">";
+    tw_prof_memory_report r;
+    tw_buf text = {0};
+    tw_diag d;
+    observe(strided, 4, &r);
+    tw_page *p = tw_page_open("memory", "a kernel");
+    tw_prof_memory_page(&r, p);
+    if (tw_page_write(p, path, NULL, &d) != TW_OK) fail_msg("%s", d.message);
+    tw_page_close(p);
+    assert_int_equal(tw_file_read(&text, path, &d), TW_OK);
+    const char *from = strstr(text.data, begin) + strlen(begin);
+    json_t *data = json_loadb(from, (size_t)(strstr(from, "</script>") - from), 0, NULL);
+    assert_non_null(data);
+    const json_t *plots = json_object_get(data, "plots");
+    /* A word of each lane is read, and one is written; the last slot is there twice, since steps have two ends. */
+    const double read = sum_of(plots, 0, 0, "read"), written = sum_of(plots, 0, 1, "written");
+    const tw_prof_memory_slot *last = &r.slots[r.n_slots - 1];
+    assert_true(read == 128 + (double)last->read[0] && written == 128 + (double)last->written[0] && read != written);
+    /* All of them lie in the first of 64 parts of each buffer. */
+    const double part = (double)BYTES / TW_PROF_MEMORY_PARTS;
+    assert_true(sum_of(plots, 2, 0, "in") == 128 / part && sum_of(plots, 2, 1, "out") == 128 / part);
+    json_decref(data);
+    tw_buf_free(&text);
+    tw_prof_memory_report_free(&r);
+    test_folder_remove(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loads_touch_sectors),          cmocka_unit_test(accesses_of_shared_memory_conflict),
         cmocka_unit_test(sites_are_places_of_the_text), cmocka_unit_test(engines_have_sectors_alone),
         cmocka_unit_test(density_is_over_time),         cmocka_unit_test(launches_add_up),
-        cmocka_unit_test(results_are_written)};
+        cmocka_unit_test(results_are_written),          cmocka_unit_test(a_page_has_plots)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "ir/passes/passes.h"
 #include "ptx/load.h"
+#include "prof/trace.h"
 #include "ptx/ptx.h"
 #include "vm/cuda/machine.h"
 
@@ -508,7 +509,9 @@ tw_status tw_cuda_vm_timeline(tw_cuda_vm *vm, int id, int64_t n, int64_t pos, co
     const tw_mega_program *p = program(vm, id);
     *out = NULL;
     if (!p || !p->profile.n_sites) return tw_fail(diag, TW_ERR_USAGE, "the machine was not opened to be traced");
-    return tw_mega_trace_marks(vm, p, n, pos, title, out, diag);
+    const tw_status st = tw_mega_trace_marks(vm, p, n, pos, title, out, diag);
+    if (st == TW_OK && vm->cuda) tw_trace_set_peaks(*out, tw_cuda_describe(vm->cuda));
+    return st;
 }
 
 tw_status tw_cuda_vm_last_timeline(tw_cuda_vm *vm, const char *title, struct tw_trace **out, tw_diag *diag) {

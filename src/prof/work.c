@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "prof/work.h"
+
+#include <string.h>
+
+enum { LANES = 32, GROUP = 4 /* Warps of a warpgroup. */ };
+
+typedef struct counter {
+    const tw_kernel *k;
+    int warps;
+    bool copies_alone; /* Bytes of other accesses do not count. */
+    bool unknown;      /* A loop's bounds are no constants. */
+} counter;
+
+static tw_prof_work sum(tw_prof_work a, tw_prof_work b) {
+    return (tw_prof_work){a.flops + b.flops, a.bytes + b.bytes};
+}
+
+/* ---- operations */
+
+/* Returns the float operations of a lane. */
+static double lane_flops(const tw_ir_op *op) {
+    static const char *const kinds[] = {"fma_", "add_", "sub_", "mul_"};
+    const char *name = tw_op_describe(op->code)->name;
+    for (int i = 0; i < 4; i++) {
+        if (strncmp(name, kinds[i], 4) != 0) continue;
+        const bool is_float = name[4] == 'f' || name[4] == 'b';
+        return is_float ? (i ? 1 : 2) * (strstr(name, "x2") ? 2 : 1) : 0;
+    }
+    return 0;
+}
+
+static double product_flops(const counter *c, const tw_ir_op *op) {
+    if (op->code == TW_OP_mma) {
+        const tw_mma_info *m = tw_mma_describe(op->at.mma);
+        return 2.0 * m->m * m->n * m->k * c->warps;
+    }
+    if (op->code != TW_OP_wgmma && op->code != TW_OP_wgmma_rs) return 0;
+    return 2.0 * TW_WGMMA_ROWS * op->at.columns * tw_wgmma_describe(op->at.wgmma)->k * c->warps / GROUP;
+}
+
+/* Returns the bytes of global memory that all lanes move. */
+static double lane_bytes(const counter *c, const tw_ir_op *op) {
+    const bool accesses =
+        op->code == TW_OP_ld || op->code == TW_OP_st || op->code == TW_OP_red || op->code == TW_OP_atom;
+    double bytes = 0;
+    if (op->code == TW_OP_cp_async) bytes = op->at.bytes;
+    if (accesses && !c->copies_alone && op->at.space == TW_SPACE_global)
+        bytes = tw_type_bits(op->at.type) / 8.0 * (op->at.vec > 1 ? op->at.vec : 1);
+    return bytes * LANES * c->warps;
+}
+
+/* Returns the bytes that a mbarrier is told to expect. */
+static double expected(counter *c, const tw_ir_op *op) {
+    uint64_t bytes = 0;
+    if (op->code != TW_OP_mbarrier_expect) return 0;
+    if (!tw_value_constant(c->k, op->operands[1], &bytes)) c->unknown = true;
+    return (double)bytes;
+}
+
+/* ---- blocks of operations */
+
+static tw_prof_work of_op(counter *c, const tw_ir_op *op);
+
+static tw_prof_work of_block(counter *c, const tw_block *block) {
+    tw_prof_work all = {0, 0};
+    for (const tw_ir_op *op = block->first; op; op = op->next) all = sum(all, of_op(c, op));
+    return all;
+}
+
+/* Returns how often a loop's body runs. */
+static double rounds(counter *c, const tw_ir_op *loop) {
+    uint64_t x[3] = {0};
+    bool known = loop->code == TW_OP_for;
+    for (int i = 0; known && i < 3; i++) known = tw_value_constant(c->k, loop->operands[i], &x[i]);
+    if (!known) c->unknown = true;
+    const double from = (int32_t)x[0], below = (int32_t)x[1], step = (int32_t)x[2];
+    return known && below > from ? (double)(int64_t)((below - from + step - 1) / step) : 0;
+}
+
+static tw_prof_work of_op(counter *c, const tw_ir_op *op) {
+    tw_prof_work all = {product_flops(c, op) + lane_flops(op) * LANES * c->warps, lane_bytes(c, op) + expected(c, op)};
+    if (op->code == TW_OP_if) {
+        const tw_prof_work yes = of_block(c, &op->blocks[0]);
+        const tw_prof_work no = op->n_blocks > 1 ? of_block(c, &op->blocks[1]) : (tw_prof_work){0, 0};
+        return sum(all, yes.flops + yes.bytes < no.flops + no.bytes ? no : yes);
+    }
+    for (int i = 0; i < op->n_blocks; i++) {
+        const tw_prof_work body = of_block(c, &op->blocks[i]);
+        if (!(body.flops > 0) && !(body.bytes > 0)) continue;
+        const double n = rounds(c, op);
+        all = sum(all, (tw_prof_work){n * body.flops, n * body.bytes});
+    }
+    return all;
+}
+
+/* ---- events */
+
+static tw_prof_work of_region(counter *c, const tw_ir_op *begin) {
+    tw_prof_work all = {0, 0};
+    int depth = 1;
+    for (const tw_ir_op *op = begin->next; op; op = op->next) {
+        const bool same = tw_is_record(op) && !strcmp(op->name, begin->name);
+        if (same && op->code == TW_OP_record_begin) depth++;
+        if (same && op->code == TW_OP_record_end && !--depth) break;
+        all = sum(all, of_op(c, op));
+    }
+    return all;
+}
+
+/* Products are issued behind their arrival's record. */
+static tw_prof_work of_products(counter *c, const tw_ir_op *arrival) {
+    tw_prof_work all = {0, 0};
+    for (const tw_ir_op *op = arrival->next; op && op->code != TW_OP_wgmma_commit; op = op->next)
+        all.flops += product_flops(c, op);
+    return all;
+}
+
+/* A thread's copies are issued before the record of their arrival. */
+static tw_prof_work of_copies(counter *c, const tw_ir_op *arrival) {
+    tw_prof_work all = {0, 0};
+    c->copies_alone = true;
+    for (const tw_ir_op *op = arrival->prev; op && op->code != TW_OP_cp_async_commit; op = op->prev)
+        all.bytes += of_op(c, op).bytes;
+    return all;
+}
+
+static tw_prof_work of_expected(counter *c, const tw_ir_op *arrival) {
+    tw_prof_work all = {0, 0};
+    for (const tw_ir_op *op = arrival->next; op && !tw_is_record(op); op = op->next) all.bytes += expected(c, op);
+    return all;
+}
+
+tw_prof_work tw_prof_work_of(const tw_kernel *k, const tw_ir_op *record, int warps) {
+    counter c = {.k = k, .warps = warps};
+    tw_prof_work all = {0, 0};
+    const bool arrives = record->code == TW_OP_record_mark && record->at.arrival;
+    if (record->code == TW_OP_record_begin && !record->at.wait)
+        all = of_region(&c, record);
+    else if (arrives && record->at.arrival == TW_ARRIVAL_later)
+        all = of_expected(&c, record);
+    else if (arrives && record->at.arrival == TW_ARRIVAL_own)
+        all = record->at.engine == TW_ENGINE_OF_tensor ? of_products(&c, record) : of_copies(&c, record);
+    return c.unknown ? (tw_prof_work){0, 0} : all;
+}
