@@ -35,7 +35,11 @@ def measure(o, case):
     words = [o.decode, "--shape", shape, "--weights", weights, "--depths", depths, "--launches", "20", "--tunings",
              ",".join(o.tuning * o.turns)]
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True)
-    return [row for row in map(json.loads, done.stdout.splitlines()) if "config" in row]
+    found = [row for row in map(json.loads, done.stdout.splitlines()) if "config" in row]
+    want = len(depths.split(",")) * len(o.tuning) * o.turns
+    if done.returncode or len(found) != want:
+        sys.exit(f"tunings.py: {case}: bench_decode ended with status {done.returncode}, after {len(found)} of {want} times")
+    return found
 
 
 def rows_of(o, found):
@@ -44,8 +48,6 @@ def rows_of(o, found):
     for depth in sorted({row["depth"] for row in found}):
         for tuning in o.tuning:
             turns = [row for row in found if row["depth"] == depth and row["config"] == tuning]
-            if not turns:
-                continue
             one = {"case": turns[0]["case"], "depth": depth, "config": tuning}
             one["us"] = round(statistics.median(row["ours_us"] for row in turns), 2)
             first = next(row["us"] for row in made + [one] if row["depth"] == depth)
@@ -70,9 +72,8 @@ def main():
     print(head.line(device[0], o.commit, command, driver=device[1]), flush=True)
     wrong = False
     for case in o.cases.split(","):
-        made = rows_of(o, measure(o, case))
-        wrong |= not made or not all(row["correct"] for row in made)
-        for row in made:
+        for row in rows_of(o, measure(o, case)):
+            wrong |= not row["correct"]
             print(json.dumps(row), flush=True)
     return wrong
 

@@ -50,8 +50,8 @@ typedef struct tw_machine_tuning {
     int blocks; /* Pieces of 512 bytes of a stage that each warp takes. */
     int stages; /* Stages in the ring. 0: as many as fit in shared memory. */
     int window; /* The most stages of the ring that are fetched at once. */
-    /* The same where the last stage of them belongs to an instruction whose activations are not there yet: then what
-       is fetched delays the writes and reads that they come by. At most `window`. */
+    /* The most stages that are fetched at once while the activations of the next one's instruction are not there:
+       copies in flight delay the writes and reads that activations come by. At most `window`. */
     int ahead;
     int edges;      /* tw_edges. */
     int spin_limit; /* Looks at an edge before the machine gives up. 0: as many as take some seconds. */

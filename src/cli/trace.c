@@ -21,7 +21,7 @@ static tw_status out_of_memory(tw_diag *diag) {
     return TW_ERR_MEMORY;
 }
 
-static tw_status write_summary(const tw_trace *t, const char *path, tw_diag *diag) {
+static tw_status put_summary(const tw_trace *t, const char *path, tw_diag *diag) {
     tw_summary s;
     tw_buf b = {0};
     tw_status st = tw_summary_make(&s, t, diag);
@@ -106,12 +106,7 @@ static tw_status print_memory(const tw_prof_memory_report *r, tw_diag *diag) {
 }
 
 static tw_status write_report(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag) {
-    tw_page *p = tw_trace_page(t, diag);
-    if (!p) return diag->status;
-    if (f->memory) tw_prof_memory_page(f->memory, p);
-    const tw_status st = tw_page_write(p, f->file, cli_plots(), diag);
-    tw_page_close(p);
-    return st;
+    return tw_trace_report(t, f->memory, f->file, cli_plots(), diag);
 }
 
 static tw_status write_perfetto(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag) {
@@ -122,8 +117,8 @@ static tw_status write_chrome(const tw_trace *t, const cli_trace_flags *f, tw_di
     return tw_chrome_write(t, f->file, diag);
 }
 
-static tw_status write_text(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag) {
-    return write_summary(t, f->file, diag);
+static tw_status write_summary(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag) {
+    return put_summary(t, f->file, diag);
 }
 
 /* -- files */
@@ -136,7 +131,7 @@ static const struct cli_trace_format {
     {"perfetto", ".pftrace", write_perfetto},
     {"chrome", ".json", write_chrome},
     {"html", ".html", write_report},
-    {"summary", ".txt", write_text},
+    {"summary", ".txt", write_summary},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 
@@ -167,7 +162,7 @@ tw_status cli_trace_print(const tw_trace *t, const cli_trace_flags *f, tw_diag *
     tw_status st = f->as ? f->as->write(t, f, diag) : TW_OK;
     if (st != TW_OK || (f->as && !strcmp(f->file, "-"))) return st;
     if (f->json) return print_json(t, f, diag);
-    st = write_summary(t, "-", diag);
+    st = put_summary(t, "-", diag);
     if (st == TW_OK && f->analyse) st = print_analysis(t, diag);
     if (st == TW_OK && f->edits) st = print_prediction(t, f->edits, diag);
     return st == TW_OK && f->memory ? print_memory(f->memory, diag) : st;

@@ -85,6 +85,8 @@ static tw_status open_all(bound *b, const request *r, const char *const *words, 
     char problem[TEXT], configuration[TEXT];
     tw_status st = split(words, n, problem, configuration, diag);
     if (st == TW_OK) st = tw_gpu_open(&b->gpu, r->device, diag);
+    if (st == TW_OK && r->memory && b->gpu->cuda)
+        st = tw_fail(diag, TW_ERR_USAGE, "--memory needs --device emulator, which sees addresses");
     if (st == TW_OK) st = tw_gpu_kernel_open(&b->kernel, b->gpu, problem, configuration, diag);
     if (st == TW_OK) st = tw_gpu_launch_open(&b->launch, b->kernel, diag);
     return st == TW_OK ? bind_all(b, (uint64_t)r->seed, diag) : st;
@@ -110,6 +112,7 @@ static tw_status run_observed(bound *b, int c, void **out, request *r, tw_diag *
     b->gpu->observer_context = m;
     tw_status st = run(b, c, out, diag);
     b->gpu->observer = NULL;
+    b->gpu->observer_context = NULL;
     if (st == TW_OK) st = tw_prof_memory_finish(m, &r->used, diag);
     if (st == TW_OK) r->out.memory = &r->used;
     tw_prof_memory_free(m);
@@ -192,6 +195,7 @@ int cli_trace_kernel(const cli_verb *verb, int argc, char **argv) {
     r.options.every = (int)r.every;
     r.options.frames = (int)r.frames;
     r.options.warps = (uint64_t)r.warps;
+    if (r.emit && r.memory) return cli_usage("--memory is of a run, which --emit replaces");
     if (r.emit && strcmp(r.emit, "ptx") != 0) return cli_usage("--emit: \"%s\" is not ptx", r.emit);
     bound b = {0};
     tw_buf ir = {0};
@@ -200,8 +204,6 @@ int cli_trace_kernel(const cli_verb *verb, int argc, char **argv) {
     if (st == TW_OK && r.ir) st = tw_file_read(&ir, r.ir, &diag);
     if (r.ir) r.options.ir = ir.data ? ir.data : "";
     if (st == TW_OK) st = open_all(&b, &r, words, n, &diag);
-    if (st == TW_OK && r.memory && b.gpu->cuda)
-        st = tw_fail(&diag, TW_ERR_USAGE, "--memory needs --device emulator, which sees addresses");
     if (st == TW_OK && r.emit) {
         st = tw_gpu_kernel_attach(b.kernel, &r.options, &diag);
         if (st == TW_OK) st = emit(&b, &diag);

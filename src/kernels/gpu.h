@@ -16,7 +16,7 @@ struct tw_gpu {
     void *observer_context;
 };
 
-/* tw_gpu_alloc, for memory that the emulator calls `name`, which it copies. */
+/* Does what tw_gpu_alloc does. The emulator's findings and observers call the memory `name`. The name is copied. */
 tw_status tw_gpu_alloc_named(tw_gpu *g, const char *name, size_t bytes, uint64_t *address, tw_diag *diag);
 
 #endif

@@ -30,7 +30,7 @@ typedef struct decoder {
     tw_prof_block_records r;
     int *tracks; /* By unit of the block. */
     int *events; /* By record of the block: the event that it begins. -1: none. */
-    int *worked; /* By name: its events so far that may have work. */
+    int *worked; /* By name: its events so far that may have work. -1: the work of one is unknown. */
     int room_tracks, room_events, room_worked;
     double origin;
     double cost; /* Of a record, in the clock that it read. */
@@ -151,13 +151,18 @@ static bool add_tracks(decoder *d, int block) {
 
 /* -- events */
 
-/* Names have the mean work of their events. */
+/* Names have the mean work of their events. Of a name with an event whose work is unknown nothing is known. */
 static bool add_work(decoder *d, tw_event_kind kind, int name, const tw_prof_work *work) {
     if (kind != TW_EVENT_REGION && kind != TW_EVENT_ASYNC) return true;
     const int before = d->room_worked;
     if (!room(&d->worked, &d->room_worked, name + 1)) return false;
     for (int i = before; i < d->room_worked; i++) d->worked[i] = 0;
     tw_trace_name *x = &d->t->names[name];
+    if (work->unknown || d->worked[name] < 0) {
+        d->worked[name] = -1;
+        x->flops = x->bytes = 0;
+        return true;
+    }
     const double n = ++d->worked[name];
     x->flops += (work->flops - x->flops) / n;
     x->bytes += (work->bytes - x->bytes) / n;

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { CELL = 64, OBJECTS = 8 /* Of each space that are drawn. */ };
+enum { CELL = 64, OBJECTS = 8 /* The most that a plot draws. */ };
 
 /* ---- density */
 
@@ -23,18 +23,27 @@ static void add_density(tw_page *p, const tw_prof_memory_report *r, int k, const
 
 /* ---- heat */
 
-/* Adds how often each part of the objects of a space is accessed. */
+/* Objects with fewer bytes than parts have no parts. */
+static bool has_parts(const tw_prof_memory_object *o, int space) {
+    return o->space == space && o->size >= TW_PROF_MEMORY_PARTS;
+}
+
+/* Adds how often each part of the hottest objects of a space is accessed. */
 static void add_heat(tw_page *p, const tw_prof_memory_report *r, int space, const char *title) {
-    int drawn = 0;
+    int there = 0, drawn = 0;
+    for (int i = 0; i < r->n_objects; i++) there += has_parts(&r->objects[i], space);
+    if (!there) return;
     tw_page_add_plot(p, &(tw_page_plot){.title = title,
-                                        .note = "Bytes read and written in each part, over the part's size.",
+                                        .note = there > OBJECTS
+                                                    ? "Bytes read and written in each part, over its size. The hottest."
+                                                    : "Bytes read and written in each part, over its size.",
                                         .x = "place in the object, %",
                                         .y = "times",
                                         .zero_y = true});
     for (int i = 0; i < r->n_objects && drawn < OBJECTS; i++) {
         const tw_prof_memory_object *o = &r->objects[i];
         const double part = (double)o->size / TW_PROF_MEMORY_PARTS;
-        if (o->space != space || part < 1) continue;
+        if (!has_parts(o, space)) continue;
         drawn++;
         tw_page_series(p, o->name, TW_PAGE_STEPS);
         for (int k = 0; k <= TW_PROF_MEMORY_PARTS; k++) {
@@ -52,37 +61,36 @@ static void add_objects(tw_page *p, const tw_prof_memory_report *r) {
     for (int i = 0; i < r->n_objects; i++) {
         const tw_prof_memory_object *o = &r->objects[i];
         char size[CELL], read[CELL], written[CELL];
-        const double all = o->size ? (double)o->size : 1;
         snprintf(size, CELL, "%" PRId64, o->size);
-        snprintf(read, CELL, "%.2f times", (double)o->read / all);
-        snprintf(written, CELL, "%.2f times", (double)o->written / all);
-        tw_page_row(
-            p, (const char *const[]){o->name, o->space == TW_SPACE_global ? "global" : "shared", size, read, written});
+        snprintf(read, CELL, "%.2f times", tw_prof_memory_times(o->read, o->size));
+        snprintf(written, CELL, "%.2f times", tw_prof_memory_times(o->written, o->size));
+        tw_page_row(p, (const char *const[]){o->name, tw_prof_memory_space(o->space), size, read, written});
     }
 }
 
-/* Spells what an operation moves, or takes, of what it needs at least. */
-static void spell_waste(char out[CELL], const tw_prof_memory_site *s) {
+/* Spells how many sectors or wavefronts an operation takes, against the fewest. */
+static void spell_cost(char out[CELL], const tw_prof_memory_site *s) {
     const bool global = s->space == TW_SPACE_global;
-    const int64_t is = global ? s->sectors : s->wavefronts, least = global ? s->least_sectors : s->least_wavefronts;
-    if (least)
-        snprintf(out, CELL, "%.2f times, %" PRId64 " %s", (double)is / (double)least, is,
+    const int64_t taken = global ? s->sectors : s->wavefronts, fewest = global ? s->least_sectors : s->least_wavefronts;
+    if (fewest)
+        snprintf(out, CELL, "%.2f times the fewest: %" PRId64 " %s", tw_prof_memory_times(taken, fewest), taken,
                  global ? "sectors" : "wavefronts");
     else
         snprintf(out, CELL, "%" PRId64 " bytes", s->bytes);
 }
 
 static void add_sites(tw_page *p, const tw_prof_memory_report *r) {
-    static const char *const columns[] = {"operation", "object", "memory", "times", "moves, of the least", "ways"};
-    tw_page_table(p, "Operations: sectors of 32 bytes, and wavefronts of 32 banks", columns, 6);
+    static const char *const columns[] = {"operation", "does", "object", "memory", "times", "takes", "ways"};
+    tw_page_table(p, "Operations: sectors of 32 bytes, and wavefronts of 32 banks", columns, 7);
     for (int i = 0; i < r->n_sites; i++) {
         const tw_prof_memory_site *s = &r->sites[i];
-        char requests[CELL], waste[CELL], ways[CELL] = "";
+        char requests[CELL], cost[CELL], ways[CELL] = "", object[2 * CELL];
         snprintf(requests, CELL, "%" PRId64, s->requests);
-        spell_waste(waste, s);
+        snprintf(object, sizeof object, "%.100s%s", s->object, s->mixed ? " and others" : "");
+        spell_cost(cost, s);
         if (s->ways) snprintf(ways, CELL, "%d", s->ways);
-        tw_page_row(p, (const char *const[]){s->place, s->object, s->space == TW_SPACE_global ? "global" : "shared",
-                                             requests, waste, ways});
+        tw_page_row(p, (const char *const[]){s->place, tw_prof_memory_does(s), object, tw_prof_memory_space(s->space),
+                                             requests, cost, ways});
     }
 }
 

@@ -105,9 +105,9 @@ tw_status tw_regions_find(tw_regions *out, const tw_trace *t, const tw_peaks *pe
         if (!i || !same_region(&v[i], &v[i - 1])) regions++;
     out->list = fine ? malloc(((size_t)regions + 1) * sizeof *out->list) : NULL;
     fine = out->list != NULL;
-    const tw_peaks own = {t->peak_flops, t->peak_bandwidth, t->peak_sms};
-    if (!peaks) peaks = &own;
-    const int sms = peaks->sms > 0 ? peaks->sms : fine ? count_sms(t) : 0;
+    if (!peaks) peaks = &t->peaks;
+    const bool known = peaks->flops > 0 || peaks->bandwidth > 0;
+    const int sms = peaks->sms > 0 ? peaks->sms : fine && known ? count_sms(t) : 0;
     for (int i = 0, j; fine && i < n; i = j) {
         for (j = i; j < n && same_region(&v[j], &v[i]);) j++;
         fine = measure(&out->list[out->n], v + i, j - i, times);

@@ -5,13 +5,6 @@
 
 #include "prof/trace.h"
 
-/* What a device does at most. 0: unknown. */
-typedef struct tw_peaks {
-    double flops;     /* Floating-point operations a second, of the whole device. */
-    double bandwidth; /* Bytes a second, of global memory. */
-    int sms;          /* Multiprocessors that share them. 0: those of the trace. */
-} tw_peaks;
-
 /* Events of a name, kind and role. */
 typedef struct tw_region {
     int name, role; /* Indices into the trace's names. The role may be -1. */
@@ -23,7 +16,7 @@ typedef struct tw_region {
     double bytes_rate;  /* Bytes, likewise. */
     double intensity;   /* Operations a byte. 0: there are no bytes, or they are unknown. */
     double flops_share; /* Of a multiprocessor's share of the peak. 0: unknown, or the trace's unit is no time. */
-    double bytes_share; /* Likewise. */
+    double bytes_share; /* Likewise. Where caches serve what is counted, above 1. */
     double share;       /* Of what the roofline allows at that intensity: the larger of the two. */
 } tw_region;
 

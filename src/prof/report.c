@@ -181,11 +181,13 @@ tw_page *tw_trace_page(const tw_trace *t, tw_diag *diag) {
     return p;
 }
 
-tw_status tw_trace_report(const tw_trace *t, const char *path, const char *plots, tw_diag *diag) {
+tw_status tw_trace_report(const tw_trace *t, const tw_prof_memory_report *memory, const char *path, const char *plots,
+                          tw_diag *diag) {
     tw_diag own;
     if (!diag) diag = &own;
     tw_page *p = tw_trace_page(t, diag);
     if (!p) return diag->status;
+    if (memory) tw_prof_memory_page(memory, p);
     const tw_status st = tw_page_write(p, path, plots, diag);
     tw_page_close(p);
     return st;

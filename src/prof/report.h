@@ -3,6 +3,7 @@
 #ifndef TW_PROF_REPORT_H
 #define TW_PROF_REPORT_H
 
+#include "prof/memory.h"
 #include "prof/trace.h"
 #include "report/page.h"
 
@@ -14,7 +15,9 @@ enum { TW_TRACE_DRAWN = 6000 };
    writes the page and closes it. NULL: TW_ERR_USAGE (tw_layout_make) or TW_ERR_MEMORY, and `diag` says so. */
 tw_page *tw_trace_page(const tw_trace *t, tw_diag *diag);
 
-/* Writes such a page. `plots` is as for tw_page_write. TW_ERR_USAGE, TW_ERR_MEMORY, TW_ERR_IO, TW_ERR_UNSUPPORTED. */
-tw_status tw_trace_report(const tw_trace *t, const char *path, const char *plots, tw_diag *diag);
+/* Writes such a page, with a section of how the kernel uses memory unless `memory` is NULL. `plots` is as for
+   tw_page_write. TW_ERR_USAGE, TW_ERR_MEMORY, TW_ERR_IO, TW_ERR_UNSUPPORTED. */
+tw_status tw_trace_report(const tw_trace *t, const tw_prof_memory_report *memory, const char *path, const char *plots,
+                          tw_diag *diag);
 
 #endif

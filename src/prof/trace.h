@@ -67,6 +67,13 @@ typedef struct tw_trace_edge {
     int32_t from, to; /* Indices of events. */
 } tw_trace_edge;
 
+/* What a device does at most. 0: unknown. */
+typedef struct tw_peaks {
+    double flops;     /* Floating-point operations a second, of the whole device. */
+    double bandwidth; /* Bytes a second, of global memory. */
+    int sms;          /* Multiprocessors that share them. 0: those of the trace. */
+} tw_peaks;
+
 typedef struct tw_trace {
     char *title; /* "gemm type=bf16 m=512 ...", or a model's name. Owned by the trace. */
     char *device;
@@ -75,10 +82,7 @@ typedef struct tw_trace {
     double clean;      /* Time of the kernel without records, in the unit. 0: it was not measured. */
     double traced;     /* Time of the kernel with records, in the unit. 0: it was not measured. */
     double began_unix; /* Seconds since 1970 at the trace's beginning. */
-    /* What the device does at most by its own data: floating-point operations of tensor cores and bytes of global
-       memory a second, of how many multiprocessors. 0: unknown. */
-    double peak_flops, peak_bandwidth;
-    int peak_sms;
+    tw_peaks peaks;    /* Unknown, unless tw_trace_set_peaks was called. */
     bool on_processor; /* Tracks are threads of a processor: `sm` is a core, and `warp` a thread. */
     tw_trace_name *names;
     tw_trace_track *tracks;
@@ -104,7 +108,7 @@ int tw_trace_add_edge(tw_trace *t, int from, int to);
 tw_status tw_trace_finish(tw_trace *t, tw_diag *diag);
 
 struct tw_cuda_info; /* device/cuda/cuda.h */
-/* Sets the trace's peaks from a GPU's clocks: the multiprocessors' rate of products of f16, and the memory's. */
+/* Sets the trace's peaks from a GPU's clocks: of products of f16 on tensor cores, and of the memory. */
 void tw_trace_set_peaks(tw_trace *t, const struct tw_cuda_info *gpu);
 
 /* When the last track ends. */

@@ -8,17 +8,17 @@ enum { LANES = 32, GROUP = 4 /* Warps of a warpgroup. */ };
 typedef struct counter {
     const tw_kernel *k;
     int warps;
-    bool copies_alone; /* Bytes of other accesses do not count. */
-    bool unknown;      /* A loop's bounds are no constants. */
+    bool copies_alone; /* Only a thread's copies count. */
+    bool unknown;      /* tw_prof_work.unknown */
 } counter;
 
 static tw_prof_work sum(tw_prof_work a, tw_prof_work b) {
-    return (tw_prof_work){a.flops + b.flops, a.bytes + b.bytes};
+    return (tw_prof_work){.flops = a.flops + b.flops, .bytes = a.bytes + b.bytes};
 }
 
 /* ---- operations */
 
-/* Returns the float operations of a lane. */
+/* Returns the float operations of a lane. Names of operations say what they do, and on which type. */
 static double lane_flops(const tw_ir_op *op) {
     static const char *const kinds[] = {"fma_", "add_", "sub_", "mul_"};
     const char *name = tw_op_describe(op->code)->name;
@@ -63,7 +63,7 @@ static double expected(counter *c, const tw_ir_op *op) {
 static tw_prof_work of_op(counter *c, const tw_ir_op *op);
 
 static tw_prof_work of_block(counter *c, const tw_block *block) {
-    tw_prof_work all = {0, 0};
+    tw_prof_work all = {0};
     for (const tw_ir_op *op = block->first; op; op = op->next) all = sum(all, of_op(c, op));
     return all;
 }
@@ -74,22 +74,25 @@ static double rounds(counter *c, const tw_ir_op *loop) {
     bool known = loop->code == TW_OP_for;
     for (int i = 0; known && i < 3; i++) known = tw_value_constant(c->k, loop->operands[i], &x[i]);
     if (!known) c->unknown = true;
-    const double from = (int32_t)x[0], below = (int32_t)x[1], step = (int32_t)x[2];
-    return known && below > from ? (double)(int64_t)((below - from + step - 1) / step) : 0;
+    const bool wide = loop->at.type == TW_T_i64;
+    const int64_t from = wide ? (int64_t)x[0] : (int32_t)x[0], below = wide ? (int64_t)x[1] : (int32_t)x[1];
+    const int64_t step = wide ? (int64_t)x[2] : (int32_t)x[2];
+    return known && below > from ? (double)((below - from + step - 1) / step) : 0;
 }
 
 static tw_prof_work of_op(counter *c, const tw_ir_op *op) {
-    tw_prof_work all = {product_flops(c, op) + lane_flops(op) * LANES * c->warps, lane_bytes(c, op) + expected(c, op)};
+    tw_prof_work all = {.bytes = lane_bytes(c, op) + expected(c, op)};
+    if (!c->copies_alone) all.flops = product_flops(c, op) + lane_flops(op) * LANES * c->warps;
     if (op->code == TW_OP_if) {
         const tw_prof_work yes = of_block(c, &op->blocks[0]);
-        const tw_prof_work no = op->n_blocks > 1 ? of_block(c, &op->blocks[1]) : (tw_prof_work){0, 0};
+        const tw_prof_work no = op->n_blocks > 1 ? of_block(c, &op->blocks[1]) : (tw_prof_work){0};
         return sum(all, yes.flops + yes.bytes < no.flops + no.bytes ? no : yes);
     }
     for (int i = 0; i < op->n_blocks; i++) {
         const tw_prof_work body = of_block(c, &op->blocks[i]);
         if (!(body.flops > 0) && !(body.bytes > 0)) continue;
         const double n = rounds(c, op);
-        all = sum(all, (tw_prof_work){n * body.flops, n * body.bytes});
+        all = sum(all, (tw_prof_work){.flops = n * body.flops, .bytes = n * body.bytes});
     }
     return all;
 }
@@ -97,7 +100,7 @@ static tw_prof_work of_op(counter *c, const tw_ir_op *op) {
 /* ---- events */
 
 static tw_prof_work of_region(counter *c, const tw_ir_op *begin) {
-    tw_prof_work all = {0, 0};
+    tw_prof_work all = {0};
     int depth = 1;
     for (const tw_ir_op *op = begin->next; op; op = op->next) {
         const bool same = tw_is_record(op) && !strcmp(op->name, begin->name);
@@ -110,7 +113,7 @@ static tw_prof_work of_region(counter *c, const tw_ir_op *begin) {
 
 /* Products are issued behind their arrival's record. */
 static tw_prof_work of_products(counter *c, const tw_ir_op *arrival) {
-    tw_prof_work all = {0, 0};
+    tw_prof_work all = {0};
     for (const tw_ir_op *op = arrival->next; op && op->code != TW_OP_wgmma_commit; op = op->next)
         all.flops += product_flops(c, op);
     return all;
@@ -118,22 +121,22 @@ static tw_prof_work of_products(counter *c, const tw_ir_op *arrival) {
 
 /* A thread's copies are issued before the record of their arrival. */
 static tw_prof_work of_copies(counter *c, const tw_ir_op *arrival) {
-    tw_prof_work all = {0, 0};
+    tw_prof_work all = {0};
     c->copies_alone = true;
     for (const tw_ir_op *op = arrival->prev; op && op->code != TW_OP_cp_async_commit; op = op->prev)
-        all.bytes += of_op(c, op).bytes;
+        all = sum(all, of_op(c, op));
     return all;
 }
 
 static tw_prof_work of_expected(counter *c, const tw_ir_op *arrival) {
-    tw_prof_work all = {0, 0};
+    tw_prof_work all = {0};
     for (const tw_ir_op *op = arrival->next; op && !tw_is_record(op); op = op->next) all.bytes += expected(c, op);
     return all;
 }
 
 tw_prof_work tw_prof_work_of(const tw_kernel *k, const tw_ir_op *record, int warps) {
     counter c = {.k = k, .warps = warps};
-    tw_prof_work all = {0, 0};
+    tw_prof_work all = {0};
     const bool arrives = record->code == TW_OP_record_mark && record->at.arrival;
     if (record->code == TW_OP_record_begin && !record->at.wait)
         all = of_region(&c, record);
@@ -141,5 +144,5 @@ tw_prof_work tw_prof_work_of(const tw_kernel *k, const tw_ir_op *record, int war
         all = of_expected(&c, record);
     else if (arrives && record->at.arrival == TW_ARRIVAL_own)
         all = record->at.engine == TW_ENGINE_OF_tensor ? of_products(&c, record) : of_copies(&c, record);
-    return c.unknown ? (tw_prof_work){0, 0} : all;
+    return c.unknown ? (tw_prof_work){.unknown = true} : all;
 }

@@ -68,9 +68,10 @@ static const tw_param params[] = {
     {MACHINE(stages, MICRO), INT32(0, 32), VALUES(0, 2, 4, 8, 16, 32),
      .meaning = "of the ring in shared memory; 0: as many as fit"},
     {MACHINE(window, MICRO), INT32(0, 32), VALUES(0, 1, 2, 4, 8, 16),
-     .meaning = "stages on their way at once, at most; 0: 48 or 64 KB of them"},
+     .meaning = "stages in flight at once, at most; 0: choose, 48 or 64 KB"},
     {MACHINE(ahead, MICRO), INT32(0, 32), VALUES(0, 1, 2, 4, 8, 16),
-     .meaning = "the same for stages of instructions whose activations are not there yet; 0: the window, or 32 KB"},
+     .meaning = "stages in flight at most while the next one's instruction waits for its input; 0: choose, 32 KB or "
+                "the window"},
     {MACHINE(edges, MICRO), WORDS("auto", "counters", "data"), CODES(TW_EDGES_AUTO, TW_EDGES_COUNTERS, TW_EDGES_DATA),
      .meaning = "how an instruction learns that what it reads is there"},
     {MACHINE(spin_limit, GIVEN), INT32(0, INT32_MAX),

@@ -68,6 +68,9 @@ $ tilewright trace kernel $(cat words) --memory --json >m.json; json m.json memo
 $ tilewright trace kernel $(cat words) --memory -o m.html >/dev/null; grep -o 'Global memory over time\|Heat of buffers\|>wgmma [0-9]*' m.html | sort -u
   Global memory over time
   Heat of buffers
+$ tilewright trace kernel $(cat words) --memory --emit ptx
+  tilewright: --memory is of a run, which --emit replaces
+  [2]
 # All formats.
 $ tilewright trace kernel $(cat words) --format chrome -o - | json - otherData.unit
   ops

@@ -77,7 +77,8 @@ static void a_configuration_is_honoured(void **state) {
     assert_int_equal(tw_engine_workers(e), 3);
     if (tw_engine_feed(e, prompt, 3, NULL, &token, &d) != TW_OK) fail_msg("%s", d.message);
     tw_engine_explain(e, text, sizeof text);
-    assert_string_equal(text, "3 workers, each 1 warps of 3 x 512 bytes a stage, 4 stages, 2 on their way, 1 of them ahead");
+    assert_string_equal(text,
+                        "3 workers, each 1 warps of 3 x 512 bytes a stage, 4 stages, 2 in flight, 1 while it waits");
     tw_engine_close(e);
     assert_int_equal(tw_engine_open(&e, m, &(tw_engine_options){.emulate = true, .config = &absurd}, &d), TW_ERR_USAGE);
     tw_model_close(m);

@@ -70,7 +70,7 @@ static int report(void *context) {
     const char *path = context;
     tw_diag d = {.message = ""};
     struct stat s = {0};
-    const tw_status st = tw_trace_report(made, path, NULL, &d);
+    const tw_status st = tw_trace_report(made, NULL, path, NULL, &d);
     if (st == TW_OK && stat(path, &s)) return 3;
     return judge(st, &d, (size_t)s.st_size, &whole);
 }

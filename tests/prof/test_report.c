@@ -4,9 +4,9 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "prof/rows.h"
 #include "prof/made.h"
 #include "prof/report.h"
+#include "prof/rows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static bool has(const char *part) {
 static void write_and_read(const tw_trace *t) {
     static const char begin[] = "id=\"data\">";
     tw_diag d;
-    if (tw_trace_report(t, path, "var Chart;", &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_trace_report(t, NULL, path, "var Chart;", &d) != TW_OK) fail_msg("%s", d.message);
     tw_buf_clear(&text);
     json_decref(data);
     assert_int_equal(tw_file_read(&text, path, &d), TW_OK);
@@ -232,11 +232,11 @@ static void failures_are_told(void **state) {
     (void)state;
     tw_trace *t = made_small();
     tw_diag d;
-    assert_int_equal(tw_trace_report(t, "/nowhere/trace.html", NULL, &d), TW_ERR_IO);
-    assert_int_equal(tw_trace_report(t, path, "</script>", &d), TW_ERR_UNSUPPORTED);
+    assert_int_equal(tw_trace_report(t, NULL, "/nowhere/trace.html", NULL, &d), TW_ERR_IO);
+    assert_int_equal(tw_trace_report(t, NULL, path, "</script>", &d), TW_ERR_UNSUPPORTED);
     t->events[0].end = (double)NAN;
-    assert_int_equal(tw_trace_report(t, path, NULL, &d), TW_ERR_USAGE);
-    assert_int_equal(tw_trace_report(t, path, NULL, NULL), TW_ERR_USAGE);
+    assert_int_equal(tw_trace_report(t, NULL, path, NULL, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_trace_report(t, NULL, path, NULL, NULL), TW_ERR_USAGE);
     assert_false(tw_file_exists(path));
     tw_trace_free(t);
 }

@@ -18,7 +18,7 @@ static bool write(const char *folder, const char *name, tw_trace *t) {
     snprintf(path, sizeof path, "%s/%s.json", folder, name);
     if (st == TW_OK) st = tw_chrome_write(t, path, &d);
     snprintf(path, sizeof path, "%s/%s.html", folder, name);
-    if (st == TW_OK) st = tw_trace_report(t, path, chart, &d);
+    if (st == TW_OK) st = tw_trace_report(t, NULL, path, chart, &d);
     if (st != TW_OK) fprintf(stderr, "%s\n", d.message);
     tw_trace_free(t);
     return st == TW_OK;

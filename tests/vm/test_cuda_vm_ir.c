@@ -114,40 +114,60 @@ static void a_slot_is_given_back_after_its_loads(void **state) {
 
 /* ---- the window */
 
-static bool loads_known(void *context, const tw_kernel *k, const tw_ir_op *op) {
+static bool loads_ready(void *context, const tw_kernel *k, const tw_ir_op *op) {
     const tw_mega_plan *p = context;
     (void)k;
     return op->code == TW_OP_ld && op->at.space == TW_SPACE_shared && op->at.order == TW_ORDER_relaxed &&
-           op->at.offset == p->known;
+           op->at.offset == p->ready;
+}
+
+static bool adds(void *context, const tw_kernel *k, const tw_ir_op *op) {
+    (void)context, (void)k;
+    return op->code == TW_OP_add_i32;
 }
 
 static bool choice(void *context, const tw_kernel *k, const tw_ir_op *op) {
     seen *s = context;
     const tw_value *window = &k->values[op->operands[0].id], *ahead = &k->values[op->operands[1].id];
-    if (op->code != TW_OP_select || !test_depends_on(k, op->operands[2], loads_known, (void *)s->plan, false))
+    if (op->code != TW_OP_select || !test_depends_on(k, op->operands[2], loads_ready, (void *)s->plan, false))
         return true;
     if (window->bits != (uint64_t)s->plan->tuning.window || ahead->bits != (uint64_t)s->plan->tuning.ahead)
         fail_msg("%s: %d stages in flight, and %d ahead", s->what, (int)window->bits, (int)ahead->bits);
+    if (!test_depends_on(k, op->operands[2], adds, NULL, true)) fail_msg("%s: stages are not counted", s->what);
     s->n++;
+    return true;
+}
+
+/* Loops that wait until few enough stages are in flight. */
+static bool throttles(void *context, const tw_kernel *k, const tw_ir_op *op) {
+    seen *s = context;
+    s->n += op->code == TW_OP_while && test_depends_on(k, op->operands[0], loads_ready, (void *)s->plan, false) > 0;
     return true;
 }
 
 static bool tells(void *context, const tw_kernel *k, const tw_ir_op *op) {
     seen *s = context;
     const tw_attrs *a = &op->at;
-    if (op->code != TW_OP_st || a->order != TW_ORDER_relaxed || a->offset != s->plan->known) return true;
-    s->n += test_depends_on(k, op->operands[1], loads_known, (void *)s->plan, false) == 1;
+    if (op->code != TW_OP_st || a->order != TW_ORDER_relaxed || a->offset != s->plan->ready) return true;
+    if (test_depends_on(k, op->operands[1], loads_ready, (void *)s->plan, false) != 1) return true;
+    s->n++;
+    /* One thread tells, and of several chunks the first. */
+    int conditions = 0;
+    for (const tw_ir_op *o = op->block->owner; o && o->code == TW_OP_if; o = o->block->owner) conditions++;
+    if (conditions < (s->plan->one_chunk ? 1 : 3)) fail_msg("%s: told under %d conditions", s->what, conditions);
     return true;
 }
 
 /* How many stages are in flight changes no result. It must depend on what is known of the activations, and each
    product must tell that its activations are there. */
 static void window(const tw_kernel *k, const tw_mega_plan *p, const char *what) {
-    seen chosen = {p, what, 0}, told = {p, what, 0};
+    seen chosen = {p, what, 0}, told = {p, what, 0}, loops = {p, what, 0};
     test_each_op(k, choice, &chosen);
     test_each_op(k, tells, &told);
+    test_each_op(k, throttles, &loops);
     const int want = p->tuning.ahead < p->tuning.window;
-    if (chosen.n != want || told.n != want) fail_msg("%s: %d choices, told %d times", what, chosen.n, told.n);
+    if (chosen.n != want || told.n != want || loops.n != want)
+        fail_msg("%s: %d choices, told %d times, %d loops", what, chosen.n, told.n, loops.n);
 }
 
 static void few_stages_are_fetched_without_activations(void **state) {

@@ -160,9 +160,12 @@ static void integers_of_long_rows(void **state) {
         int tokens;
         tw_cuda_vm_tuning tuning;
     } cases[] = {
-        {32, 1100, {TW_I8, 0}, 8, {.warps = 1, .blocks = 1}},   {32, 1100, {TW_I8, 128}, 7, {.warps = 1, .blocks = 1}},
-        {32, 1100, {TW_I4, 64}, 8, {.warps = 1, .blocks = 1}},  {1100, 40, {TW_I8, 0}, 8, {.warps = 2, .blocks = 1}},
-        {1100, 40, {TW_I4, 128}, 5, {.warps = 1, .blocks = 3}}, {32, 1100, {TW_F32, 0}, 8, {.warps = 1, .blocks = 3}},
+        {32, 1100, {TW_I8, 0}, 8, {.warps = 1, .blocks = 1}},
+        {32, 1100, {TW_I8, 128}, 7, {.warps = 1, .blocks = 1, .ahead = 1}},
+        {32, 1100, {TW_I4, 64}, 8, {.warps = 1, .blocks = 1}},
+        {1100, 40, {TW_I8, 0}, 8, {.warps = 2, .blocks = 1}},
+        {1100, 40, {TW_I4, 128}, 5, {.warps = 1, .blocks = 3}},
+        {32, 1100, {TW_F32, 0}, 8, {.warps = 1, .blocks = 3, .ahead = 1}},
     };
     for (size_t i = 0; i < (TEST_SANITIZED ? 2 : sizeof cases / sizeof *cases); i++) {
         char *folder = test_folder_make();

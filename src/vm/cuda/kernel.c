@@ -310,7 +310,7 @@ static void init_ring(tw_mega_gen *g, tw_val tid) {
                         .bytes = p->stage_bytes};
     TW_IF (b, tw_eq(b, tid, tw_i32(b, 0))) {
         tw_ring_init(b, &g->ring, p->target->sm, tw_mega_feeders(p), tw_mega_threads(p));
-        if (p->paces) tw_st(b, tw_mega_known(p), g->shared, (tw_val[]){tw_i32(b, 0)});
+        if (p->paces) tw_st(b, tw_mega_ready(p), g->shared, (tw_val[]){tw_i32(b, 0)});
     }
     tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
 }

@@ -90,8 +90,7 @@ typedef struct tw_mega_plan {
     int64_t chunk_most;     /* The most columns of a chunk. */
     bool one_chunk;         /* Every instruction has a single chunk. */
     bool paces;             /* tuning.ahead < tuning.window: the producer must know which activations are there. */
-    int known; /* paces: offset of the launch's stages (i32) up to the last one whose instruction has its activations.
-                */
+    int ready; /* paces: offset of a count (i32): the launch's stages up to the last one with its activations there. */
     int most_records; /* The most records of a worker. */
     bool samples;     /* The kernel can draw by vm/sample.h: a step has one position of each sequence. */
     int slots;        /* Slots of the head, one for each head instruction. */

@@ -12,7 +12,7 @@ enum {
     STAGES = 32, /* The most stages. The emulator follows 64 mbarriers of a block. */
     LINE = 128,
     CHUNK_BYTES = 72 << 10,
-    /* Copies on their way. Of an H200's multiprocessors, 32 KB of each nearly fill the memory's bandwidth. */
+    /* Bytes in flight to a multiprocessor. What is best was measured on an H200 (bench/results/tunings-h200.jsonl). */
     WINDOW_BYTES = 48 << 10,
     WIDE_WINDOW_BYTES = 64 << 10,
     AHEAD_BYTES = 32 << 10,
@@ -173,9 +173,8 @@ static int64_t layer_stages(const tw_mega_plan *p, const tw_schedule *s) {
     return n / p->m->n_layers;
 }
 
-/* Chooses how many stages are on their way. If the ring runs dry in every layer, the memory is the bound. Then fewer
-   are fetched while an edge is waited for. Floats are multiplied as fast as they come, so more of them are fetched
-   then. */
+/* Chooses how many stages are in flight. Where a layer has at least twice the ring's stages, the memory is taken to be
+   the bound: fewer are fetched while an edge is waited for, and of floats more while products run. */
 static void choose_window(tw_mega_plan *p, const tw_schedule *s) {
     tw_cuda_vm_tuning *t = &p->tuning;
     const bool dry = p->tokens == 1 && layer_stages(p, s) >= 2 * t->stages;
@@ -188,7 +187,7 @@ static void choose_window(tw_mega_plan *p, const tw_schedule *s) {
 }
 
 /* Divides a block's shared memory. The ring gets what the rest leaves. */
-static tw_status divide(tw_mega_plan *p, const tw_schedule *s, tw_diag *diag) {
+static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     tw_cuda_vm_tuning *t = &p->tuning;
     const int pieces = t->warps * t->blocks;
     const int of_body = pieces * (TW_MEGA_PIECE + p->body.scale_bytes) + p->body.row_bytes;
@@ -219,7 +218,7 @@ static tw_status divide(tw_mega_plan *p, const tw_schedule *s, tw_diag *diag) {
     p->sums = take(&at, (int64_t)t->warps * T * 4 + (int64_t)p->sequences * t->warps * 8);
     p->full = take(&at, STAGES * 8);
     p->empty = take(&at, STAGES * 8);
-    p->known = take(&at, sizeof(int32_t));
+    p->ready = take(&at, sizeof(int32_t));
     p->ring = at;
     int64_t fit = (p->target->shared_block - at) / p->stage_bytes;
     if (fit < 2)
@@ -230,7 +229,6 @@ static tw_status divide(tw_mega_plan *p, const tw_schedule *s, tw_diag *diag) {
     if (t->stages < 2 || t->stages > fit || t->stages > STAGES)
         return tw_fail(diag, TW_ERR_USAGE, "a ring of %d stages of %d bytes: from 2 to %lld fit", t->stages,
                        p->stage_bytes, (long long)(fit < STAGES ? fit : STAGES));
-    choose_window(p, s);
     p->shared_bytes = at + t->stages * p->stage_bytes;
     return TW_OK;
 }
@@ -376,5 +374,7 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
     p->samples = s->tokens == s->sequences && !p->flags && p->vocab <= MOST_DRAWN;
     p->cut_list = options->cut_list ? options->cut_list : CUT_LIST;
     choose_attention(p);
-    return st == TW_OK ? divide(p, s, diag) : st;
+    if (st == TW_OK) st = divide(p, diag);
+    if (st == TW_OK) choose_window(p, s);
+    return st;
 }

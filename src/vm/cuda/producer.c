@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The warp that feeds the ring. It copies a stage when the ring has an empty one and fewer than `window` are in flight,
    or than `ahead` if the stage's activations are not there yet. It waits for nothing else, since weights do not depend
-   on what is computed. One lane issues bulk copies. On a GPU
-   without them every lane copies its 16 bytes of each piece. */
+   on what is computed. One lane issues bulk copies. On a GPU without them every lane copies its 16 bytes of each
+   piece. */
 #include "vm/cuda/generate.h"
 
 static bool bulk(const tw_mega_plan *p) {
@@ -20,7 +20,7 @@ typedef struct producer {
     tw_ring_cursor landed;                    /* The oldest stage whose data may not have arrived. */
     tw_val stage;                             /* Variable: number of the next stage in its step. */
     tw_val from;                              /* Variable: the next stage's place in the tape. */
-    tw_val flying;                            /* Variable: stages from `landed` to `next`. */
+    tw_val in_flight;                         /* Variable: stages from `landed` to `next`. */
     tw_val issued;                            /* Variable: stages issued so far. Only with plan.paces. */
 } producer;
 
@@ -47,25 +47,26 @@ static void copy_by_lanes(producer *x, tw_val to, tw_val size, tw_val full) {
     tw_do(b, TW_OP_cp_async_arrive, (tw_attrs){0}, full, TW_NONE);
 }
 
-/* Computes how many stages may be in flight, the next one included. */
-static tw_val most_flying(const producer *x) {
+/* Computes how many stages may be in flight, the next one included. It is computed once a stage: activations that come
+   while the producer waits for a landing speed up the stage after this one. */
+static tw_val flight_limit(const producer *x) {
     tw_mega_gen *g = x->g;
     tw_builder *b = g->b;
     tw_val window = tw_i32(b, g->p->tuning.window);
     if (!g->p->paces) return window;
-    tw_val known = tw_ld(b, tw_mega_known(g->p), g->shared);
-    return tw_select(b, tw_lt(b, x->issued, known), window, tw_i32(b, g->p->tuning.ahead));
+    tw_val ready = tw_ld(b, tw_mega_ready(g->p), g->shared);
+    return tw_select(b, tw_lt(b, x->issued, ready), window, tw_i32(b, g->p->tuning.ahead));
 }
 
 /* Copies the next stage into the ring. A step's last stage is followed by the next step's first. */
 static void produce(producer *x) {
     tw_mega_gen *g = x->g;
     tw_builder *b = g->b;
-    tw_val most = most_flying(x);
-    TW_WHILE (b, tw_le(b, most, x->flying)) {
+    tw_val most = flight_limit(x);
+    TW_WHILE (b, tw_le(b, most, x->in_flight)) {
         tw_ring_wait(b, &g->ring, tw_ring_full(b, &g->ring, &x->landed), &x->landed);
         tw_ring_advance(b, &g->ring, &x->landed);
-        tw_op_to(b, x->flying, TW_OP_add_i32, x->flying, tw_i32(b, -1), TW_NONE);
+        tw_op_to(b, x->in_flight, TW_OP_add_i32, x->in_flight, tw_i32(b, -1), TW_NONE);
     }
     tw_val size = bytes_of(x), full = tw_ring_fill(b, &g->ring, &x->next, bulk(g->p) ? size : TW_NONE);
     tw_val to = tw_ring_data(b, &g->ring, &x->next, TW_NONE);
@@ -79,7 +80,7 @@ static void produce(producer *x) {
         tw_assign(b, x->stage, tw_i32(b, 0));
         tw_assign(b, x->from, x->tape);
     }
-    tw_op_to(b, x->flying, TW_OP_add_i32, x->flying, tw_i32(b, 1), TW_NONE);
+    tw_op_to(b, x->in_flight, TW_OP_add_i32, x->in_flight, tw_i32(b, 1), TW_NONE);
     if (g->p->paces) tw_op_to(b, x->issued, TW_OP_add_i32, x->issued, tw_i32(b, 1), TW_NONE);
     tw_ring_advance(b, &g->ring, &x->next);
 }
@@ -92,7 +93,7 @@ void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val b
         if (bulk(g->p)) x.policy = tw_get(b, TW_OP_policy, once, TW_T_i64, TW_NONE, TW_NONE);
         x.next = tw_ring_begin(b, &g->ring, 1);
         x.landed = tw_ring_begin(b, &g->ring, 0);
-        x.flying = tw_var_of(b, tw_i32(b, 0));
+        x.in_flight = tw_var_of(b, tw_i32(b, 0));
         x.issued = tw_var_of(b, tw_i32(b, 0));
         x.from = tw_var_of(b, tape);
         x.stage = tw_var_of(b, tw_i32(b, 0));

@@ -22,10 +22,10 @@ static void stage_chunk(product *o, tw_val chunk) {
 static void tell_producer(tw_mega_gen *g) {
     tw_builder *b = g->b;
     if (!g->p->paces) return;
-    const tw_attrs known = tw_mega_known(g->p);
+    const tw_attrs ready = tw_mega_ready(g->p);
     tw_val stages = tw_mega_word(g, TW_W_ALL);
     TW_IF (b, tw_eq(b, g->thread, tw_i32(b, 0)))
-        tw_st(b, known, g->shared, (tw_val[]){tw_add(b, tw_ld(b, known, g->shared), stages)});
+        tw_st(b, ready, g->shared, (tw_val[]){tw_add(b, tw_ld(b, ready, g->shared), stages)});
 }
 
 static void multiply(product *o, tw_val chunk) {

@@ -7,8 +7,8 @@
 #include "base/diag.h"
 #include "base/dtype.h"
 #include "ir/passes/passes.h"
-#include "ptx/load.h"
 #include "prof/trace.h"
+#include "ptx/load.h"
 #include "ptx/ptx.h"
 #include "vm/cuda/machine.h"
 
@@ -537,7 +537,7 @@ void tw_cuda_vm_explain(const tw_cuda_vm *vm, char *out, size_t size) {
         snprintf(out, size, "nothing loaded");
     else
         snprintf(out, size,
-                 "%d workers, each %d warps of %d x 512 bytes a stage, %d stages, %d on their way, %d of them ahead",
+                 "%d workers, each %d warps of %d x 512 bytes a stage, %d stages, %d in flight, %d while it waits",
                  p->s->n_workers, p->plan.tuning.warps, p->plan.tuning.blocks, p->plan.tuning.stages,
                  p->plan.tuning.window, p->plan.tuning.ahead);
 }
