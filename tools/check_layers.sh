@@ -40,10 +40,11 @@ trace.c prof/report.h
 trace.h prof/memory.h
 trace.h prof/trace.h
 trace_edits.c prof/path.h
+trace_improve.c prof/path.h
 trace_kernel.c kernels/gemm/space.h
-trace_kernel.c kernels/kernel.h
 trace_kernel.c ptx/ptx.h
 trace_model.c engine/trace.h
+traced.h kernels/kernel.h
 train.c kernels/gemm/estimate.h
 train.c tune/analytic.h
 tune.c tune/report.h

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "cli/results.h"
+#include "cli/traced.h"
 #include "prof/analysis.h"
 #include "prof/chrome.h"
 #include "prof/perfetto.h"
@@ -53,6 +54,22 @@ static tw_status add_prediction(json_t *o, const tw_trace *t, const char *edits,
     return json_object_set_new(o, "predicted", x) ? out_of_memory(diag) : TW_OK;
 }
 
+static json_t *improvements_json(const cli_improvements *x) {
+    json_t *list = json_array();
+    bool fine = list != NULL;
+    for (int i = 0; fine && i < x->n; i++) {
+        const cli_improvement *e = &x->list[i];
+        json_t *row = json_pack("{s:s, s:i, s:i, s:s, s:f, s:b}", "word", e->word, "from", e->from, "to", e->to, "edit",
+                                e->edit, "predicted", e->predicted, "kept", e->kept);
+        if (row && !*e->why) json_object_set_new(row, "measured", json_real(e->measured));
+        if (row && *e->why) json_object_set_new(row, "why", json_string(e->why));
+        fine = json_array_append_new(list, row) == 0;
+    }
+    if (fine) return list;
+    json_decref(list);
+    return NULL;
+}
+
 static tw_status print_json(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag) {
     tw_summary s;
     json_t *o = NULL;
@@ -63,6 +80,8 @@ static tw_status print_json(const tw_trace *t, const cli_trace_flags *f, tw_diag
         st = out_of_memory(diag);
     if (st == TW_OK && f->analyse) st = add_analysis(o, t, diag);
     if (st == TW_OK && f->edits) st = add_prediction(o, t, f->edits, diag);
+    if (st == TW_OK && f->improvements && json_object_set_new(o, "improvements", improvements_json(f->improvements)))
+        st = out_of_memory(diag);
     if (st == TW_OK && f->memory && json_object_set_new(o, "memory", tw_prof_memory_json(f->memory)))
         st = out_of_memory(diag);
     if (st == TW_OK)
@@ -85,6 +104,21 @@ static tw_status print_analysis(const tw_trace *t, tw_diag *diag) {
     tw_buf_free(&b);
     tw_analysis_free(&a);
     return st;
+}
+
+/* Prints what was edited, what the trace said of it, and what came of it. */
+static void print_improvements(const cli_improvements *x) {
+    if (!x->n) printf("no edit is predicted to be worth it\n");
+    for (int i = 0; i < x->n; i++) {
+        const cli_improvement *e = &x->list[i];
+        printf("%s=%d for %d (%s): predicted %+.1f %%, ", e->word, e->to, e->from, e->edit, 100 * (e->predicted - 1));
+        if (*e->why)
+            printf("not possible: %s\n", e->why);
+        else
+            printf("measured %+.1f %%: %s\n", 100 * (e->measured - 1), e->kept ? "kept" : "not kept");
+    }
+    printf("\n");
+    fflush(stdout); /* What follows is written past the stream. */
 }
 
 static tw_status print_prediction(const tw_trace *t, const char *edits, tw_diag *diag) {
@@ -162,6 +196,7 @@ tw_status cli_trace_print(const tw_trace *t, const cli_trace_flags *f, tw_diag *
     tw_status st = f->as ? f->as->write(t, f, diag) : TW_OK;
     if (st != TW_OK || (f->as && !strcmp(f->file, "-"))) return st;
     if (f->json) return print_json(t, f, diag);
+    if (f->improvements) print_improvements(f->improvements);
     st = put_summary(t, "-", diag);
     if (st == TW_OK && f->analyse) st = print_analysis(t, diag);
     if (st == TW_OK && f->edits) st = print_prediction(t, f->edits, diag);

@@ -71,6 +71,27 @@ $ tilewright trace kernel $(cat words) --memory -o m.html >/dev/null; grep -o 'G
 $ tilewright trace kernel $(cat words) --memory --emit ptx
   tilewright: --memory is of a run, which --emit replaces
   [2]
+# The configuration is edited where the trace says that it pays, and edits that are not faster are not kept. In the emulator stages are not worth their operations.
+$ S='gemm type=f16 m=64 n=64 k=128 mma=1 u=16 stages=2 --device emulator:sm_90a'; echo "$S" >stages
+$ tilewright trace kernel $(cat stages) --improve | head -1
+  stages=3 for 2 (copies=+1): predicted -2.4 %, measured +3.6 %: not kept
+$ tilewright trace kernel $(cat stages) --improve --json | json - improvements.# improvements.0.word improvements.0.from improvements.0.to improvements.0.edit improvements.0.kept
+  1
+  stages
+  2
+  3
+  copies=+1
+  false
+$ tilewright trace kernel $(cat words) --improve | head -2 | sed 's/[-+][0-9.]* %/X %/g'
+  staged=2 for 0 (store=0.15): predicted X %, measured X %: not kept
+  
+$ tilewright trace kernel gemm m=64 n=64 k=64 --device emulator --improve | head -1
+  no edit is predicted to be worth it
+$ for f in --memory '--emit ptx' '--ir words'; do tilewright trace kernel $(cat words) --improve $f; done
+  tilewright: --memory is of one kernel, and --improve makes several
+  tilewright: --improve changes the configuration, which --ir and --emit do not
+  tilewright: --improve changes the configuration, which --ir and --emit do not
+  [2]
 # All formats.
 $ tilewright trace kernel $(cat words) --format chrome -o - | json - otherData.unit
   ops
