@@ -91,7 +91,7 @@ tw_status tw_analysis_make(tw_analysis *out, const tw_trace *t, const tw_peaks *
     if (st == TW_OK) st = tw_overlap_find(&out->overlap, t, diag);
     if (st == TW_OK) st = tw_bubbles_find(&out->bubbles, t, diag);
     if (st == TW_OK) st = tw_path_find(&out->path, t, diag);
-    if (st == TW_OK) st = tw_balance_find(&out->balance, t, peaks ? peaks->sms : t->peaks.sms, diag);
+    if (st == TW_OK) st = tw_balance_find(&out->balance, t, peaks ? peaks->sms : 0, diag);
     if (st == TW_OK) st = tw_regions_find(&out->regions, t, peaks, diag);
     if (st == TW_OK) st = find_gains(out, t, diag);
     if (st == TW_OK) st = find_pipelines(out, t, diag);
