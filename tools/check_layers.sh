@@ -40,6 +40,7 @@ trace.c prof/report.h
 trace.h prof/memory.h
 trace.h prof/trace.h
 trace_edits.c prof/path.h
+trace_improve.c kernels/gemm/space.h
 trace_improve.c prof/path.h
 trace_kernel.c kernels/gemm/space.h
 trace_kernel.c ptx/ptx.h

@@ -2,9 +2,10 @@
 #include "cli/trace.h"
 
 #include "base/buf.h"
+#include "base/diag.h"
 #include "base/file.h"
 #include "cli/results.h"
-#include "cli/traced.h"
+#include "cli/trace_improve.h"
 #include "prof/analysis.h"
 #include "prof/chrome.h"
 #include "prof/perfetto.h"
@@ -17,18 +18,13 @@
 
 /* -- the summary */
 
-static tw_status out_of_memory(tw_diag *diag) {
-    *diag = (tw_diag){.status = TW_ERR_MEMORY, .offset = -1, .line = -1, .message = "out of memory"};
-    return TW_ERR_MEMORY;
-}
-
 static tw_status put_summary(const tw_trace *t, const char *path, tw_diag *diag) {
     tw_summary s;
     tw_buf b = {0};
     tw_status st = tw_summary_make(&s, t, diag);
     if (st == TW_OK) {
         tw_summary_text(&b, &s, t);
-        st = b.failed ? out_of_memory(diag) : tw_file_write(path, b.data, b.size, diag);
+        st = b.failed ? tw_fail_memory(diag) : tw_file_write(path, b.data, b.size, diag);
     }
     tw_buf_free(&b);
     tw_summary_free(&s);
@@ -41,7 +37,7 @@ static tw_status add_analysis(json_t *o, const tw_trace *t, tw_diag *diag) {
     tw_analysis a;
     tw_status st = tw_analysis_make(&a, t, NULL, diag);
     if (st != TW_OK) return st;
-    if (json_object_set_new(o, "analysis", tw_analysis_json(&a, t, ROWS))) st = out_of_memory(diag);
+    if (json_object_set_new(o, "analysis", tw_analysis_json(&a, t, ROWS))) st = tw_fail_memory(diag);
     tw_analysis_free(&a);
     return st;
 }
@@ -51,39 +47,25 @@ static tw_status add_prediction(json_t *o, const tw_trace *t, const char *edits,
     tw_status st = cli_trace_predict(t, edits, &p, diag);
     if (st != TW_OK) return st;
     json_t *x = json_pack("{s:s, s:f, s:f}", "edits", edits, "before", p.before, "after", p.after);
-    return json_object_set_new(o, "predicted", x) ? out_of_memory(diag) : TW_OK;
-}
-
-static json_t *improvements_json(const cli_improvements *x) {
-    json_t *list = json_array();
-    bool fine = list != NULL;
-    for (int i = 0; fine && i < x->n; i++) {
-        const cli_improvement *e = &x->list[i];
-        json_t *row = json_pack("{s:s, s:i, s:i, s:s, s:f, s:b}", "word", e->word, "from", e->from, "to", e->to, "edit",
-                                e->edit, "predicted", e->predicted, "kept", e->kept);
-        if (row && !*e->why) json_object_set_new(row, "measured", json_real(e->measured));
-        if (row && *e->why) json_object_set_new(row, "why", json_string(e->why));
-        fine = json_array_append_new(list, row) == 0;
-    }
-    if (fine) return list;
-    json_decref(list);
-    return NULL;
+    return json_object_set_new(o, "predicted", x) ? tw_fail_memory(diag) : TW_OK;
 }
 
 static tw_status print_json(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag) {
     tw_summary s;
     json_t *o = NULL;
     tw_status st = tw_summary_make(&s, t, diag);
-    if (st == TW_OK && !(o = tw_summary_json(&s, t))) st = out_of_memory(diag);
+    if (st == TW_OK && !(o = tw_summary_json(&s, t))) st = tw_fail_memory(diag);
     if (st == TW_OK && (json_object_set_new(o, "edges", json_integer(t->n_edges)) ||
                         (f->as && json_object_set_new(o, "file", json_string(f->file)))))
-        st = out_of_memory(diag);
+        st = tw_fail_memory(diag);
     if (st == TW_OK && f->analyse) st = add_analysis(o, t, diag);
     if (st == TW_OK && f->edits) st = add_prediction(o, t, f->edits, diag);
-    if (st == TW_OK && f->improvements && json_object_set_new(o, "improvements", improvements_json(f->improvements)))
-        st = out_of_memory(diag);
+    if (st == TW_OK && f->improvements &&
+        (json_object_set_new(o, "improvements", cli_improvements_json(f->improvements)) ||
+         json_object_set_new(o, "configuration", json_string(f->improvements->configuration))))
+        st = tw_fail_memory(diag);
     if (st == TW_OK && f->memory && json_object_set_new(o, "memory", tw_prof_memory_json(f->memory)))
-        st = out_of_memory(diag);
+        st = tw_fail_memory(diag);
     if (st == TW_OK)
         cli_results_print(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     else
@@ -100,25 +82,10 @@ static tw_status print_analysis(const tw_trace *t, tw_diag *diag) {
     if (tw_analysis_lines(&a, t, ROWS, &b))
         st = tw_file_write("-", b.data, b.size, diag);
     else
-        st = out_of_memory(diag);
+        st = tw_fail_memory(diag);
     tw_buf_free(&b);
     tw_analysis_free(&a);
     return st;
-}
-
-/* Prints what was edited, what the trace said of it, and what came of it. */
-static void print_improvements(const cli_improvements *x) {
-    if (!x->n) printf("no edit is predicted to be worth it\n");
-    for (int i = 0; i < x->n; i++) {
-        const cli_improvement *e = &x->list[i];
-        printf("%s=%d for %d (%s): predicted %+.1f %%, ", e->word, e->to, e->from, e->edit, 100 * (e->predicted - 1));
-        if (*e->why)
-            printf("not possible: %s\n", e->why);
-        else
-            printf("measured %+.1f %%: %s\n", 100 * (e->measured - 1), e->kept ? "kept" : "not kept");
-    }
-    printf("\n");
-    fflush(stdout); /* What follows is written past the stream. */
 }
 
 static tw_status print_prediction(const tw_trace *t, const char *edits, tw_diag *diag) {
@@ -134,7 +101,7 @@ static tw_status print_memory(const tw_prof_memory_report *r, tw_diag *diag) {
     tw_buf b = {0};
     tw_buf_str(&b, "\n");
     const tw_status st =
-        tw_prof_memory_lines(r, ROWS, &b) ? tw_file_write("-", b.data, b.size, diag) : out_of_memory(diag);
+        tw_prof_memory_lines(r, ROWS, &b) ? tw_file_write("-", b.data, b.size, diag) : tw_fail_memory(diag);
     tw_buf_free(&b);
     return st;
 }
@@ -196,7 +163,7 @@ tw_status cli_trace_print(const tw_trace *t, const cli_trace_flags *f, tw_diag *
     tw_status st = f->as ? f->as->write(t, f, diag) : TW_OK;
     if (st != TW_OK || (f->as && !strcmp(f->file, "-"))) return st;
     if (f->json) return print_json(t, f, diag);
-    if (f->improvements) print_improvements(f->improvements);
+    if (f->improvements) cli_improvements_print(f->improvements);
     st = put_summary(t, "-", diag);
     if (st == TW_OK && f->analyse) st = print_analysis(t, diag);
     if (st == TW_OK && f->edits) st = print_prediction(t, f->edits, diag);

@@ -12,7 +12,7 @@ typedef struct cli_trace_flags {
     bool json, analyse;
     const struct cli_trace_format *as;           /* Of the file. NULL: no file is written. */
     const tw_prof_memory_report *memory;         /* How the kernel uses memory. NULL: nobody asked. */
-    const struct cli_improvements *improvements; /* traced.h. NULL: nobody asked. */
+    const struct cli_improvements *improvements; /* What --improve tried. NULL: nobody asked. */
 } cli_trace_flags;
 #define CLI_TRACE_FLAGS(f)                                                                                             \
     {"-o", CLI_TEXT, &(f).file, "FILE", "write the trace to this file; - is standard output, without the summary"},    \

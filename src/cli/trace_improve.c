@@ -1,58 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Edits a kernel's configuration where its trace says that it pays: a stage more in a ring that is waited for, another
-   epilogue where the store is critical. Each edit is made, traced and timed, and kept if it is faster. */
+#include "cli/trace_improve.h"
+
 #include "base/diag.h"
-#include "cli/traced.h"
+#include "base/stats.h"
+#include "kernels/gemm/space.h"
 #include "prof/path.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT = 1024 };
+/* Smaller differences are taken for noise. */
+#define LEAST_PREDICTED 0.01  /* The least gain that a trace must predict, as a part of the time. */
+#define LEAST_MEASURED  0.005 /* The least gain that must be measured, as a part of the time. */
 
-/* LEAST_GAIN: what the trace must predict, and LEAST_MEASURED what must be measured, as parts of the time. Below them a
-   difference is noise. */
-#define LEAST_GAIN     0.01
-#define LEAST_MEASURED 0.005
+enum { TURNS = 5 };
 
-/* An edit of a parameter, and what a trace is asked about it. */
+/* An edit of a parameter, and the edit of the trace that predicts it. */
 static const struct {
     const char *word;
-    int add; /* Added to the value. 0: the value becomes `to`, if it is `from`. */
+    size_t at; /* Offset of the parameter's int in tw_gemm_config. */
+    int add;   /* Added to the value. 0: the edit sets the value from `from` to `to`. */
     int from, to;
-    const char *only; /* A word of the configurations that have the edit. */
+    int mma; /* The edit is for configurations with this mma. -1: for all. */
     const char *edit;
 } edits[] = {
-    {"stages", 1, 0, 0, "mma=2", "tiles.empty=+1"}, /* Tiles of the copy engine. */
-    {"stages", 1, 0, 0, "copy=0", "copies=+1"},     /* A thread's own copies. */
-    {"staged", 0, 0, 2, "mma=2", "store=0.15"}, /* Lanes exchange sums. Measured on an H200: docs/prof-records.md. */
+    {"stages", offsetof(tw_gemm_config, stages), 1, 0, 0, -1, "tiles.empty=+1"}, /* Kernels with tensor copies. */
+    {"stages", offsetof(tw_gemm_config, stages), 1, 0, 0, -1, "copies=+1"},      /* Kernels with cp.async. */
+    /* The factor was measured on an H200: docs/prof-records.md. */
+    {"staged", offsetof(tw_gemm_config, staged), 0, TW_GEMM_DIRECT, TW_GEMM_EXCHANGED, 2, "store=0.1333"},
 };
 enum { EDITS = sizeof edits / sizeof *edits };
 
-/* Finds "word=value" in a configuration. NULL: it is not there. */
-static const char *find(const char *configuration, const char *word) {
-    const size_t n = strlen(word);
-    for (const char *at = configuration; at; at = strchr(at, ' ')) {
-        at += *at == ' ';
-        if (!strncmp(at, word, n) && at[n] == '=') return at + n + 1;
-    }
-    return NULL;
+/* ---- choosing */
+
+static tw_status configuration_of(const cli_traced *x, tw_gemm_config *c, tw_diag *diag) {
+    tw_gpu_kernel_info info;
+    tw_gpu_kernel_describe(x->kernel, &info);
+    *c = tw_gemm_config_any();
+    return tw_gemm_config_parse(c, info.configuration, diag);
 }
 
-static bool has(const char *configuration, const char *word) {
-    const char *at = strstr(configuration, word);
-    return at && (at == configuration || at[-1] == ' ') && (!at[strlen(word)] || at[strlen(word)] == ' ');
-}
-
-/* Writes the configuration with another value of a word. */
-static void change(char out[TEXT], const char *configuration, const char *word, int value) {
-    const char *at = find(configuration, word), *rest = at + strcspn(at, " ");
-    snprintf(out, TEXT, "%.*s%d%s", (int)(at - configuration), configuration, value, rest);
-}
-
-static double time_of(const tw_trace *t) {
-    return t->clean > 0 ? t->clean : tw_trace_length(t);
+static int *value_of(tw_gemm_config *c, size_t at) {
+    return (int *)((char *)c + at);
 }
 
 static bool tried(const cli_improvements *done, const char *word, int to) {
@@ -61,71 +52,139 @@ static bool tried(const cli_improvements *done, const char *word, int to) {
     return false;
 }
 
-/* Finds the edit that gains most by the trace. TW_OK with x->word NULL: none gains enough. */
+/* Finds the edit with the largest predicted gain, and sets *next to the configuration with it. x->word stays NULL if no
+   edit gains enough. */
 static tw_status choose(const cli_traced *kernel, const tw_trace *t, const cli_improvements *done, cli_improvement *x,
-                        tw_diag *diag) {
-    tw_gpu_kernel_info info;
-    tw_gpu_kernel_describe(kernel->kernel, &info);
-    *x = (cli_improvement){.predicted = 1 - LEAST_GAIN};
-    for (int i = 0; i < EDITS; i++) {
-        const char *value = find(info.configuration, edits[i].word);
+                        tw_gemm_config *next, tw_diag *diag) {
+    tw_gemm_config c;
+    tw_status st = configuration_of(kernel, &c, diag);
+    *x = (cli_improvement){.predicted = 1 - LEAST_PREDICTED};
+    for (int i = 0; i < EDITS && st == TW_OK; i++) {
+        const int from = *value_of(&c, edits[i].at), to = edits[i].add ? from + edits[i].add : edits[i].to;
         tw_prediction p;
-        if (!value || !has(info.configuration, edits[i].only)) continue;
-        const int from = atoi(value), to = edits[i].add ? from + edits[i].add : edits[i].to;
+        if (edits[i].mma >= 0 && c.mma != edits[i].mma) continue;
         if ((!edits[i].add && from != edits[i].from) || tried(done, edits[i].word, to)) continue;
-        const tw_status st = cli_trace_predict(t, edits[i].edit, &p, diag);
-        if (st == TW_ERR_USAGE) continue; /* The kernel has nothing of the name. */
-        if (st != TW_OK) return st;
-        const double predicted = p.before > 0 ? p.after / p.before : 1;
-        if (predicted > x->predicted) continue;
+        st = cli_trace_predict(t, edits[i].edit, &p, diag);
+        if (st == TW_ERR_USAGE) { /* The trace has nothing of that name. */
+            st = TW_OK;
+            continue;
+        }
+        if (st != TW_OK || !(p.before > 0) || p.after / p.before > x->predicted) continue;
         *x = (cli_improvement){.word = edits[i].word, .from = from, .to = to, .edit = edits[i].edit};
-        x->predicted = predicted;
+        x->predicted = p.after / p.before;
+        *next = c;
+        *value_of(next, edits[i].at) = to;
     }
+    return st;
+}
+
+/* ---- trying */
+
+/* Sets *ratio to the time of `b` over that of `a`. On a GPU the two are timed in turn. */
+static tw_status compare(cli_traced *a, const tw_trace *of_a, cli_traced *b, const tw_trace *of_b, double *ratio,
+                         tw_diag *diag) {
+    double times[2][TURNS];
+    *ratio = tw_trace_length(of_b) / tw_trace_length(of_a);
+    if (!a->gpu->cuda) return TW_OK;
+    for (int i = 0; i < TURNS; i++)
+        for (int j = 0; j < 2; j++) {
+            const int which = (i + j) & 1;
+            cli_traced *x = which ? b : a;
+            tw_trace_times one;
+            const tw_status st = tw_kernel_trace_times(x->kernel, x->launch, &one, diag);
+            if (st != TW_OK) return st;
+            times[which][i] = one.clean;
+        }
+    *ratio = tw_stats_of(times[1], TURNS).median / tw_stats_of(times[0], TURNS).median;
     return TW_OK;
 }
 
-/* Builds and traces the kernel with the edit. If it is faster, it takes the place of the one before. */
-static tw_status try_edit(cli_traced *kernel, tw_trace **t, cli_improvement *x, tw_diag *diag) {
+/* Builds, traces and times the kernel with the edit. */
+static tw_status measure(cli_traced *before, const tw_trace *of_before, cli_traced *after, tw_trace **t,
+                         const tw_gemm_config *next, cli_improvement *x, tw_diag *diag) {
+    char configuration[CLI_CONFIGURATION];
+    tw_gemm_config_print(next, configuration, sizeof configuration);
+    tw_status st = cli_traced_open(after, before->as, before->problem, configuration, diag);
+    if (st == TW_OK) st = cli_traced_run(after, t, NULL, diag);
+    if (st == TW_OK && (after->bytes != before->bytes || memcmp(after->result, before->result, after->bytes) != 0))
+        st = tw_fail(diag, TW_ERR_MISMATCH, "the results are not those with %s=%d", x->word, x->from);
+    if (st == TW_OK) st = compare(before, of_before, after, *t, &x->measured, diag);
+    return st;
+}
+
+/* Tries an edit. If it is kept, its kernel and trace take the place of those before. */
+static tw_status try_edit(cli_traced *kernel, tw_trace **t, const tw_gemm_config *next, cli_improvement *x,
+                          tw_diag *diag) {
     cli_traced other;
-    tw_gpu_kernel_info info;
-    tw_trace *traced = NULL;
-    char configuration[TEXT];
-    tw_gpu_kernel_describe(kernel->kernel, &info);
-    change(configuration, info.configuration, x->word, x->to);
-    tw_status st = cli_traced_open(&other, kernel->as, kernel->problem, configuration, diag);
-    if (st == TW_ERR_USAGE || st == TW_ERR_UNSUPPORTED) {
+    tw_trace *of_other = NULL;
+    tw_status st = measure(kernel, *t, &other, &of_other, next, x, diag);
+    if (st == TW_ERR_USAGE || st == TW_ERR_UNSUPPORTED || st == TW_ERR_MEMORY) {
         snprintf(x->why, sizeof x->why, "%.*s", CLI_IMPROVEMENT_TEXT - 1, diag->message);
-        cli_traced_close(&other);
-        return TW_OK;
-    }
-    if (st == TW_OK) st = cli_traced_run(&other, &traced, NULL, diag);
-    if (st == TW_OK && (other.bytes != kernel->bytes || memcmp(other.result, kernel->result, other.bytes) != 0))
-        st = tw_fail(diag, TW_ERR_MISMATCH, "%s=%d gives other results than %s=%d", x->word, x->to, x->word, x->from);
-    if (st == TW_OK) {
-        x->measured = time_of(traced) / time_of(*t);
-        x->kept = x->measured <= 1 - LEAST_MEASURED;
-    }
-    if (x->kept) {
-        tw_trace *before = *t;
+        st = TW_OK;
+    } else if (st != TW_OK) {
+        const tw_diag reason = *diag;
+        tw_fail(diag, st, "with %s=%d: %s", x->word, x->to, reason.message);
+    } else if (x->measured <= 1 - LEAST_MEASURED) {
         const cli_traced slower = *kernel;
-        *t = traced;
+        tw_trace *of_slower = *t;
+        x->kept = true;
         *kernel = other;
-        traced = before;
+        *t = of_other;
         other = slower;
+        of_other = of_slower;
     }
-    tw_trace_free(traced);
+    tw_trace_free(of_other);
     cli_traced_close(&other);
     return st;
 }
 
 tw_status cli_trace_improve(cli_traced *kernel, tw_trace **t, cli_improvements *out, tw_diag *diag) {
     tw_status st = TW_OK;
+    tw_gpu_kernel_info info;
     while (st == TW_OK && out->n < CLI_IMPROVEMENTS) {
         cli_improvement *x = &out->list[out->n];
-        st = choose(kernel, *t, out, x, diag);
+        tw_gemm_config next;
+        st = choose(kernel, *t, out, x, &next, diag);
         if (st != TW_OK || !x->word) break;
         out->n++;
-        st = try_edit(kernel, t, x, diag);
+        st = try_edit(kernel, t, &next, x, diag);
     }
+    tw_gpu_kernel_describe(kernel->kernel, &info);
+    snprintf(out->configuration, sizeof out->configuration, "%s", info.configuration);
     return st;
+}
+
+/* ---- results */
+
+static json_t *improvement_json(const cli_improvement *x) {
+    json_t *o = json_pack("{s:s, s:i, s:i, s:s, s:f, s:b}", "word", x->word, "from", x->from, "to", x->to, "edit",
+                          x->edit, "predicted", x->predicted, "kept", x->kept);
+    const int failed = *x->why ? json_object_set_new(o, "why", json_string(x->why))
+                               : json_object_set_new(o, "measured", json_real(x->measured));
+    if (!failed) return o;
+    json_decref(o);
+    return NULL;
+}
+
+json_t *cli_improvements_json(const cli_improvements *x) {
+    json_t *list = json_array();
+    bool fine = list != NULL;
+    for (int i = 0; fine && i < x->n; i++) fine = json_array_append_new(list, improvement_json(&x->list[i])) == 0;
+    if (fine) return list;
+    json_decref(list);
+    return NULL;
+}
+
+void cli_improvements_print(const cli_improvements *x) {
+    if (!x->n) printf("no edit is predicted to be worth it\n");
+    for (int i = 0; i < x->n; i++) {
+        const cli_improvement *e = &x->list[i];
+        printf("%s=%d for %d (%s): predicted %+.1f %%, ", e->word, e->to, e->from, e->edit, 100 * (e->predicted - 1));
+        if (*e->why)
+            printf("not possible: %s\n", e->why);
+        else
+            printf("measured %+.1f %%: %s\n", 100 * (e->measured - 1), e->kept ? "kept" : "not kept");
+    }
+    printf("configuration: %s\n\n", x->configuration);
+    fflush(stdout); /* The summary behind it does not go through stdio. */
 }

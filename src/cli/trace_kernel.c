@@ -4,7 +4,7 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "cli/problem.h"
-#include "cli/traced.h"
+#include "cli/trace_improve.h"
 #include "kernels/gemm/space.h"
 #include "ptx/ptx.h"
 
@@ -62,7 +62,7 @@ static void warn(const tw_gpu_kernel *k, bool asked) {
         fprintf(stderr, "tilewright: the kernel leaves no shared memory for records; they go to global memory\n");
 }
 
-/* Traces the kernel, and what becomes of it. */
+/* Traces the kernel. With --improve it then edits the kernel, and *t is the trace of the fastest one. */
 static tw_status trace(cli_traced *b, request *r, tw_trace **t, tw_diag *diag) {
     tw_status st = cli_traced_run(b, t, r->as.memory ? &r->used : NULL, diag);
     if (st == TW_OK && r->as.memory) r->out.memory = &r->used;
@@ -94,7 +94,7 @@ int cli_trace_kernel(const cli_verb *verb, int argc, char **argv) {
         {"--memory", CLI_FLAG, &r.as.memory, NULL,
          "print how operations and buffers use memory, too; the emulator alone sees addresses"},
         {"--improve", CLI_FLAG, &r.improve, NULL,
-         "edit the configuration as long as the trace predicts that it gets faster, and it does"},
+         "try edits of the configuration that the trace predicts to pay, and keep those that do"},
         {"--seed", CLI_INT, &r.as.seed, "N", "decides the data (default 1)"},
     };
     const char *words[WORDS];

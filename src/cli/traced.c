@@ -17,7 +17,7 @@ void cli_traced_close(cli_traced *x) {
     *x = (cli_traced){0};
 }
 
-/* Random bytes with small exponents are numbers from -1 to 1 in every type of 16 bits and more, and any in others. */
+/* Fills a buffer with random numbers. As floats of 16 bits or more they are between -1 and 1. */
 static void fill(void *data, size_t bytes, tw_random *r) {
     uint16_t *x = data;
     for (size_t i = 0; i < bytes / 2; i++) x[i] = (uint16_t)(0x3800 | (tw_random_u64(r) & 0x83ff));
@@ -50,18 +50,20 @@ tw_status cli_traced_open(cli_traced *x, const cli_traced_as *as, const char *pr
     return st == TW_OK ? bind_all(x, diag) : st;
 }
 
-/* Runs the kernel on a poisoned result, which it returns. The caller frees it. */
+/* Runs the kernel once. C begins with the same random numbers in every run, since a NaN there would hide differences
+   where the kernel adds to C. Returns C in *out, which the caller frees. */
 static tw_status run(cli_traced *x, int c, void **out, tw_diag *diag) {
     *out = malloc(x->bytes);
     if (!*out) return tw_fail_memory(diag);
-    memset(*out, 0xff, x->bytes);
+    tw_random r = tw_random_seed((uint64_t)x->as->seed + 1);
+    fill(*out, x->bytes, &r);
     tw_status st = tw_gpu_upload(x->gpu, x->addresses[c], *out, x->bytes, diag);
     if (st == TW_OK) st = tw_gpu_launch_run(x->launch, NULL, diag);
     if (st == TW_OK) st = tw_gpu_wait(x->gpu, diag);
     return st == TW_OK ? tw_gpu_download(x->gpu, *out, x->addresses[c], x->bytes, diag) : st;
 }
 
-/* Runs the kernel like `run`, and reports how it uses memory. */
+/* Runs the kernel once in the emulator. Returns C like `run`, and the kernel's use of memory in *used. */
 static tw_status run_observed(cli_traced *x, int c, void **out, tw_prof_memory_report *used, tw_diag *diag) {
     tw_prof_memory *m = tw_prof_memory_new();
     if (!m) return tw_fail_memory(diag);

@@ -9,51 +9,31 @@
 typedef struct cli_traced_as {
     const char *device; /* "auto", "cuda:N" or "emulator:TARGET". */
     int64_t seed;       /* Decides the data. */
-    bool memory;        /* Report how the kernel uses memory. Needs the emulator. */
+    bool memory;        /* True: memory use will be asked for. Only in the emulator. */
     tw_trace_options options;
 } cli_traced_as;
 
-/* A kernel with a launch, all of its buffers bound. */
+/* A kernel with a launch. All of its buffers are bound. */
 typedef struct cli_traced {
-    const cli_traced_as *as;
-    const char *problem; /* The words that it was opened by. */
+    const cli_traced_as *as; /* How it was opened. */
+    const char *problem;     /* The words of the problem that it was opened with. */
     tw_gpu *gpu;
     tw_gpu_kernel *kernel;
     tw_gpu_launch *launch;
-    uint64_t addresses[TW_PLAN_BUFFERS];
-    void *result; /* C, after it was traced. */
-    size_t bytes;
+    uint64_t addresses[TW_PLAN_BUFFERS]; /* Addresses of the buffers. */
+    void *result;                        /* C after the run without records. NULL before cli_traced_run. */
+    size_t bytes;                        /* Bytes of `result`. */
 } cli_traced;
 
-/* Opens the kernel of a problem's words and a configuration's. `as` and `problem` must outlive it. The caller closes
-   it, also after a failure. */
+/* Opens the kernel of a problem's words and a configuration's words. `as` and `problem` must stay as they are until the
+   kernel is closed. The caller closes it, also after a failure. */
 tw_status cli_traced_open(cli_traced *x, const cli_traced_as *as, const char *problem, const char *configuration,
                           tw_diag *diag);
 void cli_traced_close(cli_traced *x);
 
-/* Runs the kernel without and with records, and times both where there is a GPU. TW_ERR_MISMATCH: their results differ.
-   `used` tells how the kernel uses memory, and the caller frees it; NULL: nobody asks, and with as->memory false it
-   must be NULL. The caller frees the trace. */
+/* Runs the kernel without records, then with them, and makes the trace. On a GPU the trace has the times of both
+   (`clean` and `traced`). With as->memory the run without records fills *used; otherwise `used` is NULL. It may be
+   called once. The caller frees the trace and *used. TW_ERR_MISMATCH: the results of the two runs differ. */
 tw_status cli_traced_run(cli_traced *x, tw_trace **t, tw_prof_memory_report *used, tw_diag *diag);
-
-/* trace_improve.c: edits of the configuration that the traces predict to be worth it, in the order in which they were
-   made and measured. */
-enum { CLI_IMPROVEMENTS = 8, CLI_IMPROVEMENT_TEXT = 160 };
-typedef struct cli_improvement {
-    const char *word;               /* The parameter that is changed. */
-    int from, to;                   /* Its values. */
-    const char *edit;               /* What the trace was asked, as --what-if has it. */
-    double predicted;               /* The time that the trace predicts, of that before. */
-    double measured;                /* The time that was measured, of that before. 0: it could not be built. */
-    bool kept;                      /* It was faster. */
-    char why[CLI_IMPROVEMENT_TEXT]; /* Why it could not be built. */
-} cli_improvement;
-typedef struct cli_improvements {
-    cli_improvement list[CLI_IMPROVEMENTS];
-    int n;
-} cli_improvements;
-/* Edits the kernel as long as its trace predicts that it becomes faster and it does. `x` and `*t` become the fastest
-   kernel's. TW_ERR_MISMATCH: an edit changed the results. */
-tw_status cli_trace_improve(cli_traced *x, tw_trace **t, cli_improvements *out, tw_diag *diag);
 
 #endif
