@@ -5,11 +5,21 @@
 
 enum { LANES = 32, GROUP = 4 /* Warps of a warpgroup. */ };
 
+/* Kinds of work. */
+enum {
+    ARITHMETIC = 1, /* Ordinary float operations. */
+    PRODUCTS = 2,   /* Operations of tensor cores. */
+    ACCESSES = 4,   /* Loads, stores and atomic operations of global memory. */
+    COPIES = 8,     /* cp.async */
+    EXPECTED = 16,  /* Bytes that an mbarrier expects. */
+    ALL = 31
+};
+
 typedef struct counter {
     const tw_kernel *k;
     int warps;
-    bool copies_alone; /* Only a thread's copies count. */
-    bool unknown;      /* tw_prof_work.unknown */
+    int kinds;    /* The kinds that count. */
+    bool unknown; /* Something that counts is no constant. */
 } counter;
 
 static tw_prof_work sum(tw_prof_work a, tw_prof_work b) {
@@ -18,7 +28,7 @@ static tw_prof_work sum(tw_prof_work a, tw_prof_work b) {
 
 /* ---- operations */
 
-/* Returns the float operations of a lane. Names of operations say what they do, and on which type. */
+/* Returns the float operations of a lane. They are told by the operation's name: "fma_f32", "add_bf16x2". */
 static double lane_flops(const tw_ir_op *op) {
     static const char *const kinds[] = {"fma_", "add_", "sub_", "mul_"};
     const char *name = tw_op_describe(op->code)->name;
@@ -30,6 +40,7 @@ static double lane_flops(const tw_ir_op *op) {
     return 0;
 }
 
+/* Returns the operations of tensor cores that all warps issue. */
 static double product_flops(const counter *c, const tw_ir_op *op) {
     if (op->code == TW_OP_mma) {
         const tw_mma_info *m = tw_mma_describe(op->at.mma);
@@ -39,23 +50,32 @@ static double product_flops(const counter *c, const tw_ir_op *op) {
     return 2.0 * TW_WGMMA_ROWS * op->at.columns * tw_wgmma_describe(op->at.wgmma)->k * c->warps / GROUP;
 }
 
-/* Returns the bytes of global memory that all lanes move. */
-static double lane_bytes(const counter *c, const tw_ir_op *op) {
+/* Returns the bytes of global memory that a lane accesses. */
+static double lane_bytes(const tw_ir_op *op) {
     const bool accesses =
         op->code == TW_OP_ld || op->code == TW_OP_st || op->code == TW_OP_red || op->code == TW_OP_atom;
-    double bytes = 0;
-    if (op->code == TW_OP_cp_async) bytes = op->at.bytes;
-    if (accesses && !c->copies_alone && op->at.space == TW_SPACE_global)
-        bytes = tw_type_bits(op->at.type) / 8.0 * (op->at.vec > 1 ? op->at.vec : 1);
-    return bytes * LANES * c->warps;
+    if (!accesses || op->at.space != TW_SPACE_global) return 0;
+    return tw_type_bits(op->at.type) / 8.0 * (op->at.vec > 1 ? op->at.vec : 1);
 }
 
-/* Returns the bytes that a mbarrier is told to expect. */
+/* Returns the bytes that an mbarrier is told to expect. */
 static double expected(counter *c, const tw_ir_op *op) {
     uint64_t bytes = 0;
     if (op->code != TW_OP_mbarrier_expect) return 0;
     if (!tw_value_constant(c->k, op->operands[1], &bytes)) c->unknown = true;
     return (double)bytes;
+}
+
+/* Counts the operation itself, without its blocks. */
+static tw_prof_work of_itself(counter *c, const tw_ir_op *op) {
+    const double lanes = LANES * c->warps;
+    tw_prof_work all = {0};
+    if (c->kinds & ARITHMETIC) all.flops += lane_flops(op) * lanes;
+    if (c->kinds & PRODUCTS) all.flops += product_flops(c, op);
+    if (c->kinds & ACCESSES) all.bytes += lane_bytes(op) * lanes;
+    if (c->kinds & COPIES && op->code == TW_OP_cp_async) all.bytes += op->at.bytes * lanes;
+    if (c->kinds & EXPECTED) all.bytes += expected(c, op);
+    return all;
 }
 
 /* ---- blocks of operations */
@@ -68,7 +88,7 @@ static tw_prof_work of_block(counter *c, const tw_block *block) {
     return all;
 }
 
-/* Returns how often a loop's body runs. */
+/* Returns how often a loop runs its body. */
 static double rounds(counter *c, const tw_ir_op *loop) {
     uint64_t x[3] = {0};
     bool known = loop->code == TW_OP_for;
@@ -81,8 +101,7 @@ static double rounds(counter *c, const tw_ir_op *loop) {
 }
 
 static tw_prof_work of_op(counter *c, const tw_ir_op *op) {
-    tw_prof_work all = {.bytes = lane_bytes(c, op) + expected(c, op)};
-    if (!c->copies_alone) all.flops = product_flops(c, op) + lane_flops(op) * LANES * c->warps;
+    tw_prof_work all = of_itself(c, op);
     if (op->code == TW_OP_if) {
         const tw_prof_work yes = of_block(c, &op->blocks[0]);
         const tw_prof_work no = op->n_blocks > 1 ? of_block(c, &op->blocks[1]) : (tw_prof_work){0};
@@ -111,31 +130,34 @@ static tw_prof_work of_region(counter *c, const tw_ir_op *begin) {
     return all;
 }
 
-/* Products are issued behind their arrival's record. */
+/* Counts the products between an arrival's record and the end of their group. */
 static tw_prof_work of_products(counter *c, const tw_ir_op *arrival) {
     tw_prof_work all = {0};
+    c->kinds = PRODUCTS;
     for (const tw_ir_op *op = arrival->next; op && op->code != TW_OP_wgmma_commit; op = op->next)
-        all.flops += product_flops(c, op);
+        all = sum(all, of_op(c, op));
     return all;
 }
 
-/* A thread's copies are issued before the record of their arrival. */
+/* Counts a thread's copies between the end of the group before and their arrival's record. */
 static tw_prof_work of_copies(counter *c, const tw_ir_op *arrival) {
     tw_prof_work all = {0};
-    c->copies_alone = true;
+    c->kinds = COPIES;
     for (const tw_ir_op *op = arrival->prev; op && op->code != TW_OP_cp_async_commit; op = op->prev)
         all = sum(all, of_op(c, op));
     return all;
 }
 
+/* Counts the bytes that are expected between an arrival's record and the next record. */
 static tw_prof_work of_expected(counter *c, const tw_ir_op *arrival) {
     tw_prof_work all = {0};
-    for (const tw_ir_op *op = arrival->next; op && !tw_is_record(op); op = op->next) all.bytes += expected(c, op);
+    c->kinds = EXPECTED;
+    for (const tw_ir_op *op = arrival->next; op && !tw_is_record(op); op = op->next) all = sum(all, of_op(c, op));
     return all;
 }
 
 tw_prof_work tw_prof_work_of(const tw_kernel *k, const tw_ir_op *record, int warps) {
-    counter c = {.k = k, .warps = warps};
+    counter c = {.k = k, .warps = warps, .kinds = ALL};
     tw_prof_work all = {0};
     const bool arrives = record->code == TW_OP_record_mark && record->at.arrival;
     if (record->code == TW_OP_record_begin && !record->at.wait)
