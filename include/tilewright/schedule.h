@@ -49,9 +49,9 @@ typedef struct tw_machine_tuning {
     int warps;  /* Warps of a block that multiply. */
     int blocks; /* Pieces of 512 bytes of a stage that each warp takes. */
     int stages; /* Stages in the ring. 0: as many as fit in shared memory. */
-    int window; /* The most stages of the ring that are fetched at once. */
-    /* The most stages that are fetched at once while the activations of the next one's instruction are not there:
-       copies in flight delay the writes and reads that activations come by. At most `window`. */
+    int window; /* The most stages in flight from memory to the ring. */
+    /* The most stages in flight if the next stage's instruction still waits for its activations. Stages in flight delay
+       those activations. At most `window`. */
     int ahead;
     int edges;      /* tw_edges. */
     int spin_limit; /* Looks at an edge before the machine gives up. 0: as many as take some seconds. */

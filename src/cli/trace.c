@@ -31,7 +31,7 @@ static tw_status put_summary(const tw_trace *t, const char *path, tw_diag *diag)
     return st;
 }
 
-enum { ROWS = 8 }; /* Of each list. */
+enum { ROWS = 8 }; /* The most rows that are printed of each list. */
 
 static tw_status add_analysis(json_t *o, const tw_trace *t, tw_diag *diag) {
     tw_analysis a;

@@ -10,7 +10,7 @@
 typedef struct cli_trace_flags {
     const char *file, *format, *edits;
     bool json, analyse;
-    const struct cli_trace_format *as;           /* Of the file. NULL: no file is written. */
+    const struct cli_trace_format *as;           /* Format of the file. NULL: no file is written. */
     const tw_prof_memory_report *memory;         /* How the kernel uses memory. NULL: nobody asked. */
     const struct cli_improvements *improvements; /* What --improve tried. NULL: nobody asked. */
 } cli_trace_flags;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Smaller differences are taken for noise. */
+/* Differences below these are taken for noise. */
 #define LEAST_PREDICTED 0.01  /* The least gain that a trace must predict, as a part of the time. */
 #define LEAST_MEASURED  0.005 /* The least gain that must be measured, as a part of the time. */
 
@@ -28,7 +28,7 @@ static const struct {
 } edits[] = {
     {"stages", offsetof(tw_gemm_config, stages), 1, 0, 0, -1, "tiles.empty=+1"}, /* Kernels with tensor copies. */
     {"stages", offsetof(tw_gemm_config, stages), 1, 0, 0, -1, "copies=+1"},      /* Kernels with cp.async. */
-    /* The factor was measured on an H200: docs/prof-records.md. */
+    /* On an H200 the store took 0.1333 of its time with exchanged sums (docs/prof-records.md). */
     {"staged", offsetof(tw_gemm_config, staged), 0, TW_GEMM_DIRECT, TW_GEMM_EXCHANGED, 2, "store=0.1333"},
 };
 enum { EDITS = sizeof edits / sizeof *edits };
@@ -52,8 +52,8 @@ static bool tried(const cli_improvements *done, const char *word, int to) {
     return false;
 }
 
-/* Finds the edit with the largest predicted gain, and sets *next to the configuration with it. x->word stays NULL if no
-   edit gains enough. */
+/* Finds the untried edit with the largest predicted gain. *next becomes the configuration with that edit. x->word is
+   NULL if no edit gains enough. */
 static tw_status choose(const cli_traced *kernel, const tw_trace *t, const cli_improvements *done, cli_improvement *x,
                         tw_gemm_config *next, tw_diag *diag) {
     tw_gemm_config c;
@@ -80,7 +80,7 @@ static tw_status choose(const cli_traced *kernel, const tw_trace *t, const cli_i
 
 /* ---- trying */
 
-/* Sets *ratio to the time of `b` over that of `a`. On a GPU the two are timed in turn. */
+/* Computes the time of `b` over the time of `a`. A GPU runs the two in turn. */
 static tw_status compare(cli_traced *a, const tw_trace *of_a, cli_traced *b, const tw_trace *of_b, double *ratio,
                          tw_diag *diag) {
     double times[2][TURNS];
@@ -99,7 +99,7 @@ static tw_status compare(cli_traced *a, const tw_trace *of_a, cli_traced *b, con
     return TW_OK;
 }
 
-/* Builds, traces and times the kernel with the edit. */
+/* Builds, traces and times the kernel with the configuration `next`. *t is its trace. */
 static tw_status measure(cli_traced *before, const tw_trace *of_before, cli_traced *after, tw_trace **t,
                          const tw_gemm_config *next, cli_improvement *x, tw_diag *diag) {
     char configuration[CLI_CONFIGURATION];
@@ -112,7 +112,7 @@ static tw_status measure(cli_traced *before, const tw_trace *of_before, cli_trac
     return st;
 }
 
-/* Tries an edit. If it is kept, its kernel and trace take the place of those before. */
+/* Tries an edit. *kernel and *t become the new kernel and its trace if the edit is kept. */
 static tw_status try_edit(cli_traced *kernel, tw_trace **t, const tw_gemm_config *next, cli_improvement *x,
                           tw_diag *diag) {
     cli_traced other;
@@ -186,5 +186,5 @@ void cli_improvements_print(const cli_improvements *x) {
             printf("measured %+.1f %%: %s\n", 100 * (e->measured - 1), e->kept ? "kept" : "not kept");
     }
     printf("configuration: %s\n\n", x->configuration);
-    fflush(stdout); /* The summary behind it does not go through stdio. */
+    fflush(stdout); /* What is printed next does not go through stdio. */
 }

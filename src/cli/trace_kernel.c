@@ -21,7 +21,7 @@ typedef struct request {
     cli_traced_as as;
     int64_t first, every, frames, warps;
     bool improve;
-    tw_prof_memory_report used; /* With as.memory. */
+    tw_prof_memory_report used; /* How the kernel uses memory. Empty without as.memory. */
     cli_improvements improvements;
 } request;
 
@@ -62,7 +62,7 @@ static void warn(const tw_gpu_kernel *k, bool asked) {
         fprintf(stderr, "tilewright: the kernel leaves no shared memory for records; they go to global memory\n");
 }
 
-/* Traces the kernel. With --improve it then edits the kernel, and *t is the trace of the fastest one. */
+/* Traces the kernel. --improve then edits the kernel, and *t becomes the trace of the fastest one. */
 static tw_status trace(cli_traced *b, request *r, tw_trace **t, tw_diag *diag) {
     tw_status st = cli_traced_run(b, t, r->as.memory ? &r->used : NULL, diag);
     if (st == TW_OK && r->as.memory) r->out.memory = &r->used;

@@ -50,8 +50,8 @@ tw_status cli_traced_open(cli_traced *x, const cli_traced_as *as, const char *pr
     return st == TW_OK ? bind_all(x, diag) : st;
 }
 
-/* Runs the kernel once. C begins with the same random numbers in every run, since a NaN there would hide differences
-   where the kernel adds to C. Returns C in *out, which the caller frees. */
+/* Runs the kernel once, and returns C in *out. The caller frees it. Before each run C holds the same random numbers.
+   NaN would hide differences if beta is not 0. */
 static tw_status run(cli_traced *x, int c, void **out, tw_diag *diag) {
     *out = malloc(x->bytes);
     if (!*out) return tw_fail_memory(diag);
@@ -63,7 +63,8 @@ static tw_status run(cli_traced *x, int c, void **out, tw_diag *diag) {
     return st == TW_OK ? tw_gpu_download(x->gpu, *out, x->addresses[c], x->bytes, diag) : st;
 }
 
-/* Runs the kernel once in the emulator. Returns C like `run`, and the kernel's use of memory in *used. */
+/* Runs the kernel once in the emulator, and returns C in *out. The caller frees it. *used becomes the kernel's use of
+   memory. */
 static tw_status run_observed(cli_traced *x, int c, void **out, tw_prof_memory_report *used, tw_diag *diag) {
     tw_prof_memory *m = tw_prof_memory_new();
     if (!m) return tw_fail_memory(diag);

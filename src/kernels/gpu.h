@@ -12,11 +12,12 @@ struct tw_gpu {
     tw_emu *emu;
     const tw_target *target;
     char name[160];
-    tw_emu_observer *observer; /* Sees runs in the emulator. NULL: nobody does. */
+    tw_emu_observer *observer; /* Is called for each access of memory in the emulator. NULL: nobody observes. */
     void *observer_context;
 };
 
-/* Does what tw_gpu_alloc does. The emulator's findings and observers call the memory `name`. The name is copied. */
+/* Allocates memory like tw_gpu_alloc, with a name for the emulator's findings and observers. The function copies the
+   name. */
 tw_status tw_gpu_alloc_named(tw_gpu *g, const char *name, size_t bytes, uint64_t *address, tw_diag *diag);
 
 #endif

@@ -38,8 +38,8 @@ typedef struct tw_analysis {
     int n_pipelines;                                                  /* 0: no loop has loads and products. */
 } tw_analysis;
 
-/* `peaks` NULL: rooflines take the trace's own. Balance counts the multiprocessors of the trace then, since a trace may
-   have some blocks alone. */
+/* Makes all analyses. `peaks` NULL: rooflines use the trace's peaks, and the balance is among the multiprocessors that
+   have tracks. With `peaks` the balance is among peaks->sms multiprocessors. */
 tw_status tw_analysis_make(tw_analysis *out, const tw_trace *t, const tw_peaks *peaks, tw_diag *diag);
 void tw_analysis_free(tw_analysis *a);
 

@@ -30,7 +30,7 @@ typedef struct decoder {
     tw_prof_block_records r;
     int *tracks; /* By unit of the block. */
     int *events; /* By record of the block: the event that it begins. -1: none. */
-    int *worked; /* By name: its events so far that may have work. -1: the work of one is unknown. */
+    int *worked; /* For each name: how many of its events were counted so far. -1: the work of an event is unknown. */
     int room_tracks, room_events, room_worked;
     double origin;
     double cost; /* Of a record, in the clock that it read. */
@@ -151,7 +151,8 @@ static bool add_tracks(decoder *d, int block) {
 
 /* -- events */
 
-/* Names have the mean work of their events. Of a name with an event whose work is unknown nothing is known. */
+/* Adds an event's work to its name, which has the mean over its events. If the work of one event is unknown, the name
+   has none. */
 static bool add_work(decoder *d, tw_event_kind kind, int name, const tw_prof_work *work) {
     if (kind != TW_EVENT_REGION && kind != TW_EVENT_ASYNC) return true;
     const int before = d->room_worked;

@@ -45,7 +45,7 @@ typedef struct tw_prof_site {
     int offset;        /* Bytes from the statics, or from the loop's frame. A value has two words: clock, value. */
     int pair;          /* Of an end: the site of its begin. Else -1. */
     bool conditional;  /* The record may be left out: it stands in an `if`, or has a guard. */
-    tw_prof_work work; /* Work of the event that begins here, of a unit with all of its warps. */
+    tw_prof_work work; /* Work of the event that begins here. The unit is counted with all of its warps. */
 } tw_prof_site;
 
 typedef struct tw_prof_loop {

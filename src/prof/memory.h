@@ -70,17 +70,16 @@ void tw_prof_memory_observe(void *memory, const tw_emu_access *a);
 tw_status tw_prof_memory_finish(tw_prof_memory *m, tw_prof_memory_report *out, tw_diag *diag);
 void tw_prof_memory_report_free(tw_prof_memory_report *r);
 
-/* Words of the results: "global" or "shared", and what a site does. */
-const char *tw_prof_memory_space(int space);
-const char *tw_prof_memory_does(const tw_prof_memory_site *s); /* "reads", "writes" or "reads and writes" */
-/* How many times `least` there is of it. Nothing of nothing is 0. */
-double tw_prof_memory_times(int64_t is, int64_t least);
+const char *tw_prof_memory_space(int space);                   /* Returns "global" or "shared". */
+const char *tw_prof_memory_does(const tw_prof_memory_site *s); /* Returns "reads", "writes" or "reads and writes". */
+double tw_prof_memory_times(int64_t n, int64_t of);            /* Returns n / of, or 0 if `of` is 0. */
 
 /* The results as an object. NULL: out of memory. */
 json_t *tw_prof_memory_json(const tw_prof_memory_report *r);
 /* Appends the results as lines to read, of at most `rows` operations a space (0: all). False: out of memory. */
 bool tw_prof_memory_lines(const tw_prof_memory_report *r, int rows, tw_buf *out);
-/* Adds a section: density over time and heat of the hottest objects as plots, all objects and operations as tables. */
+/* Adds a section to a page. Plots show the density over time and the heat of the hottest objects. Tables list all
+   objects and operations. */
 void tw_prof_memory_page(const tw_prof_memory_report *r, tw_page *p);
 
 #endif

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { CELL = 64, OBJECTS = 8 /* The most that a plot draws. */ };
+enum { CELL = 64, OBJECTS = 8 /* The most objects that a plot draws. */ };
 
 /* ---- density */
 
@@ -23,12 +23,12 @@ static void add_density(tw_page *p, const tw_prof_memory_report *r, int k, const
 
 /* ---- heat */
 
-/* Objects with fewer bytes than parts have no parts. */
+/* Tells whether an object is of the space, and large enough to be divided into parts. */
 static bool has_parts(const tw_prof_memory_object *o, int space) {
     return o->space == space && o->size >= TW_PROF_MEMORY_PARTS;
 }
 
-/* Adds how often each part of the hottest objects of a space is accessed. */
+/* Adds a plot of how often the hottest objects of a space are accessed, by parts of them. */
 static void add_heat(tw_page *p, const tw_prof_memory_report *r, int space, const char *title) {
     int there = 0, drawn = 0;
     for (int i = 0; i < r->n_objects; i++) there += has_parts(&r->objects[i], space);
@@ -68,7 +68,7 @@ static void add_objects(tw_page *p, const tw_prof_memory_report *r) {
     }
 }
 
-/* Spells how many sectors or wavefronts an operation takes, against the fewest. */
+/* Writes how many sectors or wavefronts an operation takes, and how many times the fewest that is. */
 static void spell_cost(char out[CELL], const tw_prof_memory_site *s) {
     const bool global = s->space == TW_SPACE_global;
     const int64_t taken = global ? s->sectors : s->wavefronts, fewest = global ? s->least_sectors : s->least_wavefronts;

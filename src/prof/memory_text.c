@@ -9,8 +9,8 @@ const char *tw_prof_memory_does(const tw_prof_memory_site *s) {
     return s->read && s->write ? "reads and writes" : s->write ? "writes" : "reads";
 }
 
-double tw_prof_memory_times(int64_t is, int64_t least) {
-    return least ? (double)is / (double)least : 0;
+double tw_prof_memory_times(int64_t n, int64_t of) {
+    return of ? (double)n / (double)of : 0;
 }
 
 static bool add(json_t *list, json_t *row) {

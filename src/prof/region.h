@@ -16,8 +16,9 @@ typedef struct tw_region {
     double bytes_rate;  /* Bytes, likewise. */
     double intensity;   /* Operations a byte. 0: there are no bytes, or they are unknown. */
     double flops_share; /* Of a multiprocessor's share of the peak. 0: unknown, or the trace's unit is no time. */
-    double bytes_share; /* Likewise. Where caches serve what is counted, above 1. */
-    double share;       /* Of what the roofline allows at that intensity: the larger of the two. */
+    double
+        bytes_share; /* Share of a multiprocessor's part of the bandwidth. Above 1: caches served some of the bytes. */
+    double share;    /* Of what the roofline allows at that intensity: the larger of the two. */
 } tw_region;
 
 typedef struct tw_regions {
@@ -27,7 +28,7 @@ typedef struct tw_regions {
     double uncertainty; /* The most of any track. */
 } tw_regions;
 
-/* `peaks` NULL: the trace's own. */
+/* Finds the regions of a trace. `peaks` NULL: the trace's peaks. */
 tw_status tw_regions_find(tw_regions *out, const tw_trace *t, const tw_peaks *peaks, tw_diag *diag);
 void tw_regions_free(tw_regions *r);
 

@@ -15,8 +15,8 @@ enum { TW_TRACE_DRAWN = 6000 };
    writes the page and closes it. NULL: TW_ERR_USAGE (tw_layout_make) or TW_ERR_MEMORY, and `diag` says so. */
 tw_page *tw_trace_page(const tw_trace *t, tw_diag *diag);
 
-/* Writes such a page, with a section of how the kernel uses memory unless `memory` is NULL. `plots` is as for
-   tw_page_write. TW_ERR_USAGE, TW_ERR_MEMORY, TW_ERR_IO, TW_ERR_UNSUPPORTED. */
+/* Writes the page of tw_trace_page to a file. `memory` adds a section about the use of memory. NULL: there is none.
+   `plots` is as for tw_page_write. TW_ERR_USAGE, TW_ERR_MEMORY, TW_ERR_IO, TW_ERR_UNSUPPORTED. */
 tw_status tw_trace_report(const tw_trace *t, const tw_prof_memory_report *memory, const char *path, const char *plots,
                           tw_diag *diag);
 

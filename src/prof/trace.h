@@ -67,11 +67,11 @@ typedef struct tw_trace_edge {
     int32_t from, to; /* Indices of events. */
 } tw_trace_edge;
 
-/* What a device does at most. 0: unknown. */
+/* The peak rates of a device. 0: unknown. */
 typedef struct tw_peaks {
-    double flops;     /* Floating-point operations a second, of the whole device. */
-    double bandwidth; /* Bytes a second, of global memory. */
-    int sms;          /* Multiprocessors that share them. 0: those of the trace. */
+    double flops;     /* Floating-point operations of the whole device in a second. */
+    double bandwidth; /* Bytes of global memory in a second. */
+    int sms;          /* Number of multiprocessors. 0: as many as the trace has. */
 } tw_peaks;
 
 typedef struct tw_trace {
@@ -82,7 +82,7 @@ typedef struct tw_trace {
     double clean;      /* Time of the kernel without records, in the unit. 0: it was not measured. */
     double traced;     /* Time of the kernel with records, in the unit. 0: it was not measured. */
     double began_unix; /* Seconds since 1970 at the trace's beginning. */
-    tw_peaks peaks;    /* Unknown, unless tw_trace_set_peaks was called. */
+    tw_peaks peaks;    /* Peak rates of the device. Unknown before tw_trace_set_peaks. */
     bool on_processor; /* Tracks are threads of a processor: `sm` is a core, and `warp` a thread. */
     tw_trace_name *names;
     tw_trace_track *tracks;
@@ -108,7 +108,8 @@ int tw_trace_add_edge(tw_trace *t, int from, int to);
 tw_status tw_trace_finish(tw_trace *t, tw_diag *diag);
 
 struct tw_cuda_info; /* device/cuda/cuda.h */
-/* Sets the trace's peaks from a GPU's clocks: of products of f16 on tensor cores, and of the memory. */
+/* Sets the trace's peaks. The peak of operations is that of dense f16 on tensor cores. Both peaks follow from the GPU's
+   clocks. */
 void tw_trace_set_peaks(tw_trace *t, const struct tw_cuda_info *gpu);
 
 /* When the last track ends. */

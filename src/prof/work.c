@@ -19,7 +19,7 @@ typedef struct counter {
     const tw_kernel *k;
     int warps;
     int kinds;    /* The kinds that count. */
-    bool unknown; /* Something that counts is no constant. */
+    bool unknown; /* The bounds of a loop that counts, or the bytes that an mbarrier expects, are no constants. */
 } counter;
 
 static tw_prof_work sum(tw_prof_work a, tw_prof_work b) {
@@ -28,7 +28,7 @@ static tw_prof_work sum(tw_prof_work a, tw_prof_work b) {
 
 /* ---- operations */
 
-/* Returns the float operations of a lane. They are told by the operation's name: "fma_f32", "add_bf16x2". */
+/* Returns the float operations of a lane. The operation's name tells them, such as "fma_f32" or "add_bf16x2". */
 static double lane_flops(const tw_ir_op *op) {
     static const char *const kinds[] = {"fma_", "add_", "sub_", "mul_"};
     const char *name = tw_op_describe(op->code)->name;
@@ -66,7 +66,7 @@ static double expected(counter *c, const tw_ir_op *op) {
     return (double)bytes;
 }
 
-/* Counts the operation itself, without its blocks. */
+/* Counts the work of an operation without its blocks. */
 static tw_prof_work of_itself(counter *c, const tw_ir_op *op) {
     const double lanes = LANES * c->warps;
     tw_prof_work all = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What events of records are counted to do, in kernels written by hand. */
+/* The work of recorded events, in kernels written by hand. */
 #include "support/support.h"
 
 #include "device/cuda/cuda.h"
@@ -12,7 +12,7 @@
 typedef struct hand {
     tw_kernel *k;
     tw_builder b;
-    tw_val in, n; /* A pointer to global memory, and an i32 that nobody knows. */
+    tw_val in, n; /* Parameters: a pointer to global memory, and an i32. */
 } hand;
 
 static void begin(hand *h) {
@@ -22,7 +22,7 @@ static void begin(hand *h) {
     h->n = tw_parameter_add(&h->b, "n", TW_T_i32);
 }
 
-/* The n-th record of the kernel's body that begins something. */
+/* Returns the work of the n-th record in the kernel's body that is no end of a region. */
 static tw_prof_work work_of(const hand *h, int n, int warps) {
     for (const tw_ir_op *op = h->k->body.first; op; op = op->next)
         if (tw_is_record(op) && op->code != TW_OP_record_end && !n--) return tw_prof_work_of(h->k, op, warps);
@@ -65,7 +65,7 @@ static void regions_count_loops_and_the_larger_branch(void **state) {
     add(&h, sum);
     tw_record_end(b, "all");
     add(&h, sum);
-    /* Four rounds of the outer loop, twelve of the inner one. A thread's fma are two operations. */
+    /* The outer loop runs 4 times, the inner one 12 times. An fma has two operations. */
     is(work_of(&h, 0, 1), 5 * 2 * 32, (12 * 16 + 8) * 32);
     is(work_of(&h, 0, 4), 5 * 2 * 128, (12 * 16 + 8) * 128);
     is(work_of(&h, 1, 1), 0, 8 * 32);
@@ -91,7 +91,7 @@ static void unknown_loops_have_no_work(void **state) {
     tw_record_end(b, "channel");
     is(work_of(&h, 0, 1), 0, 0);
     assert_true(work_of(&h, 0, 1).unknown && !work_of(&h, 1, 1).unknown && !work_of(&h, 2, 1).unknown);
-    /* A loop that does nothing may run as often as it likes. */
+    /* A loop without work may have unknown bounds. */
     is(work_of(&h, 1, 1), 64, 0);
     is(work_of(&h, 2, 1), 0, 0);
     tw_kernel_free(h.k);

@@ -345,7 +345,7 @@ static void results_are_written(void **state) {
     tw_prof_memory_report_free(&r);
 }
 
-/* Returns the sum of y over the points of a series of the page's plots. */
+/* Returns the sum of y over the points of a series. */
 static double sum_of(const json_t *plots, size_t plot, size_t series, const char *name) {
     const json_t *s = json_array_get(json_object_get(json_array_get(plots, plot), "series"), series), *point;
     double sum = 0;
@@ -373,11 +373,11 @@ static void a_page_has_plots(void **state) {
     json_t *data = json_loadb(from, (size_t)(strstr(from, "</script>") - from), 0, NULL);
     assert_non_null(data);
     const json_t *plots = json_object_get(data, "plots");
-    /* A word of each lane is read, and one is written; the last slot is there twice, since steps have two ends. */
+    /* Each lane reads a word and writes one. The series repeats the last slot, to end its step. */
     const double read = sum_of(plots, 0, 0, "read"), written = sum_of(plots, 0, 1, "written");
     const tw_prof_memory_slot *last = &r.slots[r.n_slots - 1];
     assert_true(read == 128 + (double)last->read[0] && written == 128 + (double)last->written[0] && read != written);
-    /* All of them lie in the first of 64 parts of each buffer. */
+    /* All words lie in the first of the 64 parts of their buffer. */
     const double part = (double)BYTES / TW_PROF_MEMORY_PARTS;
     assert_true(sum_of(plots, 2, 0, "in") == 128 / part && sum_of(plots, 2, 1, "out") == 128 / part);
     json_decref(data);

@@ -23,7 +23,7 @@ static const shape shapes[] = {
     {TW_I4, 32, 8, TW_EDGES_COUNTERS, 0, "sm_120a"},
 };
 
-/* A plan and what it is of. */
+/* A plan, and the objects that it refers to. */
 typedef struct planned {
     tw_model *m;
     tw_cuda_vm *vm;
@@ -31,7 +31,7 @@ typedef struct planned {
     tw_mega_plan plan;
 } planned;
 
-/* Plans the kernel of a llama-1b. */
+/* Plans the kernel of a llama-1b of a shape. */
 static planned plan_of(const shape *s, int workers, tw_cuda_vm_tuning tuning) {
     const tw_cuda_vm_options o = {.emulate = true, .target = s->target, .workers = workers, .tuning = tuning};
     planned x;
@@ -138,7 +138,7 @@ static bool choice(void *context, const tw_kernel *k, const tw_ir_op *op) {
     return true;
 }
 
-/* Loops that wait until few enough stages are in flight. */
+/* Counts the loops that wait until fewer stages are in flight. */
 static bool throttles(void *context, const tw_kernel *k, const tw_ir_op *op) {
     seen *s = context;
     s->n += op->code == TW_OP_while && test_depends_on(k, op->operands[0], loads_ready, (void *)s->plan, false) > 0;
@@ -151,15 +151,15 @@ static bool tells(void *context, const tw_kernel *k, const tw_ir_op *op) {
     if (op->code != TW_OP_st || a->order != TW_ORDER_relaxed || a->offset != s->plan->ready) return true;
     if (test_depends_on(k, op->operands[1], loads_ready, (void *)s->plan, false) != 1) return true;
     s->n++;
-    /* One thread tells, and of several chunks the first. */
+    /* The store depends on the thread, and with several chunks on the chunk. */
     int conditions = 0;
     for (const tw_ir_op *o = op->block->owner; o && o->code == TW_OP_if; o = o->block->owner) conditions++;
     if (conditions < (s->plan->one_chunk ? 1 : 3)) fail_msg("%s: told under %d conditions", s->what, conditions);
     return true;
 }
 
-/* How many stages are in flight changes no result. It must depend on what is known of the activations, and each
-   product must tell that its activations are there. */
+/* Checks that the producer's limit depends on the word at plan.ready, and that products add to that word. The limit
+   changes no result, so no run shows it. */
 static void window(const tw_kernel *k, const tw_mega_plan *p, const char *what) {
     seen chosen = {p, what, 0}, told = {p, what, 0}, loops = {p, what, 0};
     test_each_op(k, choice, &chosen);
@@ -175,7 +175,7 @@ static void few_stages_are_fetched_without_activations(void **state) {
     each_kernel(window);
 }
 
-/* Less is fetched ahead where the memory is the bound, and more within products where these are fast. */
+/* The defaults of window and ahead follow from the weights, the positions and the ring. */
 static void the_window_suits_the_weights(void **state) {
     (void)state;
     static const struct {

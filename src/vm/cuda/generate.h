@@ -38,7 +38,8 @@ tw_val tw_mega_position(tw_mega_gen *g, tw_val row);
 static inline int tw_mega_threads(const tw_mega_plan *p) {
     return 32 * p->tuning.warps;
 }
-/* Returns attributes of accesses to the count of stages at plan.ready. One thread writes it, the producer reads it. */
+/* Returns attributes of accesses to the word at plan.ready. One consumer thread writes the word, and the producer reads
+   it. */
 static inline tw_attrs tw_mega_ready(const tw_mega_plan *p) {
     return (tw_attrs){.type = TW_T_i32,
                       .space = TW_SPACE_shared,

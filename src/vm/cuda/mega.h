@@ -89,8 +89,10 @@ typedef struct tw_mega_plan {
     int queries;            /* Offset of attention's queries. Queries and the warps' results, at x, overlap x. */
     int64_t chunk_most;     /* The most columns of a chunk. */
     bool one_chunk;         /* Every instruction has a single chunk. */
-    bool paces;             /* tuning.ahead < tuning.window: the producer must know which activations are there. */
-    int ready; /* paces: offset of a count (i32): the launch's stages up to the last one with its activations there. */
+    bool paces;             /* True: tuning.ahead is less than tuning.window. */
+    /* With `paces`: offset of a word (i32). It counts the stages of the launch whose activations are in shared memory.
+     */
+    int ready;
     int most_records; /* The most records of a worker. */
     bool samples;     /* The kernel can draw by vm/sample.h: a step has one position of each sequence. */
     int slots;        /* Slots of the head, one for each head instruction. */

@@ -12,7 +12,7 @@ enum {
     STAGES = 32, /* The most stages. The emulator follows 64 mbarriers of a block. */
     LINE = 128,
     CHUNK_BYTES = 72 << 10,
-    /* Bytes in flight to a multiprocessor. What is best was measured on an H200 (bench/results/tunings-h200.jsonl). */
+    /* Bytes in flight to a multiprocessor, as measured on an H200 (bench/results/tunings-h200.jsonl). */
     WINDOW_BYTES = 48 << 10,
     WIDE_WINDOW_BYTES = 64 << 10,
     AHEAD_BYTES = 32 << 10,
@@ -163,7 +163,7 @@ static void choose_attention(tw_mega_plan *p) {
     p->attend_heads = !p->attend_tensor ? TW_MEGA_HEADS : per < TW_MEGA_TENSOR_HEADS ? per : TW_MEGA_TENSOR_HEADS;
 }
 
-/* Counts the stages of a layer on the first worker's tape. */
+/* Counts the stages that the first worker takes in a layer. */
 static int64_t layer_stages(const tw_mega_plan *p, const tw_schedule *s) {
     int64_t n = 0;
     for (int i = 0; i < s->workers[0].count; i++) {
@@ -173,8 +173,9 @@ static int64_t layer_stages(const tw_mega_plan *p, const tw_schedule *s) {
     return n / p->m->n_layers;
 }
 
-/* Chooses how many stages are in flight. Where a layer has at least twice the ring's stages, the memory is taken to be
-   the bound: fewer are fetched while an edge is waited for, and of floats more while products run. */
+/* Sets tuning.window, tuning.ahead and paces. Memory is taken to be the bottleneck if a step has one position and a
+   layer has at least twice the ring's stages. Then `ahead` is small. The window is wide if weights are floats too,
+   since their products keep up with it. */
 static void choose_window(tw_mega_plan *p, const tw_schedule *s) {
     tw_cuda_vm_tuning *t = &p->tuning;
     const bool dry = p->tokens == 1 && layer_stages(p, s) >= 2 * t->stages;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The warp that feeds the ring. It copies a stage when the ring has an empty one and fewer than `window` are in flight,
-   or than `ahead` if the stage's activations are not there yet. It waits for nothing else, since weights do not depend
-   on what is computed. One lane issues bulk copies. On a GPU without them every lane copies its 16 bytes of each
-   piece. */
+   or than `ahead` if the stage's activations are not in shared memory yet. It waits for nothing else, since weights do
+   not depend on what is computed. One lane issues bulk copies. On a GPU without them every lane copies its 16 bytes of
+   each piece. */
 #include "vm/cuda/generate.h"
 
 static bool bulk(const tw_mega_plan *p) {
@@ -20,8 +20,8 @@ typedef struct producer {
     tw_ring_cursor landed;                    /* The oldest stage whose data may not have arrived. */
     tw_val stage;                             /* Variable: number of the next stage in its step. */
     tw_val from;                              /* Variable: the next stage's place in the tape. */
-    tw_val in_flight;                         /* Variable: stages from `landed` to `next`. */
-    tw_val issued;                            /* Variable: stages issued so far. Only with plan.paces. */
+    tw_val in_flight;                         /* Variable: number of stages in flight. */
+    tw_val issued;                            /* Variable: stages issued since the launch. Used with plan.paces. */
 } producer;
 
 /* Computes the bytes of the next stage. The head's stages may be shorter. */
@@ -47,8 +47,7 @@ static void copy_by_lanes(producer *x, tw_val to, tw_val size, tw_val full) {
     tw_do(b, TW_OP_cp_async_arrive, (tw_attrs){0}, full, TW_NONE);
 }
 
-/* Computes how many stages may be in flight, the next one included. It is computed once a stage: activations that come
-   while the producer waits for a landing speed up the stage after this one. */
+/* Computes how many stages may be in flight once the next one is issued. */
 static tw_val flight_limit(const producer *x) {
     tw_mega_gen *g = x->g;
     tw_builder *b = g->b;

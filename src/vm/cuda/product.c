@@ -18,7 +18,7 @@ static void stage_chunk(product *o, tw_val chunk) {
     if (o->g->p->flags) tw_mega_build_factor(o->g, &o->sums);
 }
 
-/* Tells the producer that the instruction's activations are there. */
+/* Tells the producer that the instruction's activations are in shared memory. */
 static void tell_producer(tw_mega_gen *g) {
     tw_builder *b = g->b;
     if (!g->p->paces) return;
