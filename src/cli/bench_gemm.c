@@ -58,7 +58,10 @@ typedef struct bench_run {
     tw_store *store;       /* NULL: no store. */
     char environment[512]; /* What the store's measurements depend on: a JSON object. */
     const char *known;     /* Text of an earlier log. NULL: there is none. */
-    const char *commit;    /* Commit of the build, as --commit says. */
+    const char *products;  /* Text that lists products. NULL: there is none. */
+    tw_gemm_pool *pool;    /* Elements of products of `pool_type`. NULL: none were needed yet. */
+    tw_gemm_type pool_type;
+    const char *commit; /* Commit of the build, as --commit says. */
     char command[1024];
     bool row_major; /* The table's layouts are read as row-major. */
     const char *logged_case;
@@ -182,23 +185,26 @@ static bool same_problem(tw_gemm_problem *q, const tw_gemm_problem *p) {
 }
 
 /* Adds the configurations that a log holds for this product, except wrong ones. A line has the words of a problem, then
-   those of a configuration. */
+   those of a configuration. A line without a problem is for all. */
 static tw_status read_known(const char *text, const tw_gemm_problem *p, tw_buf *configs, tw_diag *diag) {
     for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         char words[1024];
         snprintf(words, sizeof words, "%.*s", (int)strcspn(line, "\n"), line);
         tw_gemm_problem q = {.alpha = 1};
         tw_gemm_config c = tw_gemm_config_default(p);
-        bool good = true;
+        bool good = *words && *words != '#', any = true;
         char *save = NULL, *word = strtok_r(words, " ", &save); /* The case's name. */
         while (word && (word = strtok_r(NULL, " ", &save))) {
             tw_status st;
             if (!strncmp(word, "us=", 3))
                 good &= word[3] != '-';
-            else if (!tw_gemm_problem_word(&q, word, &st, NULL))
+            else if (tw_gemm_problem_word(&q, word, &st, NULL))
+                any = false;
+            else
                 good &= st == TW_OK && tw_gemm_config_parse(&c, word, NULL) == TW_OK;
         }
-        if (good && same_problem(&q, p) && !tw_buf_add(configs, &c, sizeof c)) return tw_fail_memory(diag);
+        c = tw_gemm_config_plain(p, c);
+        if (good && (any || same_problem(&q, p)) && !tw_buf_add(configs, &c, sizeof c)) return tw_fail_memory(diag);
     }
     return TW_OK;
 }
@@ -233,6 +239,68 @@ static tw_status bench_one(bench_run *r, const char *name, const table_row *of_t
         tw_gemm_rig_free(rig);
     }
     tw_gemm_data_free(&d);
+    return st;
+}
+
+enum { POOL_BYTES = 1 << 30 };
+
+/* Makes the run's pool of elements, if it covers the product. *covered tells. */
+static tw_status open_pool(bench_run *r, const tw_gemm_problem *p, bool *covered, tw_diag *diag) {
+    *covered = false;
+    if (p->type != TW_GEMM_F16 && p->type != TW_GEMM_BF16) return TW_OK;
+    if (r->pool && r->pool_type != p->type) {
+        tw_gemm_pool_free(r->pool);
+        r->pool = NULL;
+    }
+    r->pool_type = p->type;
+    if (!r->pool) {
+        tw_status st = tw_gemm_pool_make(&r->pool, r->cuda, p->type, POOL_BYTES, r->search.seed + 1, diag);
+        if (st != TW_OK) return st;
+    }
+    *covered = tw_gemm_pool_covers(r->pool, p, NULL) == TW_OK;
+    return TW_OK;
+}
+
+/* Compares a product whose matrices and reference are on the device, where it can be computed there. */
+static tw_status bench_listed(bench_run *r, const char *name, const tw_gemm_problem *p, tw_diag *diag) {
+    bool covered;
+    tw_gemm_rig *rig;
+    tw_status st = open_pool(r, p, &covered, diag);
+    if (st != TW_OK) return st;
+    if (!covered) return bench_one(r, name, NULL, p, diag);
+    const tw_gemm_data only_problem = {.problem = *p};
+    st = tw_gemm_rig_make_of(&rig, r->cuda, r->pool, p, WORKSPACE, diag);
+    if (st != TW_OK) return st;
+    st = compare(r, name, NULL, &only_problem, rig, diag);
+    tw_gemm_rig_free(rig);
+    return st;
+}
+
+/* Reads the product of a line: a name and the words of a problem. */
+static tw_status read_product(char *line, const char **name, tw_gemm_problem *p, tw_diag *diag) {
+    char *save = NULL;
+    *p = (tw_gemm_problem){.alpha = 1};
+    *name = strtok_r(line, " ", &save);
+    for (const char *word = strtok_r(NULL, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+        tw_status st;
+        if (!tw_gemm_problem_word(p, word, &st, diag))
+            return st != TW_OK ? st : tw_fail(diag, TW_ERR_USAGE, "%s: \"%s\" says nothing of a product", *name, word);
+    }
+    return tw_gemm_problem_complete(p, diag);
+}
+
+static tw_status bench_list(bench_run *r, tw_diag *diag) {
+    tw_status st = TW_OK;
+    for (const char *at = r->products; *at && st == TW_OK; at += strcspn(at, "\n"), at += *at == '\n') {
+        char line[1024];
+        const char *name;
+        tw_gemm_problem p;
+        snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
+        if (!*line || *line == '#') continue;
+        st = read_product(line, &name, &p, diag);
+        if (st == TW_OK) st = bench_listed(r, name, &p, diag);
+    }
+    tw_gemm_pool_free(r->pool);
     return st;
 }
 
@@ -302,7 +370,10 @@ static tw_status bench(bench_run *r, const tw_gemm_problem *p, bool table, const
     r->search.compiler = tw_ptx_compiler_for(r->cuda, false);
     print_environment(r);
     st = describe_environment(r, diag);
-    if (st == TW_OK) st = table ? bench_table(r, types, cases, diag) : bench_one(r, "gemm", NULL, p, diag);
+    if (st == TW_OK)
+        st = r->products ? bench_list(r, diag)
+             : table     ? bench_table(r, types, cases, diag)
+                         : bench_one(r, "gemm", NULL, p, diag);
     if (st == TW_OK && r->rows > 1 && !r->json)
         printf("geometric mean over %d: %.3fx its first choice, %.3fx its best\n", r->rows, exp(r->log_first / r->rows),
                exp(r->log_best / r->rows));
@@ -316,7 +387,7 @@ int cli_bench_gemm(int argc, char **argv) {
         "bench gemm", "m=M n=N k=K ... [ml=64 ...]", "the fastest own kernel for a product beside cuBLASLt",
         "tilewright bench gemm m=2560 n=16 k=2560 type=f32\n  tilewright bench gemm --table4 --types f16 --json", NULL};
     const char *words[32], *types = NULL, *cases = NULL, *log_path = NULL, *store_path = NULL, *known_path = NULL,
-                           *commit = "";
+                           *products_path = NULL, *commit = "";
     bool table = false, row_major = false, json = false, deterministic = false;
     int64_t sampled = TW_GEMM_SAMPLED, measured = TW_GEMM_MEASURED, generations = TW_GEMM_GENERATIONS;
     int64_t offspring = TW_GEMM_OFFSPRING, seed = 1;
@@ -325,6 +396,7 @@ int cli_bench_gemm(int argc, char **argv) {
         {"--row-major", CLI_FLAG, &row_major, NULL, "read the table's layouts as row-major ones"},
         {"--types", CLI_TEXT, &types, "LIST", "of these types only, e.g. f32,f16"},
         {"--cases", CLI_TEXT, &cases, "LIST", "these rows only, e.g. linpack-512,ica-32"},
+        {"--products", CLI_TEXT, &products_path, "FILE", "of its lines: a name, then m=M n=N k=K ..."},
         {"--sampled", CLI_INT, &sampled, "N", "legal configurations drawn for each (default 20000)"},
         {"--measured", CLI_INT, &measured, "N", "of them built, checked and timed (default 256)"},
         {"--generations", CLI_INT, &generations, "N", "of variations of the best (default 4)"},
@@ -345,11 +417,13 @@ int cli_bench_gemm(int argc, char **argv) {
     for (int i = 0; i < n; i++) {
         tw_status st;
         const bool problem = tw_gemm_problem_word(&p, words[i], &st, &d);
+        if (problem && products_path) return cli_usage("bench gemm: \"%s\": --products has its own products", words[i]);
         if (problem && table) return cli_usage("bench gemm: \"%s\": --table4 has its own products", words[i]);
         if (problem) continue;
         if (st != TW_OK || tw_gemm_config_parse(&keep, words[i], &d) != TW_OK) return cli_fail(&d);
     }
-    if (!table && tw_gemm_problem_complete(&p, &d) != TW_OK) return cli_fail(&d);
+    if (table && products_path) return cli_usage("bench gemm: either --table4 or --products");
+    if (!table && !products_path && tw_gemm_problem_complete(&p, &d) != TW_OK) return cli_fail(&d);
     const struct {
         const char *flag;
         int64_t value, least, most;
@@ -392,6 +466,9 @@ int cli_bench_gemm(int argc, char **argv) {
     tw_buf known = {0};
     if (known_path && tw_file_read(&known, known_path, &d) != TW_OK) return cli_fail(&d);
     r.known = known.data;
+    tw_buf products = {0};
+    if (products_path && tw_file_read(&products, products_path, &d) != TW_OK) return cli_fail(&d);
+    r.products = products.data;
     tw_status st = TW_OK;
     if (log_path && !(r.log = fopen(log_path, "w")))
         st = tw_fail_at(&d, TW_ERR_IO, log_path, -1, "cannot write: %s", strerror(errno));
@@ -400,6 +477,7 @@ int cli_bench_gemm(int argc, char **argv) {
     r.search.context = &r;
     if (st == TW_OK) st = bench(&r, &p, table, types, cases, &d);
     tw_buf_free(&known);
+    tw_buf_free(&products);
     tw_store_close(r.store);
     if (r.log && fclose(r.log) && st == TW_OK) st = tw_fail_at(&d, TW_ERR_IO, log_path, -1, "cannot write");
     return st == TW_OK ? CLI_OK : cli_fail(&d);

@@ -27,6 +27,7 @@ typedef struct tw_arguments {
 typedef struct tw_launch_values {
     int grid[3]; /* Blocks in each dimension. */
     int cluster; /* Blocks per cluster. 0 or 1: no clusters. */
+    bool early;  /* The launch may begin before the one before it is over (tw_cuda_launch.programmatic). */
     tw_arguments arguments;
 } tw_launch_values;
 

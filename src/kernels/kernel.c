@@ -148,6 +148,7 @@ static tw_status make_ready(tw_gpu_launch *l, tw_diag *diag) {
                                    .threads = k->info.threads,
                                    .dynamic_shared = k->dynamic_shared,
                                    .cluster = v->cluster,
+                                   .programmatic = v->early,
                                    .cooperative = k->plan.kernel->cooperative,
                                    .arguments = l->words,
                                    .argument_bytes = k->signature.bytes,

@@ -8,7 +8,7 @@
 #include "tune/gemm_vendor.h"
 #include "tune/measure.h"
 
-enum { FINALISTS = 6, QUICK_SAMPLES = 3, VENDOR_ALGORITHMS = TW_GEMM_VENDOR_ALGORITHMS };
+enum { FINALISTS = 12, QUICK_SAMPLES = 3, VENDOR_ALGORITHMS = TW_GEMM_VENDOR_ALGORITHMS };
 
 /* ---- candidates on a rig */
 

@@ -267,6 +267,7 @@ static tw_status enqueue_own(void *context, const tw_gemm_buffers *buffers, tw_d
                                    .threads = own->need.threads,
                                    .dynamic_shared = own->need.shared_bytes,
                                    .cluster = l.cluster,
+                                   .programmatic = l.early,
                                    .arguments = words,
                                    .argument_bytes = own->signature.bytes,
                                    .n_arguments = own->signature.n};

@@ -9,6 +9,7 @@ $ tilewright bench gemm --help
     --row-major                  read the table's layouts as row-major ones
     --types LIST                 of these types only, e.g. f32,f16
     --cases LIST                 these rows only, e.g. linpack-512,ica-32
+    --products FILE              of its lines: a name, then m=M n=N k=K ...
     --sampled N                  legal configurations drawn for each (default 20000)
     --measured N                 of them built, checked and timed (default 256)
     --generations N              of variations of the best (default 4)

@@ -42,7 +42,7 @@ $ tail -n 1 l >last; sed 's/m=48/m=49/' l >other; sed 's/us=.*/us=-1.000/' l >wr
 > sh ./gemm m=48 n=40 k=64 --measured 0 --known last --json | tail -n 1 >k; json k measured
 > for p in $(json k config | tr -d '{}"' | tr ',' ' ' | tr : =); do grep -qF " $p " last && echo "${p%=*}"; done | tr '\n' ' '
   1
-  mma ms ns ml nl u ks kl kg vec frag copy stages split swap group multicast persistent staged blocks 
+  mma ms ns ml nl u ks kl kg vec frag copy stages split swap group multicast persistent pingpong stream staged early blocks 
 $ sh ./gemm m=48 n=40 k=64 --measured 0 --known l --json | tail -n 1 | json - measured
   3
 $ for f in other wrong strange; do sh ./gemm m=48 n=40 k=64 --measured 0 --known $f; done

@@ -14,8 +14,8 @@ $ export TILEWRIGHT_LIBCUDA=$(dirname "$(command -v tilewright)")/tests/libfake_
   samples=3 caches=cold launches=graph
   3
   5
-  {"environment": {"clock_khz": 1980000, "device": "Fake H100 number 0", "driver": "CUDA 13.0", "sms": 132, "tilewright": "0.1.0"}, "space": "gemm", "problem": "type=f32 m=64 n=48 k=64", "config": {"mma": 0, "ms": 8, "ns": 8, "ml": 64, "nl": 32, "u": 32, "ks": 1, "kl": 4, "kg": 1, "vec": 4, "frag": 4, "copy": 1, "stages": 2, "split": 0, "swap": 0, "group": 8, "multicast": 0, "persistent": 0, "staged": 0, "blocks": 3}, "protocol": "samples=3 caches=cold launches=graph", "unit": "us", "status": "wrong", "samples": [], "message": "1 of 3072 cells are wrong"}
-  {"environment": {"clock_khz": 1980000, "device": "Fake H100 number 0", "driver": "CUDA 13.0", "sms": 132, "tilewright": "0.1.0"}, "space": "gemm", "problem": "type=f32 m=64 n=48 k=64", "config": {"mma": 0, "ms": 8, "ns": 4, "ml": 32, "nl": 32, "u": 8, "ks": 1, "kl": 1, "kg": 1, "vec": 16, "frag": 4, "copy": 1, "stages": 2, "split": 0, "swap": 1, "group": 1, "multicast": 0, "persistent": 0, "staged": 0, "blocks": 1}, "protocol": "samples=3 caches=cold launches=graph", "unit": "us", "status": "wrong", "samples": [], "message": "1 of 3072 cells are wrong"}
+  {"environment": {"clock_khz": 1980000, "device": "Fake H100 number 0", "driver": "CUDA 13.0", "sms": 132, "tilewright": "0.1.0"}, "space": "gemm", "problem": "type=f32 m=64 n=48 k=64", "config": {"mma": 0, "ms": 4, "ns": 4, "ml": 16, "nl": 32, "u": 32, "ks": 1, "kl": 2, "kg": 1, "vec": 4, "frag": 16, "copy": 0, "stages": 14, "split": 0, "swap": 0, "group": 16, "multicast": 0, "persistent": 0, "pingpong": 0, "stream": 0, "staged": 0, "early": 0, "blocks": 0}, "protocol": "samples=3 caches=cold launches=graph", "unit": "us", "status": "wrong", "samples": [], "message": "1 of 3072 cells are wrong"}
+  {"environment": {"clock_khz": 1980000, "device": "Fake H100 number 0", "driver": "CUDA 13.0", "sms": 132, "tilewright": "0.1.0"}, "space": "gemm", "problem": "type=f32 m=64 n=48 k=64", "config": {"mma": 0, "ms": 8, "ns": 16, "ml": 64, "nl": 128, "u": 8, "ks": 1, "kl": 1, "kg": 8, "vec": 16, "frag": 4, "copy": 0, "stages": 6, "split": 3, "swap": 0, "group": 4, "multicast": 0, "persistent": 0, "pingpong": 0, "stream": 0, "staged": 0, "early": 0, "blocks": 1}, "protocol": "samples=3 caches=cold launches=graph", "unit": "us", "status": "wrong", "samples": [], "message": "1 of 3072 cells are wrong"}
 # Its raw samples, when they were taken, and its configuration as numbers.
 $ head -1 a | json - samples.2 | awk '{printf "%.3f\n", $1}'; head -1 a | json - began config.kl | sed 's/[0-9]/9/g'
   10.000
@@ -34,7 +34,7 @@ $ p=$(head -1 b | json - problem)
   correct
   1.0
   3
-  4
+  2
   ms
   time
   correctness

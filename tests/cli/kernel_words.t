@@ -2,7 +2,7 @@
 # What is said of a kernel, in words and as JSON, on a target and on a stand-in for the driver.
 $ tilewright kernel gemm m=100 n=72 k=640 type=f16 ml=64 nl=32 ms=32 ns=16 u=32 kg=3 split=2 --target sm_90a | sed 's/^PTX .*/PTX/' >t; cat t
   problem    type=f16 m=100 n=72 k=640
-  config     mma=1 ms=32 ns=16 ml=64 nl=32 u=32 ks=1 kl=1 kg=3 vec=16 frag=8 copy=0 stages=3 split=2 swap=0 group=4 multicast=0 persistent=0 staged=0 blocks=0
+  config     mma=1 ms=32 ns=16 ml=64 nl=32 u=32 ks=1 kl=1 kg=3 vec=16 frag=8 copy=0 stages=3 split=2 swap=0 group=4 multicast=0 persistent=0 pingpong=0 stream=0 staged=0 early=0 blocks=0
   target     sm_90a
   legal      yes
   block      128 threads, 23040 bytes of shared memory, about 52 registers a thread: 9 of them on an SM

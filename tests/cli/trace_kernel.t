@@ -46,8 +46,8 @@ $ tilewright trace kernel $(cat words) --metric smid | grep -o '^  [a-z][a-z.]* 
    tiles.full value
 # Rates come from the IR: 2 m n k operations of tensor cores, and (m + n) k elements of 2 bytes for each block's tiles.
 $ tilewright trace kernel $(cat words) --analyse --json >a.json; for i in 0 1; do json a.json analysis.regions.$i.name analysis.regions.$i.busy analysis.regions.$i.flops_rate analysis.regions.$i.bytes_rate | { read n; read b; read f; read y; awk "BEGIN { printf \"%s %.0f %.0f\n\", \"$n\", $f * $b, $y * $b }"; }; done
-  tiles.full 0 131072
   products 4194304 0
+  tiles.full 0 131072
 $ tilewright trace kernel gemm m=64 n=64 k=64 --device emulator --analyse --json >a.json; json a.json analysis.regions.1.name analysis.regions.1.busy analysis.regions.1.flops_rate | { read n; read b; read f; awk "BEGIN { printf \"%s %.0f\n\", \"$n\", $f * $b }"; }
   multiply 524288
 # IR that computes something else is found, also where the kernel adds to C.
@@ -89,7 +89,7 @@ $ tilewright trace kernel $(cat stages) --improve --json | json - improvements.#
   false
 $ tilewright trace kernel $(cat words) --improve | head -2 | sed 's/[-+][0-9.]* %/X %/g'
   staged=2 for 0 (store=0.1333): predicted X %, measured X %: not kept
-  configuration: mma=2 ms=64 ns=64 ml=64 nl=64 u=64 ks=1 kl=1 kg=1 vec=16 frag=8 copy=0 stages=2 split=0 swap=0 group=4 multicast=0 persistent=0 staged=0 blocks=0
+  configuration: mma=2 ms=64 ns=64 ml=64 nl=64 u=64 ks=1 kl=1 kg=1 vec=16 frag=8 copy=0 stages=2 split=0 swap=0 group=4 multicast=0 persistent=0 pingpong=0 stream=0 staged=0 early=0 blocks=0
 $ tilewright trace kernel gemm m=64 n=64 k=64 --device emulator --improve | head -1
   no edit is predicted to be worth it
 $ for f in --memory '--emit ptx' '--ir words'; do tilewright trace kernel $(cat words) --improve $f; done

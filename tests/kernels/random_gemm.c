@@ -54,10 +54,11 @@ static void draw_batch(tw_gemm_problem *p, tw_random *r) {
     }
 }
 
-static tw_type draw_out(tw_gemm_type t, tw_random *r) {
-    static const tw_type floating[] = {TW_T_f32, TW_T_f16, TW_T_bf16}, integer[] = {TW_T_i32, TW_T_i8, TW_T_f32};
-    if (t == TW_GEMM_F64 || chance(r, 40)) return TW_T_none;
-    return t == TW_GEMM_S8 ? integer[below(r, 3)] : floating[below(r, 3)];
+static tw_type draw_out(tw_gemm_type t, uint64_t number, tw_random *r) {
+    static const tw_type floating[] = {TW_T_f32, TW_T_f16, TW_T_bf16};
+    static const tw_type integer[] = {TW_T_none, TW_T_i32, TW_T_i8, TW_T_f32};
+    if (t == TW_GEMM_S8) return integer[number / TW_GEMM_TYPES % 4];
+    return t == TW_GEMM_F64 || chance(r, 40) ? TW_T_none : floating[below(r, 3)];
 }
 
 static void draw_problem(tw_gemm_problem *p, uint64_t number, const gemm_limits *most, tw_random *r) {
@@ -69,7 +70,7 @@ static void draw_problem(tw_gemm_problem *p, uint64_t number, const gemm_limits 
     const uint64_t layout = number / TW_GEMM_TYPES + number / ((TW_JOIN_WAYS + 1) * TW_GEMM_TYPES);
     p->trans_a = layout & 1;
     p->trans_b = layout >> 1 & 1;
-    p->out = draw_out(p->type, r);
+    p->out = draw_out(p->type, number, r);
     p->lda = padded(r, p->trans_a ? p->m : p->k);
     p->ldb = padded(r, p->trans_b ? p->k : p->n);
     p->ldc = padded(r, p->n);
@@ -161,11 +162,18 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         draw_problem(p, number * TW_GEMM_TYPES + (number / 4 % 2 ? TW_GEMM_F16 : TW_GEMM_BF16), most, &r);
         p->trans_a = number & 1;
         p->trans_b = number >> 1 & 1;
-        p->batch = 1;
+        p->weights = chance(&r, 50);
         /* Rows of whole 16 bytes, whatever is in them. */
         p->lda = ((p->trans_a ? p->m : p->k) + 7) / 8 * 8 + 8 * below(&r, 3);
         p->ldb = ((p->trans_b ? p->k : p->n) + 7) / 8 * 8 + 8 * below(&r, 3);
-        p->ldc = padded(&r, p->n);
+        p->ldc = chance(&r, 50) ? (p->n + 7) / 8 * 8 : padded(&r, p->n);
+        p->batch = 1;
+        p->stride_a = p->stride_b = p->stride_c = 0;
+        if (chance(&r, 25)) {
+            p->batch = 2 + below(&r, 2);
+            p->stride_a = chance(&r, 25) ? TW_GEMM_SHARED : 0;
+            p->stride_b = chance(&r, 25) ? TW_GEMM_SHARED : 0;
+        }
         if (tw_gemm_problem_complete(p, NULL) != TW_OK) continue;
         tw_gemm_config keep = tw_gemm_config_any();
         const int way = below(&r, TW_JOIN_WAYS + 1);
@@ -175,6 +183,13 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         if (way == TW_JOIN_CLUSTER + 1 && keep.kg > TW_JOIN_BLOCKS) keep.kg = 2 + below(&r, TW_JOIN_BLOCKS - 1);
         keep.split = keep.kg > 1 ? way - 1 : 0;
         keep.multicast = way == TW_JOIN_CLUSTER + 1 || chance(&r, 50) ? 0 : 2 << below(&r, 2);
+        if (way || chance(&r, 30)) {
+            keep.persistent = keep.pingpong = keep.stream = 0;
+        } else {
+            keep.persistent = keep.multicast ? keep.multicast * (1 + below(&r, 2)) : 1 + below(&r, 7);
+            keep.stream = keep.multicast || chance(&r, 50) ? 0 : 1 + below(&r, 2);
+            keep.pingpong = keep.stream ? 0 : below(&r, 2);
+        }
         if (draw_within(c, &keep, most, &r, 1)) return true;
     }
     return false;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASES = TEST_SANITIZED ? 60 : 320, WARPGROUP_CASES = TEST_SANITIZED ? 12 : 80, SHOWN = 10 };
+enum { CASES = TEST_SANITIZED ? 60 : 320, WARPGROUP_CASES = TEST_SANITIZED ? 16 : 400, SHOWN = 10 };
 
 static tw_status emulate(const gemm_case *c, tw_diag *diag) {
     tw_gemm_data d;
@@ -60,7 +60,8 @@ static void warpgroups_are_right(void **state) {
     const gemm_limits most = {.m = 200, .n = 150, .k = 300, .parts = 6, .work = 4e6, .code = 256};
     const char *first = getenv("GEMM_FIRST"), *count = getenv("GEMM_COUNT");
     const int from = first ? atoi(first) : 0, n = count ? atoi(count) : WARPGROUP_CASES;
-    int failed = 0, splits[TW_JOIN_WAYS] = {0}, swapped = 0, deep = 0, together = 0, exchanged = 0;
+    int failed = 0, splits[TW_JOIN_WAYS] = {0}, swapped = 0, deep = 0, together = 0, exchanged = 0, boxed = 0;
+    int persistent = 0, teams = 0, streamed = 0, early = 0, batches = 0;
     for (int i = from; i < from + n; i++) {
         gemm_case c;
         tw_diag d;
@@ -70,7 +71,13 @@ static void warpgroups_are_right(void **state) {
         splits[c.config.split] += c.config.kg > 1;
         swapped += c.config.swap;
         together += c.config.multicast > 0;
-        exchanged += c.config.staged;
+        exchanged += c.config.staged > 0;
+        boxed += c.config.staged == TW_GEMM_BOXED;
+        persistent += c.config.persistent > 0;
+        teams += c.config.pingpong;
+        streamed += c.config.stream > 0;
+        early += c.config.early;
+        batches += c.problem.batch > 1;
         deep += c.config.stages * c.config.u * c.config.kg < c.problem.k; /* the ring goes round */
         if (emulate(&c, &d) == TW_OK) continue;
         gemm_case_print(&c, text, sizeof text);
@@ -78,8 +85,9 @@ static void warpgroups_are_right(void **state) {
     }
     print_message("%d cases, %d failed\n", n, failed);
     assert_int_equal(failed, 0);
-    for (int i = 0; i < TW_JOIN_WAYS && n >= 80; i++) assert_true(splits[i] >= 5);
-    assert_true(n < 80 || (swapped >= 20 && deep >= 5 && together >= 10 && exchanged >= 10));
+    for (int i = 0; i < TW_JOIN_WAYS && n >= 300; i++) assert_true(splits[i] >= 20);
+    assert_true(n < 300 || (swapped >= 80 && deep >= 20 && together >= 40 && exchanged >= 40 && boxed >= 20));
+    assert_true(n < 300 || (persistent >= 60 && teams >= 20 && streamed >= 20 && early >= 80 && batches >= 40));
 }
 
 int main(void) {

@@ -233,7 +233,7 @@ static void look_at_word(void **parameters) {
 
 static void look_at_a(void **parameters) {
     look_at_word(parameters);
-    memcpy(&map_of_a, parameters[22], sizeof map_of_a);
+    memcpy(&map_of_a, parameters[24], sizeof map_of_a);
 }
 
 static void a_launch_is_one_call(void **state) {

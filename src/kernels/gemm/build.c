@@ -21,6 +21,8 @@ static void declare_parameters(tw_gemm_gen *g) {
     g->arg.chunk = tw_parameter_add(b, "chunk", TW_T_i32);
     g->arg.tiles_m = tw_parameter_add(b, "tiles_m", TW_T_i32);
     g->arg.tiles_n = tw_parameter_add(b, "tiles_n", TW_T_i32);
+    g->arg.tiles = tw_parameter_add(b, "tiles", TW_T_i32);
+    g->arg.streamed = tw_parameter_add(b, "streamed", TW_T_i32);
     g->arg.ldx = tw_parameter_add(b, swap ? "ldb" : "lda", TW_T_i64);
     g->arg.ldy = tw_parameter_add(b, swap ? "lda" : "ldb", TW_T_i64);
     g->arg.ldc = tw_parameter_add(b, "ldc", TW_T_i64);
@@ -32,6 +34,7 @@ static void declare_parameters(tw_gemm_gen *g) {
     if (!tw_gemm_way_of(g->c)->tensor_copies) return;
     g->arg.map_x = tw_map_add(b, "map_x");
     g->arg.map_y = tw_map_add(b, "map_y");
+    if (g->c->staged == TW_GEMM_BOXED) g->arg.map_c = tw_map_add(b, "map_c");
 }
 
 static void find_thread(tw_gemm_gen *g) {
@@ -44,6 +47,10 @@ static void find_thread(tw_gemm_gen *g) {
     g->group = alone ? tw_i32(b, 0) : tw_div(b, warp, warps);
     g->warp = alone ? warp : tw_rem(b, warp, warps);
     g->group_tid = alone ? g->tid : tw_rem(b, g->tid, g->plan.group);
+    if (g->plan.teams < 2) return;
+    g->team = tw_div(b, warp, warps);
+    g->warp = tw_rem(b, warp, warps);
+    g->group_tid = tw_rem(b, g->tid, g->plan.group);
 }
 
 static void build(tw_gemm_gen *g) {
@@ -56,7 +63,7 @@ static void build(tw_gemm_gen *g) {
     g->x = (tw_gemm_operand){.tile = &g->plan.x, .whole = v->whole_m, .limit = g->arg.m, .ld = g->arg.ldx};
     g->y = (tw_gemm_operand){.tile = &g->plan.y, .whole = v->whole_n, .limit = g->arg.n, .ld = g->arg.ldy};
     /* A persistent block has no split, and its loop finds the tiles. */
-    if (g->c->persistent < 2)
+    if (!g->c->persistent)
         g->frame->find_tile(g, tw_sreg(b, TW_SREG_ctaid_x));
     else
         g->split = tw_i32(b, 0);
@@ -69,6 +76,7 @@ static void build(tw_gemm_gen *g) {
     g->k_position = tw_var_of(b, g->k_begin);
     tw_val left = tw_max(b, tw_sub(b, g->k_end, g->k_begin), tw_i32(b, 0));
     g->stages = tw_div(b, tw_add_imm(b, left, g->c->u - 1), g->c->u);
+    g->all_stages = g->stages;
     way->build(g);
 }
 
@@ -96,7 +104,8 @@ tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v,
     if (tw_gemm_plan_of(v, c, t, &g.plan)) return NULL;
     tw_kernel *k = tw_kernel_new("gemm", t->sm, g.plan.threads);
     if (!k) return NULL;
-    k->min_blocks = c->blocks;
+    k->min_blocks = g.plan.producer_registers ? 0 : c->blocks;
+    if (g.plan.producer_registers) k->max_registers = g.plan.registers;
     k->cluster = tw_gemm_splits_in_cluster(c) ? c->kg : c->multicast;
     tw_builder b = tw_builder_of(k);
     g.b = &b;

@@ -79,7 +79,7 @@ tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c) 
         c.vec = 16;
         c.copy = 0;
     } else {
-        c.staged = c.multicast = c.persistent = 0;
+        c.staged = c.multicast = c.persistent = c.pingpong = c.stream = c.early = 0;
     }
     return c;
 }

@@ -12,13 +12,15 @@ typedef struct run {
     tw_gemm_buffers at;
 } run;
 
-static bool allocate(run *r, const tw_gemm_data *d) {
+/* With `early` the launch before may still write whatever is not said to be ready. */
+static bool allocate(run *r, const tw_gemm_data *d, bool early) {
     for (int i = 0; i < TW_GEMM_BUFFERS; i++) {
         const tw_gpu_buffer *x = &r->buffers[i];
         if (!x->bytes) continue;
         void *zeros = x->zeroed ? calloc(1, x->bytes) : NULL;
         const void *from = x->written ? zeros : d->of[i]; /* NULL: uninitialised. */
-        if (zeros || !x->zeroed) r->at.of[i] = tw_emu_alloc(r->emu, x->name, from, x->bytes, !x->written);
+        const bool ready = !early || (i == TW_GEMM_B && d->problem.weights);
+        if (zeros || !x->zeroed) r->at.of[i] = tw_emu_alloc(r->emu, x->name, from, x->bytes, !x->written && ready);
         free(zeros);
         if (!r->at.of[i]) return false;
     }
@@ -66,7 +68,7 @@ tw_status tw_gemm_emulate_kernel(const tw_gemm_data *d, const tw_gemm_config *c,
     r.emu = tw_emu_new();
     const size_t bytes = d->bytes[TW_GEMM_C];
     unsigned char *now = malloc(bytes), *before = malloc(bytes);
-    tw_status st = now && before && r.emu && allocate(&r, d) ? TW_OK : tw_fail_memory(diag);
+    tw_status st = now && before && r.emu && allocate(&r, d, c->early) ? TW_OK : tw_fail_memory(diag);
     const uint64_t at = r.at.of[TW_GEMM_C];
     tw_launch_values l;
     tw_gemm_launch_of(&d->problem, c, &r.at, &l);
@@ -74,7 +76,7 @@ tw_status tw_gemm_emulate_kernel(const tw_gemm_data *d, const tw_gemm_config *c,
     uint64_t words[TW_ARGUMENTS];
     tw_arguments_place(&l.arguments, &signature, words);
     for (int i = 0; st == TW_OK && i < (c->kg > 1 ? 2 : 1); i++) {
-        tw_emu_options o = {.seed = seed + (uint64_t)i, .grid = {l.grid[0], l.grid[1], l.grid[2]}};
+        tw_emu_options o = {.seed = seed + (uint64_t)i, .grid = {l.grid[0], l.grid[1], l.grid[2]}, .overlaps = l.early};
         /* C has what beta needs. With beta 0 it has garbage, and nothing of the launch before. */
         if (d->problem.beta != 0) {
             tw_emu_write(r.emu, at, d->of[TW_GEMM_C], bytes);

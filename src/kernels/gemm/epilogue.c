@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns sums into C: scale, add, activate, convert, store. A thread takes its cells line by line. A line is contiguous
-   in C: a row of the tile, or a column if operands are swapped. Neighbouring cells of a line are moved together as a
-   run. */
-#include "kernels/gemm/generate.h"
+/* Turns sums into C: scale, add, activate, convert, store. A thread takes its cells line by line. Neighbouring cells of
+   a line are moved together as a run. */
+#include "kernels/gemm/epilogue.h"
 #include "kernels/parts/activation.h"
 #include "kernels/parts/convert.h"
 
-enum { RUN = 8 };
+enum { RUN = TW_GEMM_RUN };
 
-/* A run: adjacent cells of a line in one thread. */
-typedef struct run {
-    int cells[RUN]; /* Indices of the cells' sums. */
-    int n;          /* Number of cells, a power of two. */
-    int offset;     /* Bytes from the thread's first cell of the line to the run. */
-    tw_val inside;  /* Predicate: the run is within C. TW_NONE: true. */
-} run;
+typedef tw_gemm_run run;
+typedef tw_gemm_line line;
 
 /* Returns the attributes of a run's memory accesses. 16-bit floats are moved in pairs. */
 static tw_attrs access_of(const tw_gemm_gen *g, const run *r) {
@@ -65,16 +59,11 @@ static void apply(tw_gemm_gen *g, const run *r, tw_val address, combine *by, tw_
     for (int i = 0; i < r->n; i++) x[i] = by(g->b, x[i], y[i]);
 }
 
-/* Addresses of the thread's first cell of a line. */
-typedef struct line {
-    tw_val c, bias, mul, residual;
-} line;
-
-static void finish_run(tw_gemm_gen *g, const line *l, const run *r) {
+void tw_gemm_cells_compute(tw_gemm_gen *g, const line *l, const run *r, tw_val *x) {
     tw_builder *b = g->b;
     const tw_gemm_epilogue *e = &g->v->epilogue;
     const tw_type t = working_type(g);
-    tw_val x[RUN], y[RUN];
+    tw_val y[RUN];
     for (int i = 0; i < r->n; i++) {
         x[i] = g->acc[0][r->cells[i]];
         if (g->acc_type == TW_T_i32 && t == TW_T_f32) x[i] = tw_unary(b, TW_OP_cvt_f32_s32, x[i]);
@@ -92,7 +81,37 @@ static void finish_run(tw_gemm_gen *g, const line *l, const run *r) {
     }
     if (e->mul) apply(g, r, l->mul, tw_mul, x);
     if (e->residual) apply(g, r, l->residual, tw_add, x);
-    store_run(g, r, l->c, x);
+}
+
+tw_gemm_cells tw_gemm_cells_of(tw_gemm_gen *g) {
+    tw_builder *b = g->b;
+    const int es = tw_type_bits(g->v->out) / 8;
+    tw_gemm_cells of = {.across = g->c->swap ? &g->y : &g->x, .along = g->c->swap ? &g->x : &g->y};
+    of.line = tw_add(b, of.across->origin, of.across->first);
+    of.place = tw_add(b, of.along->origin, of.along->first);
+    of.at = tw_add(b, tw_mul(b, tw_widen(b, of.line), g->arg.ldc), tw_mul_imm(b, tw_widen(b, of.place), es));
+    if (g->v->batched) of.at = tw_add(b, of.at, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_c));
+    return of;
+}
+
+line tw_gemm_line_of(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val *inside) {
+    tw_builder *b = g->b;
+    const int es = tw_type_bits(g->v->out) / 8, row = of->across->of[sum];
+    tw_val offset = tw_add(b, of->at, tw_mul_imm(b, g->arg.ldc, row));
+    /* The bias belongs to C's columns, which are along a line in either case. */
+    line l = {.c = tw_add(b, g->arg.c, offset),
+              .bias = tw_add(b, g->arg.bias, tw_mul_imm(b, tw_widen(b, of->place), es))};
+    if (g->v->epilogue.mul) l.mul = tw_add(b, g->arg.mul, offset);
+    if (g->v->epilogue.residual) l.residual = tw_add(b, g->arg.residual, offset);
+    *inside = of->across->whole ? TW_NONE : tw_lt(b, tw_add_imm(b, of->line, row), of->across->limit);
+    return l;
+}
+
+tw_val tw_gemm_inside(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val line_inside) {
+    tw_builder *b = g->b;
+    if (of->along->whole) return line_inside;
+    tw_val p = tw_lt(b, tw_add_imm(b, of->place, of->along->of[sum]), of->along->limit);
+    return line_inside.id ? tw_and(b, line_inside, p) : p;
 }
 
 void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
@@ -100,34 +119,23 @@ void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
     tw_record_begin(b, "store", TW_ENGINE_OF_memory);
     const int most = g->c->staged == TW_GEMM_EXCHANGED ? RUN : RUN / 2;
     const int es = tw_type_bits(g->v->out) / 8;
-    /* A line is a row of the tile, or a column if operands are swapped. */
-    const tw_gemm_operand *across = g->c->swap ? &g->y : &g->x, *along = g->c->swap ? &g->x : &g->y;
-    const int *line_of = across->of, *along_of = along->of;
-    tw_val line0 = tw_add(b, across->origin, across->first), along0 = tw_add(b, along->origin, along->first);
-    tw_val at = tw_add(b, tw_mul(b, tw_widen(b, line0), g->arg.ldc), tw_mul_imm(b, tw_widen(b, along0), es));
-    if (g->v->batched) at = tw_add(b, at, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_c));
-    /* The bias belongs to C's columns, which are along a line in either case. */
-    line l = {.bias = tw_add(b, g->arg.bias, tw_mul_imm(b, tw_widen(b, along0), es))};
+    const tw_gemm_cells of = tw_gemm_cells_of(g);
+    const int *line_of = of.across->of, *along_of = of.along->of;
     bool done[TW_GEMM_MAX_ACC] = {false};
     for (int first = from; first < to; first++) {
         if (done[first]) continue;
-        tw_val offset = tw_add(b, at, tw_mul_imm(b, g->arg.ldc, line_of[first])), inside = TW_NONE;
-        l.c = tw_add(b, g->arg.c, offset);
-        if (g->v->epilogue.mul) l.mul = tw_add(b, g->arg.mul, offset);
-        if (g->v->epilogue.residual) l.residual = tw_add(b, g->arg.residual, offset);
-        if (!across->whole) inside = tw_lt(b, tw_add_imm(b, line0, line_of[first]), across->limit);
+        tw_val inside, x[RUN];
+        const line l = tw_gemm_line_of(g, &of, first, &inside);
         for (int i = first; i < to; i++) {
             if (done[i] || line_of[i] != line_of[first]) continue;
-            run r = {.cells = {i}, .n = 1, .offset = along_of[i] * es, .inside = inside};
+            run r = {.cells = {i}, .n = 1, .offset = along_of[i] * es};
             for (int j = i + 1; j < to && r.n < most && (r.n + 1) * es <= g->v->vec_c; j++)
                 if (!done[j] && line_of[j] == line_of[i] && along_of[j] == along_of[i] + r.n) r.cells[r.n++] = j;
             /* A run's length is a power of two, and its place is a multiple of that. */
             while (r.n & (r.n - 1) || along_of[i] % r.n) r.n--;
-            if (!along->whole) {
-                tw_val p = tw_lt(b, tw_add_imm(b, along0, along_of[i]), along->limit);
-                r.inside = inside.id ? tw_and(b, inside, p) : p;
-            }
-            finish_run(g, &l, &r);
+            r.inside = tw_gemm_inside(g, &of, i, inside);
+            tw_gemm_cells_compute(g, &l, &r, x);
+            store_run(g, &r, l.c, x);
             for (int e = 0; e < r.n; e++) done[r.cells[e]] = true;
         }
     }

@@ -106,7 +106,7 @@ bool tw_gemm_demand(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_
                  : plan.x.vec < 16 || plan.y.vec < 16   ? 2
                                                         : 1);
     const double fit = tw_target_blocks(t, need.threads, need.registers, (int)need.shared_bytes);
-    const double blocks = (double)tw_ceil_div(need.grid, info->sms), tiles = c->persistent > 1 ? c->persistent : 1;
+    const double blocks = (double)tw_ceil_div(need.grid, info->sms), tiles = (double)tw_ceil_div(need.tiles, need.grid);
     const double sums = (double)c->ml * c->nl * tw_type_bits(tw_gemm_types[p->type].accumulator) / 8;
     const tw_demand_unit warps_unit = p->type == TW_GEMM_F64 ? TW_DEMAND_DOUBLE : TW_DEMAND_WARPS;
     *out = (tw_demand){.unit = c->mma == 2 ? TW_DEMAND_WARPGROUPS

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The frame of a plain product. It chooses a block's tile, locates the operands, and joins the sums, which are computed
    in parts along k: in a thread (ks), in groups of a block's threads (kl), and in blocks (kg). */
-#include "kernels/gemm/generate.h"
+#include "kernels/gemm/epilogue.h"
 
 static tw_scheduler scheduler_of(const tw_gemm_gen *g) {
     return (tw_scheduler){.rows = g->arg.tiles_m, .columns = g->arg.tiles_n, .band = g->c->group};
-}
-
-static tw_scope each_tile(tw_gemm_gen *g) {
-    const tw_scheduler order = scheduler_of(g);
-    return tw_scheduler_push(g->b, &order);
 }
 
 static void find_tile(tw_gemm_gen *g, tw_val number) {
@@ -17,12 +12,18 @@ static void find_tile(tw_gemm_gen *g, tw_val number) {
     const bool cluster = tw_gemm_splits_in_cluster(g->c);
     const tw_scheduler order = scheduler_of(g);
     tw_val t = cluster ? tw_div(b, number, g->c->kg) : number;
+    const bool folded = g->v->batched && tw_gemm_way_of(g->c)->tensor_copies;
+    g->tile = t;
+    if (folded) {
+        tw_val product = tw_mul(b, g->arg.tiles_m, g->arg.tiles_n);
+        g->batch = tw_binary(b, TW_OP_div_u32, t, product);
+        t = tw_sub(b, t, tw_mul(b, g->batch, product));
+    }
     const tw_scheduler_tile at = tw_scheduler_find(b, &order, t);
     g->x.origin = tw_mul_imm(b, at.row, g->c->ml);
     g->y.origin = tw_mul_imm(b, at.column, g->c->nl);
-    g->tile = t;
     g->split = g->c->kg == 1 ? tw_i32(b, 0) : tw_sreg(b, cluster ? TW_SREG_cluster_rank : TW_SREG_ctaid_z);
-    if (g->v->batched) {
+    if (g->v->batched && !folded) {
         g->batch = tw_sreg(b, TW_SREG_ctaid_y);
         g->tile = tw_fma(b, g->batch, tw_mul(b, g->arg.tiles_m, g->arg.tiles_n), t);
     }
@@ -37,11 +38,19 @@ static void locate(tw_gemm_gen *g) {
     g->y.matrix = tw_add(b, g->arg.y, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_y));
 }
 
+/* Returns the number of X or Y in its tensor map, which has one if all products share it. */
+static tw_val matrix_of(tw_gemm_gen *g, bool is_x) {
+    tw_builder *b = g->b;
+    tw_val stride = is_x ? g->arg.stride_x : g->arg.stride_y;
+    return tw_select(b, tw_binary(b, TW_OP_eq_i64, stride, tw_i64(b, 0)), tw_i32(b, 0), g->batch);
+}
+
 static void fetch(tw_gemm_gen *g, bool is_x, tw_val to, tw_val k, tw_val full) {
     const tw_tile_copy copy = {.map = is_x ? g->arg.map_x : g->arg.map_y,
                                .to = to,
                                .origin = is_x ? g->x.origin : g->y.origin,
                                .k = k,
+                               .matrix = g->v->batched ? matrix_of(g, is_x) : TW_NONE,
                                .full = full,
                                .blocks = tw_gemm_fetchers(g->c, is_x)};
     tw_tile_fetch(g->b, is_x ? &g->plan.tile_x : &g->plan.tile_y, &copy);
@@ -50,13 +59,31 @@ static void fetch(tw_gemm_gen *g, bool is_x, tw_val to, tw_val k, tw_val full) {
 /* The barrier is for all threads except those of a producer warp. */
 tw_meeting tw_gemm_meeting(const tw_gemm_gen *g) {
     const bool all = g->plan.threads == g->plan.group * g->c->kl;
-    return all ? (tw_meeting){0} : (tw_meeting){.threads = g->plan.group, .number = TW_GEMM_SUMS};
+    return all ? (tw_meeting){0} : (tw_meeting){.threads = g->plan.group, .number = TW_GEMM_SUMS, .team = g->team};
 }
 
 static void store(void *context, int from, int below) {
     tw_gemm_gen *g = context;
+    if (g->c->staged == TW_GEMM_BOXED) {
+        tw_gemm_boxed_store(g);
+        return;
+    }
     tw_gemm_rearrange_sums(g);
     tw_gemm_epilogue_store(g, from, below);
+}
+
+static tw_join_share share_of(tw_gemm_gen *g) {
+    tw_builder *b = g->b;
+    const tw_stream *s = &g->stream;
+    tw_val from = tw_mul(b, s->tile, s->stages), last = tw_add_imm(b, tw_add(b, from, s->stages), -1);
+    tw_val first = tw_stream_block(b, s, from);
+    return (tw_join_share){
+        .whole = tw_eq(b, s->count, s->stages),
+        .begins = tw_eq(b, s->first, tw_i32(b, 0)),
+        .block = tw_sreg(b, TW_SREG_ctaid_x),
+        .first = first,
+        .blocks = tw_add_imm(b, tw_sub(b, tw_stream_block(b, s, last), first), 1),
+    };
 }
 
 static void finish(tw_gemm_gen *g) {
@@ -69,7 +96,7 @@ static void finish(tw_gemm_gen *g) {
                        .thread = g->group_tid,
                        .groups = g->c->kl,
                        .group = g->group,
-                       .shared = g->shared,
+                       .shared = tw_add_imm(g->b, g->shared, g->plan.join),
                        .parts = g->c->kg,
                        .way = (tw_join_way)g->c->split,
                        .part = g->split,
@@ -78,7 +105,12 @@ static void finish(tw_gemm_gen *g) {
                        .counters = g->arg.counters};
     for (int s = 1; s < g->c->ks; s++)
         for (int i = 0; i < g->plan.accumulators; i++) tw_add_to(g->b, g->acc[0][i], g->acc[s][i]);
-    tw_join_sums(g->b, &j, store, g);
+    if (g->c->stream) {
+        const tw_join_share share = share_of(g);
+        tw_join_shares(g->b, &j, &share, store, g);
+    } else {
+        tw_join_sums(g->b, &j, store, g);
+    }
 }
 
-const tw_gemm_frame tw_gemm_plain_frame = {each_tile, find_tile, locate, fetch, finish};
+const tw_gemm_frame tw_gemm_plain_frame = {find_tile, locate, fetch, finish};

@@ -56,6 +56,7 @@ typedef struct tw_gemm_problem {
     /* Elements from a product to the next. 0: densely packed. TW_GEMM_SHARED: all products have one A, or one B. */
     int64_t stride_a, stride_b, stride_c;
     double alpha, beta;
+    bool weights; /* The launch before does not write B, so that an early launch may read it at once. */
     tw_gemm_epilogue epilogue;
 } tw_gemm_problem;
 enum { TW_GEMM_SHARED = -1 };
@@ -97,10 +98,18 @@ extern const char tw_gemm_problem_words[]; /* All words of a problem, for help t
 
 /* How the threads of a warpgroup exchange sums before they store them. */
 typedef enum tw_gemm_staging {
-    TW_GEMM_DIRECT,   /* Not at all: a thread stores pairs. */
-    TW_GEMM_STAGED,   /* Through shared memory, so that a warp stores whole lines of C. */
-    TW_GEMM_EXCHANGED /* Among lanes, so that a thread stores eight elements together. */
+    TW_GEMM_DIRECT,    /* Not at all: a thread stores pairs. */
+    TW_GEMM_STAGED,    /* Through shared memory, so that a warp stores whole lines of C. */
+    TW_GEMM_EXCHANGED, /* Among lanes, so that a thread stores eight elements together. */
+    TW_GEMM_BOXED      /* A warp leaves boxes in shared memory, which the copy engine stores. */
 } tw_gemm_staging;
+
+/* Which tiles of a persistent grid are cut along k, so that all blocks get equally much of them. */
+typedef enum tw_gemm_stream {
+    TW_GEMM_WHOLE,      /* None. */
+    TW_GEMM_STREAM_ALL, /* All. */
+    TW_GEMM_STREAM_REST /* Those of the last wave and of one before it. The others are dealt to the blocks whole. */
+} tw_gemm_stream;
 
 /* space.def lists the values of each parameter. */
 typedef struct tw_gemm_config {
@@ -120,10 +129,15 @@ typedef struct tw_gemm_config {
     int group;      /* Rows of tiles that are computed together, for the L2 cache. */
     int multicast;  /* mma=2: blocks of a cluster that fetch together the rows (group=1) or columns (else) they share.
                        0: each fetches for itself. */
-    int persistent; /* mma=2: tiles that a block computes one after another. The next tile's fetch overlaps the store.
-                       0: one tile. */
+    int persistent; /* mma=2: blocks of the grid at most. Each computes tiles one after another, and fetches the next
+                       tile while it stores one. 0: a block for each tile. */
+    int pingpong;   /* mma=2, persistent: 1: two teams of warpgroups take turns. One multiplies while the other stores.
+                       0: one team. */
+    int stream;     /* mma=2, persistent: how tiles are cut along k (stream-K), a tw_gemm_stream. */
     int staged;     /* mma=2: how threads exchange sums before they store them, a tw_gemm_staging. */
-    int blocks;     /* Blocks to keep resident on an SM, which bounds registers. 0: no bound. */
+    int early;  /* mma=2: 1: the launch may begin before the one before it is over, and waits for that before it reads
+                   what it may have written (programmatic dependent launch). */
+    int blocks; /* Blocks to keep resident on an SM, which bounds registers. 0: no bound. */
 } tw_gemm_config;
 
 /* What a configuration takes, known without compiling. */
@@ -161,6 +175,7 @@ typedef struct tw_gemm_variant {
     int vec_a, vec_b, vec_c;        /* Alignment of rows in bytes, at most 16. A and B: at most config.vec. */
     bool whole_m, whole_n, whole_k; /* Tiles fit the extent exactly, so that the kernel needs no bounds. */
     bool beta, batched;             /* beta is not 0. There are several products. */
+    bool ready_x, ready_y;          /* X or Y may be read before the launch before is over. Only with config.early. */
     tw_gemm_epilogue epilogue;
 } tw_gemm_variant;
 /* Returns the variant of a completed problem. Its padding is zero: equal variants have equal bytes. */

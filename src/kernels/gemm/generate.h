@@ -17,9 +17,9 @@
     } while (0)
 
 enum { TW_GEMM_MAX_ACC = 256, TW_GEMM_MAX_COPIES = 32 };
-/* Numbers of barriers that some threads of a block pass: consumers that wait for the producer to begin, and threads
-   that hold sums. */
-enum { TW_GEMM_BEGIN = 1, TW_GEMM_SUMS = 2 };
+/* Numbers of barriers that some threads of a block pass: consumers that wait for the producer to begin, the threads of
+   a team that hold sums, and a team that waits for its turn. */
+enum { TW_GEMM_TEAMS = 2, TW_GEMM_BEGIN = 1, TW_GEMM_SUMS = 2, TW_GEMM_TURN = TW_GEMM_SUMS + TW_GEMM_TEAMS };
 
 /* The layout of an operand's tile. In global memory it is `outer` rows of `inner` contiguous elements. */
 typedef struct tw_gemm_tile {
@@ -46,16 +46,22 @@ typedef struct tw_gemm_plan {
     tw_gemm_tile x, y;
     tw_tile tile_x, tile_y; /* The tiles of tensor copies. */
     tw_mma_kind mma;
-    int lanes_m;      /* SIMT: lanes of a warp along rows. */
-    int group;        /* Threads per group. A block has kl groups. */
-    int threads;      /* Threads per block. */
-    int accumulators; /* Registers of a thread's sums, of each of the ks parts. */
-    int part_bytes;   /* Bytes of the sums of a group of threads. */
-    int stage_bytes;  /* Shared memory per stage. */
-    int shared_bytes; /* Shared memory per block. */
-    int registers;    /* Registers per thread, estimated. */
-    int depth;        /* Elements along k that a group takes from a stage. */
-    int step;         /* Elements along k that a step takes. */
+    int lanes_m;            /* SIMT: lanes of a warp along rows. */
+    int group;              /* Threads per group: they hold the sums of a tile. A block has kl groups, or `teams`. */
+    int teams;              /* Groups that compute tiles of their own in turn. 1: all compute the same tile. */
+    int threads;            /* Threads per block. */
+    int accumulators;       /* Registers of a thread's sums, of each of the ks parts. */
+    int part_bytes;         /* Bytes of the sums of a group of threads. */
+    int stage_bytes;        /* Shared memory per stage. */
+    int shared_bytes;       /* Shared memory per block. */
+    int exchange;           /* Bytes from its beginning to where threads exchange sums. */
+    int join;               /* Bytes from its beginning to what blocks need to join their sums. */
+    int team_exchange;      /* Bytes of that for each team. */
+    int registers;          /* Registers per thread at launch, estimated. */
+    int consumer_registers; /* Of a thread with sums, after the producer's warpgroup has given up most of its own. */
+    int producer_registers; /* What that keeps. 0: registers stay as they are, and the producer is one warp. */
+    int depth;              /* Elements along k that a group takes from a stage. */
+    int step;               /* Elements along k that a step takes. */
 } tw_gemm_plan;
 
 /* Tells whether the blocks of a tile join their parts of k in a cluster. */
@@ -105,13 +111,15 @@ typedef struct tw_gemm_gen {
 
     struct {
         tw_val x, y, c, bias, mul, residual, workspace, counters;
-        tw_val map_x, map_y; /* Tensor maps. Only with wgmma. */
-        tw_val m, n, k, ldx, ldy, ldc, stride_x, stride_y, stride_c, chunk, tiles_m, tiles_n, alpha, beta;
+        tw_val map_x, map_y, map_c; /* Tensor maps. Only with wgmma. map_c: only with boxed stores. */
+        tw_val m, n, k, ldx, ldy, ldc, stride_x, stride_y, stride_c, chunk, tiles_m, tiles_n, tiles, streamed;
+        tw_val alpha, beta;
     } arg;                          /* The kernel's parameters. */
     tw_val tid;                     /* The thread's number in the block. */
     tw_val lane;                    /* Its number in the warp. */
     tw_val warp;                    /* The warp's number in its group. */
     tw_val group;                   /* The group's number, below kl. */
+    tw_val team;                    /* The team's number. TW_NONE: there is one team. */
     tw_val group_tid;               /* The thread's number in its group. */
     tw_val tile, split, batch;      /* Numbers of the block's tile, its part of k, and its product. */
     tw_val shared;                  /* Address of the block's shared memory. */
@@ -120,6 +128,8 @@ typedef struct tw_gemm_gen {
     tw_val k_position;              /* Variable: the first k of the next stage to fetch. */
     tw_val k_begin, k_end;          /* The block's part of k. */
     tw_val stages;                  /* Number of stages of the block's part of k. */
+    tw_val all_stages;              /* Number of stages of all of k. */
+    tw_stream stream;               /* The tile at hand, if tiles are cut along k. */
     tw_gemm_operand x, y;           /* The operands. */
     tw_val acc[2][TW_GEMM_MAX_ACC]; /* Variables: the sums, of each of the ks parts. */
 } tw_gemm_gen;
@@ -167,12 +177,14 @@ tw_val tw_gemm_element_offset(tw_builder *b, const tw_gemm_tile *t, tw_val row, 
 /* staged.c: rearranges sums for their stores, as tw_gemm_config.staged says. */
 void tw_gemm_rearrange_sums(tw_gemm_gen *g);
 int tw_gemm_staged_bytes(const tw_gemm_config *c); /* Shared memory that it takes. */
+int tw_gemm_boxed_bytes(const tw_gemm_config *c);  /* Shared memory of the boxes of a team's warps (boxed.c). */
+int tw_gemm_box_columns(const tw_gemm_config *c);  /* Columns of a box. */
+tw_tensor_map tw_gemm_box_map(const tw_gemm_matrix *m, uint64_t address, const tw_gemm_config *c, bool batched);
+tw_val tw_gemm_exchange(tw_gemm_gen *g); /* Shared address where the thread's team exchanges sums. */
 
 /* What a kind of product may replace, so that its kernel keeps the loops of every way to multiply: which tile is next,
    where its operands lie, and what becomes of its sums. */
 typedef struct tw_gemm_frame {
-    /* Opens the loop of a persistent block over the numbers of its tiles. The scope's `i` is the number. */
-    tw_scope (*each_tile)(tw_gemm_gen *g);
     /* Sets x.origin, y.origin, tile, split and batch from a tile's number. */
     void (*find_tile)(tw_gemm_gen *g, tw_val number);
     /* Sets x.matrix and y.matrix. Unused with tensor copies. */
@@ -188,6 +200,14 @@ tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v,
 
 /* wgmma.c: counts the blocks of a cluster that fetch a tile of X, or of Y, together. */
 int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x);
+/* How the tiles of a problem are dealt to blocks. */
+typedef struct tw_gemm_tiling {
+    int64_t rows, columns; /* Tiles of a product, as X and Y have them. Blocks that fetch together fill up a cluster. */
+    int64_t tiles;         /* Tiles of all products. */
+    int64_t streamed;      /* Tiles that are cut along k (tw_gemm_stream). */
+    int64_t blocks;        /* Blocks of the grid, for each of the parts of k. */
+} tw_gemm_tiling;
+tw_gemm_tiling tw_gemm_tiling_of(const tw_gemm_problem *p, const tw_gemm_config *c);
 /* frame.c: returns the barrier of the threads that hold sums. */
 tw_meeting tw_gemm_meeting(const tw_gemm_gen *g);
 

@@ -10,12 +10,14 @@ const tw_gemm_way *tw_gemm_way_of(const tw_gemm_config *c) {
     return ways[c->mma >= 0 && c->mma < 3 ? c->mma : 0]; /* A configuration that is not legal may have any number. */
 }
 
+enum { FLAG = 16 /* Bytes of shared memory by which a block tells its threads that it was the last to arrive. */ };
+
 static bool power_of_two(int x) {
     return x > 0 && !(x & (x - 1));
 }
 
 const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
-    *p = (tw_gemm_plan){0};
+    *p = (tw_gemm_plan){.teams = 1};
     REFUSE(c->ml < 1 || c->nl < 1 || c->u < 1 || c->ms < 1 || c->ns < 1 || c->kl < 1 || c->kg < 1 || c->ks < 1 ||
                c->ks > 2 || c->group < 1 || c->stages < 1 || c->stages > 16 || c->blocks < 0 || c->kg > 65535,
            "a parameter is out of range");
@@ -37,18 +39,44 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     const char *why = way->plan(v, c, t, p);
     if (why) return why;
     REFUSE(p->threads > 1024, "more than 1024 threads");
-    /* The exchange of sums reuses the ring's memory, unless the next tile is fetched at the same time. */
+    /* The exchange of sums reuses the ring's memory, unless the ring is in use at the same time. */
     p->part_bytes = p->accumulators * p->group * tw_type_bits(tw_gemm_types[v->type].accumulator) / 8;
-    const int join =
-        c->staged == TW_GEMM_STAGED ? tw_gemm_staged_bytes(c) : (c->kl > 1 ? c->kl / 2 : cluster) * p->part_bytes;
+    int join = (c->kl > 1 ? c->kl / 2 : cluster) * p->part_bytes;
+    if (c->staged == TW_GEMM_STAGED) p->team_exchange = tw_gemm_staged_bytes(c);
+    if (c->staged == TW_GEMM_BOXED) p->team_exchange = tw_gemm_boxed_bytes(c);
+    if (p->team_exchange) join = p->teams * p->team_exchange;
+    const int flag = c->staged == TW_GEMM_BOXED ? join : 0; /* Boxes may be in flight when a block reads the flag. */
+    if (c->stream || flag) join = flag + FLAG > join ? flag + FLAG : join;
     const int ring = p->stage_bytes * c->stages;
-    p->shared_bytes = c->persistent > 1 ? ring + join : join > ring ? join : ring;
+    /* Warps fill their boxes while others may still multiply. */
+    const bool beside = c->persistent || c->staged == TW_GEMM_BOXED;
+    p->shared_bytes = beside ? ring + join : join > ring ? join : ring;
+    p->exchange = beside ? ring : 0;
+    p->join = p->exchange + flag;
     if (way->tensor_copies) p->shared_bytes += 16 * c->stages; /* The stages' mbarriers. */
     REFUSE(p->shared_bytes > t->shared_block, "more shared memory than a block may have");
     REFUSE(p->registers > t->thread_registers, "more registers than a thread may have");
     const int blocks = tw_target_blocks(t, p->threads, p->registers, p->shared_bytes);
     REFUSE(blocks < 1 || blocks < c->blocks, "an SM cannot hold the blocks");
     return NULL;
+}
+
+static int64_t whole_clusters(int64_t tiles, int blocks) {
+    return blocks > 1 ? tw_ceil_div(tiles, blocks) * blocks : tiles;
+}
+
+tw_gemm_tiling tw_gemm_tiling_of(const tw_gemm_problem *p, const tw_gemm_config *c) {
+    tw_gemm_tiling t = {
+        .rows = whole_clusters(tw_ceil_div(c->swap ? p->n : p->m, c->ml), tw_gemm_fetchers(c, false)),
+        .columns = whole_clusters(tw_ceil_div(c->swap ? p->m : p->n, c->nl), tw_gemm_fetchers(c, true)),
+    };
+    t.tiles = t.rows * t.columns * p->batch;
+    const int64_t most = c->persistent, rest = most ? t.tiles % most : 0;
+    if (c->stream == TW_GEMM_STREAM_ALL) t.streamed = t.tiles;
+    if (c->stream == TW_GEMM_STREAM_REST && rest) t.streamed = t.tiles < most ? t.tiles : rest + most;
+    t.blocks = t.streamed ? t.tiles * tw_ceil_div(p->k, c->u) : t.tiles;
+    if (most && t.blocks > most) t.blocks = most;
+    return t;
 }
 
 /* Computes the registers, threads and shared memory that a configuration needs for a problem. Returns the reason, in
@@ -64,23 +92,22 @@ static const char *resources_of(const tw_gemm_problem *p, const tw_gemm_config *
     const int64_t stages = tw_ceil_div(p->k, c->u);
     REFUSE(c->kg > stages, "more splits than stages along k");
     /* Kernels number tiles, parts and groups of tiles in 32 bits; extents are below 2^30, so no product here wraps. */
-    const int64_t rows = tw_ceil_div(c->swap ? p->n : p->m, c->ml);
-    const int64_t columns = tw_ceil_div(c->swap ? p->m : p->n, c->nl), most = INT32_MAX / 16;
-    REFUSE(rows * columns > most || rows * columns * p->batch > most / c->kg, "more blocks than a grid holds");
-    REFUSE(c->multicast && (c->group == 1 ? columns : rows) % c->multicast,
-           "tiles that fetch together are no whole number of clusters");
-    REFUSE(columns * c->group > INT32_MAX, "a group of tiles is too large");
-    const int64_t tiles = rows * columns * p->batch;
+    const tw_gemm_tiling tiling = tw_gemm_tiling_of(p, c);
+    const int64_t tiles = tiling.tiles, most = INT32_MAX / 16;
+    REFUSE(tiling.rows * tiling.columns > most || tiles > most / c->kg, "more blocks than a grid holds");
+    REFUSE(tiling.columns * c->group > INT32_MAX, "a group of tiles is too large");
+    REFUSE(c->stream && tiles * stages > INT32_MAX / (c->persistent + 1), "more stages than tiles can be cut into");
     /* True: blocks exchange nothing through global memory. */
-    const bool alone = c->kg == 1 || c->split == TW_JOIN_CLUSTER;
+    const bool alone = !c->stream && (c->kg == 1 || c->split == TW_JOIN_CLUSTER);
+    const int64_t parts = c->stream ? 2 * tiling.blocks : tiles * (c->split == TW_JOIN_LAST ? c->kg : 1);
     *r = (tw_gemm_resources){
         .threads = plan.threads,
         .registers = plan.registers,
         .shared_bytes = plan.shared_bytes,
         .tiles = tiles,
-        .grid = (c->persistent > 1 ? tw_ceil_div(tiles, c->persistent) : tiles) * c->kg,
+        .grid = tiling.blocks * c->kg,
         .stages_of_k = tw_ceil_div(stages, c->kg),
-        .workspace_bytes = alone ? 0 : tiles * plan.part_bytes * (c->split == TW_JOIN_LAST ? c->kg : 1),
+        .workspace_bytes = alone ? 0 : parts * plan.part_bytes,
         .counter_bytes = alone ? 0 : tiles * 4,
     };
     return NULL;

@@ -131,6 +131,7 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         {"sa", p->stride_a, p->lda * (p->trans_a ? p->k : p->m)},
         {"sb", p->stride_b, p->ldb * (p->trans_b ? p->n : p->k)},
         {"sc", p->stride_c, p->ldc * p->m},
+        {"weights", p->weights, 0},
         {"bias", p->epilogue.bias, 0},
         {"mul", p->epilogue.mul, 0},
         {"residual", p->epilogue.residual, 0},
@@ -174,11 +175,13 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.vec_a = alignment(&x, most, ends);
     v.vec_b = alignment(&y, most, ends);
     v.vec_c = alignment(&out, 16, true);
-    v.whole_m = (c->swap ? p->n : p->m) % c->ml == 0;
-    v.whole_n = (c->swap ? p->m : p->n) % c->nl == 0;
+    v.whole_m = (c->swap ? p->n : p->m) % ((int64_t)c->ml * tw_gemm_fetchers(c, false)) == 0;
+    v.whole_n = (c->swap ? p->m : p->n) % ((int64_t)c->nl * tw_gemm_fetchers(c, true)) == 0;
     v.whole_k = p->k % c->u == 0;
     v.beta = p->beta != 0;
     v.batched = p->batch > 1;
+    v.ready_x = c->early && p->weights && c->swap;
+    v.ready_y = c->early && p->weights && !c->swap;
     /* Assigning the whole struct would also copy its padding. */
     v.epilogue.bias = p->epilogue.bias;
     v.epilogue.activation = p->epilogue.activation;
@@ -188,11 +191,18 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
 }
 
 /* Makes the tensor map of an operand. Its boxes are as wide as the swizzle. */
-static tw_tensor_map map_of(const tw_gemm_matrix *m, bool k_major, uint64_t address, const tw_gemm_config *c,
-                            bool is_x) {
+static tw_tensor_map map_of(const tw_gemm_matrix *m, bool k_major, uint64_t address, const tw_gemm_config *c, bool is_x,
+                            bool batched) {
     const tw_tile t = tw_tile_of(k_major, is_x ? c->ml : c->nl, c->u);
     const int64_t extent = k_major ? m->rows : m->columns, k = k_major ? m->columns : m->rows;
-    return tw_tile_map(&t, address, extent, k, m->ld * tw_type_bits(m->type) / 8, tw_gemm_fetchers(c, is_x));
+    const int64_t es = tw_type_bits(m->type) / 8;
+    const tw_tile_matrices of = {.address = address,
+                                 .extent = extent,
+                                 .k = k,
+                                 .row_bytes = m->ld * es,
+                                 .count = batched ? m->count : 0,
+                                 .matrix_bytes = (m->stride ? m->stride : m->ld) * es};
+    return tw_tile_map(&t, &of, tw_gemm_fetchers(c, is_x));
 }
 
 void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_buffers *buffers,
@@ -200,20 +210,22 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     const bool swap = c->swap;
     const tw_gemm_matrix a = tw_gemm_matrix_of(p, TW_GEMM_A), b = tw_gemm_matrix_of(p, TW_GEMM_B);
     const int64_t es = tw_type_bits(a.type) / 8, out = tw_type_bits(p->out) / 8;
-    const int64_t tiles_m = tw_ceil_div(swap ? p->n : p->m, c->ml);
-    const int64_t tiles_n = tw_ceil_div(swap ? p->m : p->n, c->nl);
-    const int64_t blocks = tw_ceil_div(tiles_m * tiles_n, c->persistent > 1 ? c->persistent : 1);
-    *l = (tw_launch_values){.grid = {(int)blocks, (int)p->batch, c->kg}, .cluster = c->multicast};
-    if (tw_gemm_splits_in_cluster(c))
-        *l = (tw_launch_values){.grid = {(int)blocks * c->kg, (int)p->batch, 1}, .cluster = c->kg};
+    const tw_gemm_tiling tiling = tw_gemm_tiling_of(p, c);
+    /* With tensor copies the products of a batch follow one another in the grid's x. */
+    const int y = tw_gemm_way_of(c)->tensor_copies ? 1 : (int)p->batch, x = (int)(tiling.blocks / y);
+    *l = (tw_launch_values){.grid = {x, y, c->kg}, .cluster = c->multicast};
+    if (tw_gemm_splits_in_cluster(c)) *l = (tw_launch_values){.grid = {x * c->kg, y, 1}, .cluster = c->kg};
+    l->early = c->early;
     tw_arguments *to = &l->arguments;
     for (int i = 0; i < TW_GEMM_BUFFERS; i++) tw_argument_buffer(to, tw_gemm_buffer_names[i], buffers->of[i]);
     tw_argument_number(to, "m", p->m);
     tw_argument_number(to, "n", p->n);
     tw_argument_number(to, "k", p->k);
     tw_argument_number(to, "chunk", tw_ceil_div(tw_ceil_div(p->k, c->u), c->kg) * c->u);
-    tw_argument_number(to, "tiles_m", tiles_m);
-    tw_argument_number(to, "tiles_n", tiles_n);
+    tw_argument_number(to, "tiles_m", tiling.rows);
+    tw_argument_number(to, "tiles_n", tiling.columns);
+    tw_argument_number(to, "tiles", tiling.tiles);
+    tw_argument_number(to, "streamed", tiling.streamed);
     tw_argument_number(to, "lda", p->lda * es);
     tw_argument_number(to, "ldb", p->ldb * es);
     tw_argument_number(to, "ldc", p->ldc * out);
@@ -223,8 +235,11 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     tw_argument_float(to, "alpha", p->alpha, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
     tw_argument_float(to, "beta", p->beta, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
     if (!tw_gemm_way_of(c)->tensor_copies) return;
-    const tw_tensor_map map_a = map_of(&a, !p->trans_a, buffers->of[TW_GEMM_A], c, !swap);
-    const tw_tensor_map map_b = map_of(&b, p->trans_b, buffers->of[TW_GEMM_B], c, swap);
+    const tw_tensor_map map_a = map_of(&a, !p->trans_a, buffers->of[TW_GEMM_A], c, !swap, p->batch > 1);
+    const tw_tensor_map map_b = map_of(&b, p->trans_b, buffers->of[TW_GEMM_B], c, swap, p->batch > 1);
     tw_argument_map(to, "map_x", swap ? "b" : "a", swap ? &map_b : &map_a);
+    const tw_gemm_matrix to_store = tw_gemm_matrix_of(p, TW_GEMM_C);
+    const tw_tensor_map map_c = tw_gemm_box_map(&to_store, buffers->of[TW_GEMM_C], c, p->batch > 1);
+    if (c->staged == TW_GEMM_BOXED) tw_argument_map(to, "map_c", "c", &map_c);
     tw_argument_map(to, "map_y", swap ? "a" : "b", swap ? &map_a : &map_b);
 }

@@ -24,11 +24,16 @@ int tw_gemm_staged_bytes(const tw_gemm_config *c) {
     return pitch_of(c) * (c->swap ? c->nl : c->ml) * 4;
 }
 
+tw_val tw_gemm_exchange(tw_gemm_gen *g) {
+    tw_builder *b = g->b;
+    tw_val all = tw_add_imm(b, g->shared, g->plan.exchange);
+    return g->team.id ? tw_add(b, all, tw_mul_imm(b, g->team, g->plan.team_exchange)) : all;
+}
+
 /* Computes the shared address of an element of a line. */
 static tw_val place(tw_gemm_gen *g, int pitch, tw_val line, tw_val along) {
     tw_builder *b = g->b;
-    const int after = g->c->persistent > 1 ? g->plan.stage_bytes * g->c->stages : 0;
-    tw_val base = tw_add_imm(b, g->shared, after), x = tw_mul_imm(b, along, 4), y = tw_mul_imm(b, line, pitch);
+    tw_val base = tw_gemm_exchange(g), x = tw_mul_imm(b, along, 4), y = tw_mul_imm(b, line, pitch);
     return tw_add(b, base, tw_add(b, y, x));
 }
 
@@ -87,8 +92,8 @@ static void stage_sums(tw_gemm_gen *g) {
         tw_st(b, to, at, &g->acc[0][i]);
     }
     tw_part_meet(b, &meeting);
-    line->first = tw_div(b, g->tid, per_line);
-    along->first = tw_mul_imm(b, tw_rem(b, g->tid, per_line), RUN);
+    line->first = tw_div(b, g->group_tid, per_line);
+    along->first = tw_mul_imm(b, tw_rem(b, g->group_tid, per_line), RUN);
     at = place(g, pitch, line->first, along->first);
     for (int i = 0; i < g->plan.accumulators; i += RUN) {
         tw_attrs from = {.type = TW_T_f32, .vec = RUN, .space = TW_SPACE_shared, .offset = i / RUN * lines * pitch};

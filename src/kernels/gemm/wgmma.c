@@ -2,10 +2,29 @@
 /* Products by wgmma. A producer warp issues tensor copies of tiles into a ring of stages. Consumer warpgroups multiply
    the tiles, each 64 or 128 rows. A stage has two mbarriers: `full` counts bytes that arrive, and `empty` counts warps
    that are done with the stage. */
-#include "kernels/gemm/generate.h"
+#include "kernels/gemm/epilogue.h"
 #include "kernels/parts/ring.h"
 
 enum { ROWS = TW_WGMMA_ROWS, WARPS = 4 };
+
+/* Registers of a quarter of an SM, which has one warp of each warpgroup, per lane. They are given out in units. */
+enum { QUARTER = 512, UNIT = 8, OTHERS = 40 /* Two descriptors and the epilogue's registers. */ };
+
+/* Decides whether registers are moved from the producer to the threads that need them for sums. */
+static const char *plan_registers(const tw_gemm_config *c, tw_gemm_plan *p) {
+    const int needed = p->accumulators + OTHERS, groups = p->group / (WARPS * 32) * p->teams;
+    p->registers = needed;
+    p->threads = (groups * WARPS + 1) * 32;
+    if (needed <= QUARTER / (groups + 1) / UNIT * UNIT || groups < 2) return NULL;
+    REFUSE(groups > 3, "more registers than an SM has");
+    p->threads = (groups + 1) * WARPS * 32;
+    p->registers = QUARTER / (groups + 1) / UNIT * UNIT;
+    p->producer_registers = groups == 2 ? 24 : 32;
+    p->consumer_registers = (QUARTER - p->producer_registers) / groups / UNIT * UNIT;
+    REFUSE(needed > p->consumer_registers, "more registers than a thread may have");
+    REFUSE(c->blocks > 1, "registers are moved within a block that is alone on its SM");
+    return NULL;
+}
 
 int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x) {
     return c->multicast && (c->group == 1) == is_x ? c->multicast : 1;
@@ -14,7 +33,6 @@ int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x) {
 static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
     REFUSE(t->sm != 90, "warpgroups' products are of sm_90a alone");
     REFUSE(v->type != TW_GEMM_F16 && v->type != TW_GEMM_BF16, "warpgroups multiply f16 and bf16");
-    REFUSE(v->batched, "warpgroups' kernels have no batches");
     REFUSE(c->ks != 1 || c->kl != 1 || c->copy || c->ns != c->nl || c->vec != 16,
            "with warpgroups ks, kl and copy say nothing, ns is nl and vec is 16");
     REFUSE(v->vec_a < 16 || v->vec_b < 16, "the copy engine needs rows that are aligned to 16 bytes");
@@ -29,33 +47,74 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     p->y = (tw_gemm_tile){.es = 2, .vec = 16, .bytes = tw_tile_bytes(&p->tile_y)};
     REFUSE(p->x.bytes % TW_TILE_ALIGN || p->y.bytes % TW_TILE_ALIGN, "tiles do not end where the swizzle begins anew");
     p->group = c->ml / c->ms * WARPS * 32;
-    p->threads = p->group + 32;
+    p->teams = c->pingpong ? TW_GEMM_TEAMS : 1;
     p->accumulators = c->ms / ROWS * c->nl / 2;
     p->stage_bytes = p->x.bytes + p->y.bytes;
-    p->registers = p->accumulators + 40; /* 40: two descriptors and the epilogue's registers. */
+    const char *why = plan_registers(c, p);
+    if (why) return why;
     const bool cluster = tw_gemm_splits_in_cluster(c);
     REFUSE(c->multicast && c->multicast != 2 && c->multicast != 4, "multicast is to 2 or 4 blocks, or to none");
     REFUSE(c->multicast && cluster, "a cluster multicasts or splits k, not both");
     REFUSE(c->multicast && c->group > 1 && c->group % c->multicast, "a group of tiles is no whole number of clusters");
     REFUSE(c->multicast && (c->group == 1 ? &p->tile_x : &p->tile_y)->lines % (8 * c->multicast),
            "a tile cannot be dealt to the blocks that fetch it together");
-    REFUSE(c->staged < 0 || c->staged > TW_GEMM_EXCHANGED, "the epilogue is staged (1), exchanged (2) or neither (0)");
+    REFUSE(c->staged < 0 || c->staged > TW_GEMM_BOXED,
+           "the epilogue is staged (1), exchanged (2), boxed (3) or none of these (0)");
+    REFUSE(c->staged == TW_GEMM_BOXED &&
+               (c->swap || c->nl % 16 || (v->out != TW_T_f16 && v->out != TW_T_bf16) || v->vec_c < 16),
+           "boxes have whole sixteens of columns of a C of 16-bit elements, whose rows are aligned to 16 bytes, with "
+           "operands as they are");
     REFUSE(c->staged && cluster, "a cluster's blocks share the sums out already");
     REFUSE(c->staged == TW_GEMM_EXCHANGED && (c->swap || c->nl % 32),
            "lanes exchange sums of 32 columns, with operands as they are");
     REFUSE(c->staged == TW_GEMM_STAGED && p->group % ((c->swap ? c->ml : c->nl) / 4),
            "lines of C cannot be dealt to the threads");
-    REFUSE(c->persistent < 0 || c->persistent > 64, "a persistent block has 64 tiles at most");
-    REFUSE(c->persistent > 1 && (c->kg > 1 || c->multicast), "persistent blocks have all of k, and no multicast");
+    REFUSE(c->persistent < 0 || c->persistent > 65535, "a persistent grid has 65535 blocks at most");
+    REFUSE(c->persistent && c->kg > 1, "persistent blocks have all of k");
+    REFUSE(c->multicast && c->persistent % c->multicast, "a persistent grid is no whole number of clusters");
+    REFUSE(c->pingpong < 0 || c->pingpong > 1 || c->stream < 0 || c->stream > TW_GEMM_STREAM_REST,
+           "there are one or two teams, and tiles are cut not at all (0), all (1) or the rest (2)");
+    REFUSE((c->pingpong || c->stream) && !c->persistent, "teams, and tiles that are cut, are of persistent blocks");
+    REFUSE(c->early < 0 || c->early > 1, "a launch is early (1) or not (0)");
+    REFUSE(c->stream && (c->pingpong || c->multicast), "tiles that are cut have one team and no multicast");
     return NULL;
 }
 
-/* Opens the loop over the tiles of a persistent block. */
-static tw_scope push_tiles(tw_gemm_gen *g) {
-    if (g->c->persistent < 2) return TW_NO_BLOCK;
-    const tw_scope tiles = g->frame->each_tile(g);
+/* Opens the loop over the tiles of a persistent block, or over those of one of its teams. TW_NONE: of all. */
+static tw_scope push_tiles(tw_gemm_gen *g, tw_val team) {
+    tw_builder *b = g->b;
+    tw_scope tiles = TW_NO_BLOCK;
+    if (!g->c->persistent) return tiles;
+    if (g->c->stream) {
+        g->stream = (tw_stream){.tiles = g->arg.tiles, .streamed = g->arg.streamed, .stages = g->all_stages};
+        tiles = tw_stream_push(b, &g->stream);
+        g->k_begin = tw_mul_imm(b, g->stream.first, g->c->u);
+        g->stages = g->stream.count;
+        g->frame->find_tile(g, g->stream.tile);
+        return tiles;
+    }
+    tw_val from = tw_sreg(b, TW_SREG_ctaid_x), step = tw_sreg(b, TW_SREG_nctaid_x);
+    if (team.id) {
+        from = tw_fma(b, team, step, from);
+        step = tw_mul_imm(b, step, g->plan.teams);
+    }
+    tiles = tw_push_for(b, from, g->arg.tiles, step, false);
     g->frame->find_tile(g, tiles.i);
     return tiles;
+}
+
+/* Tells whether a tile is the block's first. `number` is the variable of push_tiles. */
+static tw_val is_first(tw_gemm_gen *g, tw_val number) {
+    tw_builder *b = g->b;
+    if (!g->c->persistent) return tw_const(b, TW_T_pred, 1);
+    if (!g->c->stream) return tw_eq(b, number, tw_sreg(b, TW_SREG_ctaid_x));
+    return g->stream.is_first;
+}
+
+/* A block of a cluster may exit only when no other block still signals its mbarriers. */
+static void end(tw_gemm_gen *g, bool stores) {
+    if (g->c->staged == TW_GEMM_BOXED && stores) tw_gemm_boxed_end(g);
+    if (g->c->persistent && g->c->multicast) tw_do(g->b, TW_OP_cluster_sync, (tw_attrs){0}, TW_NONE, TW_NONE);
 }
 
 /* -- the warp that copies */
@@ -70,29 +129,74 @@ static void begin(tw_gemm_gen *g, bool waits) {
         tw_do(g->b, waits ? TW_OP_barrier_sync : TW_OP_barrier_arrive, at, tw_i32(g->b, TW_GEMM_BEGIN), TW_NONE);
 }
 
+/* Waits until the launch before is over, if this one is early. */
+static void wait_for_launch(tw_gemm_gen *g) {
+    if (g->c->early) tw_do(g->b, TW_OP_griddep_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
+}
+
+static void fetch(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, bool is_x, tw_val k, tw_val full) {
+    tw_val to = tw_ring_data(g->b, ring, c, TW_NONE);
+    g->frame->fetch(g, is_x, is_x ? to : tw_add_imm(g->b, to, g->plan.x.bytes), k, full);
+}
+
+/* Fills the ring for the block's first tile: at once with the operand that is ready, and with the other one when the
+   launch before is over. Returns the number of stages. */
+static tw_val fill_early(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c) {
+    tw_builder *b = g->b;
+    const bool x_first = g->v->ready_x;
+    tw_val n = tw_min(b, g->stages, tw_i32(b, ring->stages)), k = tw_var_of(b, g->k_begin);
+    const tw_ring_cursor again = tw_ring_begin(b, ring, 1);
+    TW_FOR (b, i, tw_i32(b, 0), n, tw_i32(b, 1), false) {
+        fetch(g, ring, c, x_first, k, tw_ring_fill(b, ring, c, tw_i32(b, g->plan.stage_bytes)));
+        tw_add_to(b, k, tw_i32(b, g->c->u));
+        tw_ring_advance(b, ring, c);
+    }
+    wait_for_launch(g);
+    tw_assign(b, k, g->k_begin);
+    TW_FOR (b, i, tw_i32(b, 0), n, tw_i32(b, 1), false) {
+        fetch(g, ring, &again, !x_first, k, tw_ring_full(b, ring, &again));
+        tw_add_to(b, k, tw_i32(b, g->c->u));
+        tw_ring_advance(b, ring, &again);
+    }
+    return n;
+}
+
 static void copy(tw_gemm_gen *g, const tw_ring *ring) {
     tw_builder *b = g->b;
-    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
+    const int first = g->plan.group * g->plan.teams; /* The thread that copies. */
+    if (g->plan.producer_registers)
+        tw_do(b, TW_OP_setmaxnreg_dec, (tw_attrs){.count = g->plan.producer_registers}, TW_NONE, TW_NONE);
+    tw_val copies = tw_eq(b, g->tid, tw_i32(b, first));
+    TW_IF (b, copies) {
         /* The copy engine reads a map before it can begin. */
         tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_x, TW_NONE);
         tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_y, TW_NONE);
         tw_ring_init(b, ring, b->kernel->target, 1, g->plan.group / 32 * (g->c->multicast ? g->c->multicast : 1));
     }
     begin(g, false);
-    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
+    TW_IF (b, copies) {
         const tw_ring_cursor c = tw_ring_begin(b, ring, 1);
-        TW_BLOCK (b, push_tiles(g)) {
-            tw_val k = tw_var_of(b, g->k_begin);
-            TW_FOR (b, i, tw_i32(b, 0), g->stages, tw_i32(b, 1), false) {
-                tw_val full = tw_ring_fill(b, ring, &c, tw_i32(b, g->plan.stage_bytes)),
-                       to = tw_ring_data(b, ring, &c, TW_NONE);
-                g->frame->fetch(g, true, to, k, full);
-                g->frame->fetch(g, false, tw_add_imm(b, to, g->plan.x.bytes), k, full);
+        const bool ready = g->v->ready_x || g->v->ready_y;
+        tw_val fetched = tw_var_of(b, tw_i32(b, 0));
+        if (g->c->early) tw_do(b, TW_OP_griddep_launch, (tw_attrs){0}, TW_NONE, TW_NONE);
+        if (!ready) wait_for_launch(g);
+        TW_LOOP (b, number, push_tiles(g, TW_NONE)) {
+            if (ready) {
+                /* Only the first tile begins with an empty ring. */
+                tw_assign(b, fetched, tw_i32(b, 0));
+                TW_IF (b, is_first(g, number)) tw_assign(b, fetched, fill_early(g, ring, &c));
+            }
+            tw_val k = tw_var_of(b, tw_add(b, g->k_begin, tw_mul_imm(b, fetched, g->c->u)));
+            TW_FOR (b, i, fetched, g->stages, tw_i32(b, 1), false) {
+                tw_val full = tw_ring_fill(b, ring, &c, tw_i32(b, g->plan.stage_bytes));
+                fetch(g, ring, &c, true, k, full);
+                fetch(g, ring, &c, false, k, full);
                 tw_add_to(b, k, tw_i32(b, g->c->u));
                 tw_ring_advance(b, ring, &c);
             }
         }
     }
+    end(g, false);
 }
 
 /* -- the warpgroups that multiply */
@@ -119,10 +223,28 @@ static void give_back(tw_gemm_gen *g, const tw_ring *ring, tw_val empty, tw_val 
         g->b, &(tw_ring_return){.ring = ring, .empty = empty, .blocks = blocks, .lane = g->lane, .when = again});
 }
 
-/* Multiplies all stages. The previous stage is given back while the tensor cores multiply this one. */
-static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c) {
+/* Teams multiply in turn. A team that waited for the stages of its own tile too early could take an older phase of an
+   mbarrier for its own, as only a parity tells phases apart. Only the block's first tile need not wait. */
+static void take_turn(tw_gemm_gen *g, tw_val number) {
     tw_builder *b = g->b;
-    const bool persistent = g->c->persistent > 1;
+    const tw_attrs at = {.count = g->plan.group * g->plan.teams};
+    tw_val mine = tw_add_imm(b, g->team, TW_GEMM_TURN);
+    TW_IF (b, tw_ne(b, number, tw_sreg(b, TW_SREG_ctaid_x))) tw_do(b, TW_OP_barrier_sync, at, mine, TW_NONE);
+}
+
+/* Lets the other team begin its tile, if the block has another. */
+static void pass_turn(tw_gemm_gen *g, tw_val number) {
+    tw_builder *b = g->b;
+    const tw_attrs at = {.count = g->plan.group * g->plan.teams};
+    tw_val other = tw_sub(b, tw_i32(b, TW_GEMM_TURN + 1), g->team), next = tw_sreg(b, TW_SREG_nctaid_x);
+    next = tw_add(b, number, next);
+    TW_IF (b, tw_lt(b, next, g->arg.tiles)) tw_do(b, TW_OP_barrier_arrive, at, other, TW_NONE);
+}
+
+/* Multiplies all stages. The previous stage is given back while the tensor cores multiply this one. */
+static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw_val number) {
+    tw_builder *b = g->b;
+    const bool persistent = g->c->persistent;
     const tw_tile *x = &g->plan.tile_x, *y = &g->plan.tile_y;
     tw_val group = tw_shr(b, g->warp, 2), zero = tw_i32(b, 0);
     const int apart = tw_tile_offset(x, g->c->ms, 0);
@@ -147,13 +269,14 @@ static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c) {
         tw_assign(b, before, tw_ring_empty(b, ring, c));
         tw_ring_advance(b, ring, c);
     }
+    if (g->team.id) pass_turn(g, number);
     tw_tile_wait(b, 0);
     if (persistent) give_back(g, ring, before, tw_const(b, TW_T_pred, 1));
 }
 
 static void build(tw_gemm_gen *g) {
     tw_builder *b = g->b;
-    const int warps = g->plan.group / 32, ranges[4] = {0, warps, warps, warps + 1};
+    const int warps = g->plan.group / 32 * g->plan.teams, ranges[4] = {0, warps, warps, g->plan.threads / 32};
     const int bytes = 16 * g->c->stages;
     tw_shared_add(b, "tiles", g->plan.shared_bytes - bytes, TW_TILE_ALIGN, true);
     tw_shared_add(b, "barriers", bytes, 8, true);
@@ -167,13 +290,20 @@ static void build(tw_gemm_gen *g) {
                           .offsets = true};
     const tw_scope roles = tw_push_roles(b, ranges, 2);
     tw_name_roles(b, roles, "consumer producer");
+    if (g->plan.consumer_registers)
+        tw_do(b, TW_OP_setmaxnreg_inc, (tw_attrs){.count = g->plan.consumer_registers}, TW_NONE, TW_NONE);
     prepare(g);
     const tw_ring_cursor c = tw_ring_begin(b, &ring, 0);
     begin(g, true);
-    TW_BLOCK (b, push_tiles(g)) {
-        sum(g, &ring, &c);
+    wait_for_launch(g);
+    if (g->team.id) tw_ring_skip(b, &ring, &c, tw_mul(b, g->team, g->stages));
+    TW_LOOP (b, number, push_tiles(g, g->team)) {
+        if (g->team.id) take_turn(g, number);
+        sum(g, &ring, &c, number);
+        if (g->team.id) tw_ring_skip(b, &ring, &c, g->stages); /* The other team's tile. */
         g->frame->finish(g);
     }
+    end(g, true);
     tw_next_role(b, roles);
     copy(g, &ring);
     tw_pop(b, roles);

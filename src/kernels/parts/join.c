@@ -114,17 +114,17 @@ static tw_val leader(tw_builder *b, const tw_join *j) {
 }
 
 /* Makes the block's writes visible, and then counts the block at the tile's counter by thread 0. The counter wraps from
-   parts - 1 to 0. Tells every thread whether all other blocks arrived earlier. */
-static tw_val arrive(tw_builder *b, const tw_join *j) {
+   `others` to 0. Tells every thread whether all `others` arrived earlier. */
+static tw_val arrive(tw_builder *b, const tw_join *j, tw_val others) {
     tw_part_meet(b, &j->meeting);
     const tw_attrs shared = {.type = TW_T_i32, .space = TW_SPACE_shared};
     TW_IF (b, leader(b, j)) {
         tw_attrs at = {.rmw = TW_RMW_inc, .type = TW_T_i32, .order = TW_ORDER_acq_rel, .scope = TW_SCOPE_gpu};
-        tw_val before = tw_atom(b, at, counter(b, j), tw_i32(b, j->parts - 1), TW_NONE);
+        tw_val before = tw_atom(b, at, counter(b, j), others, TW_NONE);
         tw_st(b, shared, j->shared, &before);
     }
     tw_part_meet(b, &j->meeting);
-    return tw_eq(b, tw_ld(b, shared, j->shared), tw_i32(b, j->parts - 1));
+    return tw_eq(b, tw_ld(b, shared, j->shared), others);
 }
 
 static void add_atomically(tw_builder *b, const tw_join *j) {
@@ -179,7 +179,7 @@ static tw_val give(tw_builder *b, const tw_join *j) {
     } else {
         TW_BLOCK (b, push_first(b, j)) put(b, j, TW_SPACE_global, part_address(b, j, j->part, j->parts), NULL);
     }
-    return arrive(b, j);
+    return arrive(b, j, tw_i32(b, j->parts - 1));
 }
 
 /* Loads the total of all blocks' sums from the workspace. */
@@ -234,4 +234,31 @@ void tw_join_sums(tw_builder *b, const tw_join *j, tw_join_store *store, void *c
     if (!alone) tw_record_begin(b, "join", TW_ENGINE_OF_memory);
     join(b, j, store, context);
     if (!alone) tw_record_end(b, "join");
+}
+
+/* Computes the address of the thread's first vector in a part that a block left. */
+static tw_val share_address(tw_builder *b, const tw_join *j, tw_val slot) {
+    tw_val thread = tw_mul_imm(b, j->thread, vector(j) * bytes_of(j));
+    return tw_add(b, j->workspace, tw_add(b, tw_mul_imm(b, tw_widen(b, slot), part_bytes(j)), tw_widen(b, thread)));
+}
+
+void tw_join_shares(tw_builder *b, const tw_join *j, const tw_join_share *s, tw_join_store *store, void *context) {
+    tw_val stores = tw_var_of(b, s->whole);
+    tw_record_begin(b, "join", TW_ENGINE_OF_memory);
+    TW_IF (b, tw_not(b, s->whole)) {
+        tw_val second = tw_select(b, s->begins, tw_i32(b, 1), tw_i32(b, 0));
+        put(b, j, TW_SPACE_global, share_address(b, j, tw_add(b, tw_shl(b, s->block, 1), second)), NULL);
+        tw_val last = arrive(b, j, tw_add_imm(b, s->blocks, -1));
+        tw_assign(b, stores, last);
+        TW_IF (b, last) {
+            take(b, j, share_address(b, j, tw_add_imm(b, tw_shl(b, s->first, 1), 1)), 1, true);
+            tw_val at = tw_var_of(b, share_address(b, j, tw_add_imm(b, tw_shl(b, s->first, 1), 2)));
+            TW_FOR (b, i, tw_i32(b, 1), s->blocks, tw_i32(b, 1), false) {
+                take(b, j, at, 1, false);
+                tw_add_to(b, at, tw_i64(b, 2 * part_bytes(j)));
+            }
+        }
+    }
+    TW_IF (b, stores) store(context, 0, j->n);
+    tw_record_end(b, "join");
 }

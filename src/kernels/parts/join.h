@@ -42,6 +42,15 @@ typedef struct tw_join {
     tw_val counters;  /* Address of the tiles' counters, i32. */
 } tw_join;
 
+/* A block's share of a tile whose parts along k went to consecutive blocks (tw_stream). Values are i32. */
+typedef struct tw_join_share {
+    tw_val whole;  /* Predicate: the block has all of the tile. */
+    tw_val begins; /* Predicate: the block has the tile's beginning along k. */
+    tw_val block;  /* The block's number. */
+    tw_val first;  /* The number of the block that has the tile's beginning. */
+    tw_val blocks; /* Number of blocks that have parts of the tile. */
+} tw_join_share;
+
 /* Stores sums `from` to `below` - 1 of a thread. */
 typedef void tw_join_store(void *context, int from, int below);
 
@@ -49,5 +58,11 @@ typedef void tw_join_store(void *context, int from, int below);
    in a cluster group 0 of each block stores a share. Afterwards all counters and the workspace of TW_JOIN_ATOMIC are
    zero. */
 void tw_join_sums(tw_builder *b, const tw_join *j, tw_join_store *store, void *context);
+
+/* Adds up the sums of the blocks that share a tile, in order, in the last of them to arrive, which stores them. The
+   result is deterministic. `j` needs sums, n, type, meeting, tid, threads, thread, shared (4 bytes), tile, workspace
+   and counters. Workspace: [block][2][n / v][thread][v], where a block's second part is that of a tile which it begins.
+ */
+void tw_join_shares(tw_builder *b, const tw_join *j, const tw_join_share *s, tw_join_store *store, void *context);
 
 #endif

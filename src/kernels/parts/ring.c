@@ -42,6 +42,14 @@ void tw_ring_advance(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c) {
     }
 }
 
+void tw_ring_skip(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c, tw_val n) {
+    tw_val to = tw_add(b, tw_div(b, c->barrier, MBARRIER), n), rounds = tw_div(b, to, r->stages);
+    to = tw_sub(b, to, tw_mul_imm(b, rounds, r->stages));
+    tw_assign(b, c->parity, tw_xor(b, c->parity, tw_and(b, rounds, tw_i32(b, 1))));
+    tw_assign(b, c->barrier, tw_mul_imm(b, to, MBARRIER));
+    tw_assign(b, c->stage, tw_mul_imm(b, to, r->bytes));
+}
+
 static tw_val place(tw_builder *b, const tw_ring *r, tw_val base, tw_val stage, int bytes) {
     return tw_add(b, base, r->offsets ? stage : tw_mul_imm(b, stage, bytes));
 }

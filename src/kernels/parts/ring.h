@@ -16,14 +16,14 @@ enum { TW_RING_NAME = 16 };
 
 typedef struct tw_ring {
     const char *name; /* For the profiler, whose channels are NAME.full and NAME.empty. At most TW_RING_NAME letters. */
-    tw_val data;     /* Shared address (i32) that `first` counts from. */
-    tw_val barriers; /* Shared address (i32) that `full` and `empty` count from. */
-    int first;       /* Bytes from `data` to the first stage. */
-    int full;        /* Bytes from `barriers` to the first stage's `full`. The next stage's is 8 bytes further. */
-    int empty;       /* Bytes from `barriers` to the first stage's `empty`. The next stage's is 8 bytes further. */
-    int stages;      /* Number of stages. */
-    int bytes;       /* Bytes from a stage to the next. */
-    bool offsets;    /* Cursors hold byte offsets. This takes one more register and saves multiplications. */
+    tw_val data;      /* Shared address (i32) that `first` counts from. */
+    tw_val barriers;  /* Shared address (i32) that `full` and `empty` count from. */
+    int first;        /* Bytes from `data` to the first stage. */
+    int full;         /* Bytes from `barriers` to the first stage's `full`. The next stage's is 8 bytes further. */
+    int empty;        /* Bytes from `barriers` to the first stage's `empty`. The next stage's is 8 bytes further. */
+    int stages;       /* Number of stages. */
+    int bytes;        /* Bytes from a stage to the next. */
+    bool offsets;     /* Cursors hold byte offsets. This takes one more register and saves multiplications. */
 } tw_ring;
 
 /* A place in the ring. All fields are IR variables. */
@@ -41,6 +41,8 @@ void tw_ring_init(tw_builder *b, const tw_ring *r, int target, int fills, int re
    stages are empty in its first round. */
 tw_ring_cursor tw_ring_begin(tw_builder *b, const tw_ring *r, int parity);
 void tw_ring_advance(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c);
+/* Moves a cursor over `n` stages (i32) that others use. Only with tw_ring.offsets. */
+void tw_ring_skip(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c, tw_val n);
 
 /* Addresses of the cursor's stage and of its two mbarriers. `from` is the address of the first stage. TW_NONE stands
    for data + first. */

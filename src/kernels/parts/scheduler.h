@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order in which blocks compute tiles of a matrix. */
+/* The order in which blocks compute tiles of a matrix, and how tiles are dealt to the blocks of a grid. */
 #ifndef TW_KERNELS_PARTS_SCHEDULER_H
 #define TW_KERNELS_PARTS_SCHEDULER_H
 
@@ -18,8 +18,24 @@ typedef struct tw_scheduler_tile {
 /* Computes the position of a tile. `number` (i32) is 0 to rows * columns - 1. */
 tw_scheduler_tile tw_scheduler_find(tw_builder *b, const tw_scheduler *s, tw_val number);
 
-/* Opens the loop of a persistent block over tile numbers: from %ctaid.x in steps of %nctaid.x. The scope's `i` is the
-   number. */
-tw_scope tw_scheduler_push(tw_builder *b, const tw_scheduler *s);
+/* Tiles of which some are cut along k, so that all blocks of a grid get equally much of them: `streamed` tiles of
+   `stages` each are a row of stages, of which each block takes a part of its own, from one tile into the next. The
+   tiles behind them are dealt to the blocks whole. */
+typedef struct tw_stream {
+    tw_val tiles;    /* Number of tiles (i32). */
+    tw_val streamed; /* Number of tiles that are cut, from tile 0 on (i32). Times stages and blocks below 2^31. */
+    tw_val stages;   /* Stages of a tile along k (i32). */
+    /* Set by tw_stream_push, for the tile at hand: */
+    tw_val tile;     /* Its number. */
+    tw_val first;    /* The first of its stages that this block takes. */
+    tw_val count;    /* Number of stages that this block takes. */
+    tw_val is_first; /* Predicate: it is the block's first. */
+    tw_val cut;      /* Predicate: the tile is among those that are cut, though perhaps not between blocks. */
+    tw_val blocks;   /* Number of the grid's blocks. */
+} tw_stream;
+/* Opens the loop of a block over its tiles. */
+tw_scope tw_stream_push(tw_builder *b, tw_stream *s);
+/* Computes the number of the block that takes a stage of the streamed tiles, counted from the first tile's first. */
+tw_val tw_stream_block(tw_builder *b, const tw_stream *s, tw_val stage);
 
 #endif

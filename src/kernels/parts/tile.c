@@ -28,14 +28,13 @@ int tw_tile_offset(const tw_tile *t, int row, int k) {
     return row / t->width * box_bytes(t) + k * pitch(t);
 }
 
-tw_tensor_map tw_tile_map(const tw_tile *t, uint64_t address, int64_t extent, int64_t k, int64_t row_bytes,
-                          int blocks) {
-    return (tw_tensor_map){.address = address,
+tw_tensor_map tw_tile_map(const tw_tile *t, const tw_tile_matrices *m, int blocks) {
+    return (tw_tensor_map){.address = m->address,
                            .element = TW_TENSOR_U16,
-                           .dims = 2,
-                           .extent = {t->k_major ? k : extent, t->k_major ? extent : k},
-                           .stride = {0, row_bytes},
-                           .box = {t->width, t->lines / blocks},
+                           .dims = m->count ? 3 : 2,
+                           .extent = {t->k_major ? m->k : m->extent, t->k_major ? m->extent : m->k, m->count},
+                           .stride = {0, m->row_bytes, m->matrix_bytes},
+                           .box = {t->width, t->lines / blocks, 1},
                            .swizzle = pitch(t)};
 }
 
@@ -47,9 +46,11 @@ void tw_tile_fetch(tw_builder *b, const tw_tile *t, const tw_tile_copy *c) {
         to = tw_add(b, to, tw_mul_imm(b, rank, (int64_t)part * pitch(t)));
         across = tw_add(b, across, tw_mul_imm(b, rank, part));
     }
-    for (int i = 0; i < t->boxes; i++)
-        tw_tensor_load(b, c->blocks > 1 ? (1 << c->blocks) - 1 : 0, tw_add_imm(b, to, (int64_t)i * box_bytes(t)),
-                       c->map, tw_add_imm(b, along, (int64_t)i * t->width), across, c->full, TW_NONE);
+    const tw_attrs at = {.ranks = c->blocks > 1 ? (1 << c->blocks) - 1 : 0, .dims = c->matrix.id ? 3 : 2};
+    for (int i = 0; i < t->boxes; i++) {
+        const tw_box box = {.map = c->map, .at = {tw_add_imm(b, along, (int64_t)i * t->width), across, c->matrix}};
+        tw_tensor_load_box(b, at, tw_add_imm(b, to, (int64_t)i * box_bytes(t)), &box, c->full, TW_NONE);
+    }
 }
 
 /* Only the lower 18 bits are taken, since an address in a cluster has the block's rank above them. */

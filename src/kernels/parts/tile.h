@@ -29,15 +29,23 @@ int tw_tile_bytes(const tw_tile *t);
 /* Computes the offset of element (row, k) in bytes. `row` is a multiple of 8, and `k` of 16. */
 int tw_tile_offset(const tw_tile *t, int row, int k);
 
-/* Makes the tensor map of a matrix of `extent` x `k` elements, whose rows in memory are `row_bytes` apart. `blocks` is
-   as in tw_tile_copy. */
-tw_tensor_map tw_tile_map(const tw_tile *t, uint64_t address, int64_t extent, int64_t k, int64_t row_bytes, int blocks);
+/* Matrices that tiles are cut from. */
+typedef struct tw_tile_matrices {
+    uint64_t address;     /* Device address of the first. */
+    int64_t extent, k;    /* Elements of each. */
+    int64_t row_bytes;    /* Bytes from row to row in memory. */
+    int64_t count;        /* Number of matrices: the map's third dimension. 0: one matrix, and no third dimension. */
+    int64_t matrix_bytes; /* Bytes from matrix to matrix. Only with a third dimension. */
+} tw_tile_matrices;
+/* Makes their tensor map. `blocks` is as in tw_tile_copy. */
+tw_tensor_map tw_tile_map(const tw_tile *t, const tw_tile_matrices *m, int blocks);
 
 typedef struct tw_tile_copy {
     tw_val map;    /* The tensor map, a parameter. */
     tw_val to;     /* Shared address of the tile. */
     tw_val origin; /* The tile's first row of A, or column of B (i32). */
     tw_val k;      /* The tile's first element along k (i32). */
+    tw_val matrix; /* The number of its matrix (i32). TW_NONE: the map has no third dimension. */
     tw_val full;   /* Address of the mbarrier that counts the bytes. */
     int blocks; /* Blocks of a cluster that fetch the tile together. Each multicasts a part to all. 1: no multicast. */
 } tw_tile_copy;

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stores of C by the copy engine. Each warp leaves the 16 rows that it has of every 64 in shared memory, in boxes of up
+   to 64 columns, and has the copy engine store them while it goes on. A warp has two boxes: one is filled while the
+   other is read. No warp waits for another. */
+#include "kernels/gemm/epilogue.h"
+#include "kernels/parts/convert.h"
+
+enum { ROWS = 16 /* Rows of a box. */, BOXES = 2 /* Boxes of a warp. */, MATRIX = 8 /* Rows of a stmatrix. */ };
+
+int tw_gemm_box_columns(const tw_gemm_config *c) {
+    int width = TW_TILE_WIDTH;
+    while (width > ROWS && c->nl % width) width /= 2;
+    return width;
+}
+
+static int box_bytes(const tw_gemm_config *c) {
+    return ROWS * tw_gemm_box_columns(c) * 2;
+}
+
+int tw_gemm_boxed_bytes(const tw_gemm_config *c) {
+    return c->ml / c->ms * 4 * BOXES * box_bytes(c);
+}
+
+tw_tensor_map tw_gemm_box_map(const tw_gemm_matrix *m, uint64_t address, const tw_gemm_config *c, bool batched) {
+    const int columns = tw_gemm_box_columns(c);
+    return (tw_tensor_map){.address = address,
+                           .element = TW_TENSOR_U16,
+                           .dims = batched ? 3 : 2,
+                           .extent = {m->columns, m->rows, m->count},
+                           .stride = {0, m->ld * 2, m->stride * 2},
+                           .box = {columns, ROWS, 1},
+                           .swizzle = columns * 2};
+}
+
+static void wait_for_stores(tw_gemm_gen *g, int pending, bool read) {
+    tw_builder *b = g->b;
+    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0)))
+        tw_do(b, TW_OP_bulk_wait, (tw_attrs){.count = pending, .read = read}, TW_NONE, TW_NONE);
+}
+
+void tw_gemm_boxed_end(tw_gemm_gen *g) {
+    wait_for_stores(g, 0, false);
+}
+
+/* Where a lane's row of a stmatrix lies. Within each line, the 16-byte piece i lies at i ^ swizzle. */
+typedef struct place {
+    tw_val row;     /* Bytes from a box to the lane's row (i32). */
+    tw_val piece;   /* The lane's piece within 16 columns: 0 or 1. */
+    tw_val swizzle; /* What its pieces are exchanged by. */
+} place;
+
+/* A stmatrix stores four matrices of 8 by 8: the upper and the lower rows of eight columns, then those of the next
+   eight. A lane names a row of one of them. */
+static place place_of(tw_gemm_gen *g) {
+    tw_builder *b = g->b;
+    const int pitch = tw_gemm_box_columns(g->c) * 2;
+    tw_val row = tw_rem(b, g->lane, 2 * MATRIX), line = tw_mul_imm(b, row, pitch);
+    return (place){.row = line, .piece = tw_shr(b, g->lane, 4), .swizzle = tw_rem(b, tw_div(b, line, 128), pitch / 16)};
+}
+
+/* Stores 16 rows of 16 columns. `sum` is the first of the thread's eight sums in them. */
+static void put(tw_gemm_gen *g, const tw_gemm_cells *of, const place *at, tw_val box, int sum, int column) {
+    tw_builder *b = g->b;
+    const tw_type pair = g->v->out == TW_T_f16 ? TW_T_f16x2 : TW_T_bf16x2;
+    tw_val values[5], x[TW_GEMM_RUN];
+    for (int half = 0; half < 2; half++)
+        for (int lower = 0; lower < 2; lower++) {
+            const int cell = sum + 4 * half + 2 * lower;
+            tw_val inside;
+            const tw_gemm_line l = tw_gemm_line_of(g, of, cell, &inside);
+            tw_gemm_run r = {.cells = {cell, cell + 1}, .n = 2, .offset = of->along->of[cell] * 2};
+            r.inside = tw_gemm_inside(g, of, cell, inside);
+            tw_gemm_cells_compute(g, &l, &r, x);
+            values[1 + 2 * half + lower] = tw_bitcast(b, TW_T_i32, tw_part_pair(b, pair, x[0], x[1]));
+        }
+    tw_val piece = tw_xor(b, tw_add_imm(b, at->piece, column / 8), at->swizzle);
+    values[0] = tw_add(b, box, tw_add(b, at->row, tw_shl(b, piece, 4)));
+    tw_emit(b, TW_OP_stmatrix, (tw_attrs){.vec = 4}, NULL, NULL, 0, values, 5);
+}
+
+/* Has the copy engine store a box whose first column is `column` of the tile, and whose first row is the warp's first
+   one plus `row`. */
+static void send(tw_gemm_gen *g, tw_val box, int row, int column) {
+    tw_builder *b = g->b;
+    const tw_attrs at = {.dims = g->v->batched ? 3 : 2};
+    tw_val first = tw_sub(b, g->x.first, tw_shr(b, g->lane, 2)); /* The warp's first row in the tile. */
+    const tw_box to = {
+        .map = g->arg.map_c,
+        .at = {tw_add_imm(b, g->y.origin, column), tw_add(b, g->x.origin, tw_add_imm(b, first, row)), g->batch}};
+    tw_do(b, TW_OP_fence_proxy, (tw_attrs){.proxy = TW_PROXY_async_shared}, TW_NONE, TW_NONE);
+    tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
+    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
+        tw_tensor_store(b, at, &to, box, TW_NONE);
+        tw_do(b, TW_OP_bulk_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
+    }
+}
+
+void tw_gemm_boxed_store(tw_gemm_gen *g) {
+    tw_builder *b = g->b;
+    tw_record_begin(b, "store", TW_ENGINE_OF_memory);
+    const int columns = tw_gemm_box_columns(g->c), bytes = box_bytes(g->c), wide = g->c->nl / 2;
+    const tw_gemm_cells of = tw_gemm_cells_of(g);
+    const place at = place_of(g);
+    tw_val boxes = tw_add(b, tw_gemm_exchange(g), tw_mul_imm(b, g->warp, (int64_t)BOXES * bytes));
+    const int all = g->c->ms / TW_WGMMA_ROWS * (g->c->nl / columns);
+    int n = 0;
+    for (int row = 0; row < g->c->ms; row += TW_WGMMA_ROWS)
+        for (int column = 0; column < g->c->nl; column += columns, n++) {
+            tw_val box = tw_add_imm(b, boxes, (int64_t)(n % BOXES) * bytes);
+            /* A tile begins with the first box, which with an odd number of boxes was also the last one's of the tile
+               before. */
+            wait_for_stores(g, n || all % BOXES == 0 ? BOXES - 1 : 0, true);
+            tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
+            for (int c = 0; c < columns; c += 2 * MATRIX)
+                put(g, &of, &at, box, row / TW_WGMMA_ROWS * wide + (column + c) / 2, c);
+            send(g, box, row, column);
+        }
+    tw_record_end(b, "store");
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From sums to cells of C: what the ways to store them share. A line is contiguous in C: a row of the tile, or a column
+   if operands are swapped. Neighbouring cells of a line are computed together as a run. */
+#ifndef TW_KERNELS_GEMM_EPILOGUE_H
+#define TW_KERNELS_GEMM_EPILOGUE_H
+
+#include "kernels/gemm/generate.h"
+
+enum { TW_GEMM_RUN = 8 /* The most cells of a run. */ };
+
+/* A run: adjacent cells of a line in one thread. */
+typedef struct tw_gemm_run {
+    int cells[TW_GEMM_RUN]; /* Indices of the cells' sums. */
+    int n;                  /* Number of cells, a power of two. */
+    int offset;             /* Bytes from the thread's first cell of the line to the run. */
+    tw_val inside;          /* Predicate: the run is within C. TW_NONE: true. */
+} tw_gemm_run;
+
+/* Addresses of the thread's first cell of a line. */
+typedef struct tw_gemm_line {
+    tw_val c, bias, mul, residual;
+} tw_gemm_line;
+
+/* The thread's cells: lines, and places along them. */
+typedef struct tw_gemm_cells {
+    const tw_gemm_operand *across,
+        *along;         /* The operands whose rows (columns of Y) are lines, and places along a line. */
+    tw_val line, place; /* The thread's first line, and its first place (i32). */
+    tw_val at;          /* Bytes from the first cell of C to the thread's first cell (i64). */
+} tw_gemm_cells;
+
+tw_gemm_cells tw_gemm_cells_of(tw_gemm_gen *g);
+/* Computes the addresses of the line of a sum. *inside is a predicate for whether it is within C, or TW_NONE: it is. */
+tw_gemm_line tw_gemm_line_of(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val *inside);
+/* Sets inside for the place of a run's first cell, which has all of the run. */
+tw_val tw_gemm_inside(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val line_inside);
+/* Computes the cells of a run from its sums, in the type that the epilogue computes with. */
+void tw_gemm_cells_compute(tw_gemm_gen *g, const tw_gemm_line *l, const tw_gemm_run *r, tw_val *x);
+
+/* boxed.c: stores all sums through shared memory by the copy engine, as tw_gemm_config.staged says. */
+void tw_gemm_boxed_store(tw_gemm_gen *g);
+/* Waits until the thread's stores by the copy engine are over. */
+void tw_gemm_boxed_end(tw_gemm_gen *g);
+
+#endif
