@@ -32,18 +32,29 @@ static const struct {
 
 static bool drops(const tw_ir_op *op, int without) {
     if (op->code == TW_OP_tensor_load) return without & NO_COPIES;
-    if (op->code == TW_OP_wgmma) return without & NO_PRODUCTS;
-    return op->code == TW_OP_st && op->at.space == TW_SPACE_global && (without & NO_STORES);
+    return op->code == TW_OP_wgmma && (without & NO_PRODUCTS);
 }
 
-/* Removes a part's operations. Without copies a stage is full when the producer has arrived. */
-static void strip(tw_builder *b, tw_block *block, int without) {
+static bool is_store(const tw_ir_op *op) {
+    return op->code == TW_OP_tensor_store || (op->code == TW_OP_st && op->at.space == TW_SPACE_global);
+}
+
+/* Removes a part's operations. Without copies a stage is full when the producer has arrived. Stores are guarded by
+   `never`, since the compiler would remove what is not stored. */
+static void strip(tw_builder *b, tw_block *block, int without, tw_val never) {
     for (tw_ir_op *op = block->first, *next; op; op = next) {
         next = op->next;
-        for (int i = 0; i < op->n_blocks; i++) strip(b, &op->blocks[i], without);
+        for (int i = 0; i < op->n_blocks; i++) strip(b, &op->blocks[i], without, never);
         if (op->code == TW_OP_mbarrier_expect && (without & NO_COPIES)) op->operands[1] = tw_i32(b, 0);
+        if (is_store(op) && (without & NO_STORES)) op->guard = never, op->guard_not = false;
         if (drops(op, without)) tw_edit_remove(op);
     }
+}
+
+static tw_val parameter(const tw_kernel *k, const char *name) {
+    int i = 0;
+    while (strcmp(k->parameters[i].name, name) != 0) i++;
+    return k->parameters[i].value;
 }
 
 typedef struct bench {
@@ -89,7 +100,9 @@ static tw_status run_part(bench *x, const tw_gemm_config *c, const char *name, i
     tw_kernel *k = tw_gemm_make(&x->p, c, tw_cuda_describe(x->cuda)->target, false, diag);
     if (!k) return diag->status;
     tw_builder b = tw_builder_of(k);
-    strip(&b, &k->body, without);
+    const tw_val m = parameter(k, "m");
+    const tw_val never = tw_edit_insert(k, k->body.first, TW_OP_lt_s32, TW_T_pred, m, tw_i32(&b, 0), TW_NONE);
+    strip(&b, &k->body, without, never);
     tw_status st = tw_ptx_print(&ptx, k, tw_cuda_describe(x->cuda)->target, diag);
     if (st == TW_OK) st = tw_ptx_compile_by(&by, ptx.data, ptx.size, &cubin, diag);
     if (st == TW_OK) st = tw_gemm_own_load(&own, x->rig, c, cubin.data, cubin.bytes, diag);

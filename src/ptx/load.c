@@ -82,7 +82,29 @@ static tw_status maker_set(maker *m, const tw_ptx_compiler *by, tw_diag *diag) {
     return TW_OK;
 }
 
+/* The driver's linker ignores setmaxnreg, since it compiles units that others may call: sums then spill, and a product
+   takes twenty times as long. Modules that the driver loads as text keep it. */
+static bool must_stay_text(const char *ptx, size_t bytes) {
+    static const char word[] = "setmaxnreg.";
+    const size_t n = sizeof word - 1;
+    for (const char *at = ptx, *end = ptx + bytes; (at = memchr(at, *word, (size_t)(end - at))); at++)
+        if ((size_t)(end - at) >= n && !memcmp(at, word, n)) return true;
+    return false;
+}
+
+static tw_status keep_text(const char *ptx, size_t bytes, tw_cubin *out, tw_diag *diag) {
+    char *text = malloc(bytes + 1);
+    if (!text) return tw_fail_memory(diag);
+    memcpy(text, ptx, bytes);
+    text[bytes] = 0;
+    out->data = text;
+    out->bytes = bytes + 1;
+    out->registers = out->spill_bytes = -1;
+    return TW_OK;
+}
+
 static tw_status make_by_driver(const maker *m, const char *ptx, size_t bytes, tw_cubin *out, tw_diag *diag) {
+    if (must_stay_text(ptx, bytes)) return keep_text(ptx, bytes, out, diag);
     char *log = malloc(LOG_BYTES);
     if (!log) return tw_fail_memory(diag);
     tw_status st = tw_cuda_assemble(m->cuda, ptx, bytes, &out->data, &out->bytes, log, LOG_BYTES, diag);

@@ -8,7 +8,8 @@
 #include "ir/ir.h"
 
 typedef struct tw_cubin {
-    void *data; /* owned: free with tw_cubin_free */
+    /* Owned: free with tw_cubin_free. With setmaxnreg the driver compiles when it loads: this is then the PTX itself. */
+    void *data;
     size_t bytes;
     bool cached;                /* came from the folder */
     double seconds;             /* that compiling, or finding it there, took */

@@ -183,6 +183,10 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         if (way == TW_JOIN_CLUSTER + 1 && keep.kg > TW_JOIN_BLOCKS) keep.kg = 2 + below(&r, TW_JOIN_BLOCKS - 1);
         keep.split = keep.kg > 1 ? way - 1 : 0;
         keep.multicast = way == TW_JOIN_CLUSTER + 1 || chance(&r, 50) ? 0 : 2 << below(&r, 2);
+        if (way < TW_JOIN_CLUSTER + 1 && p->ldc % 8 == 0 && p->out != TW_T_f32 && chance(&r, 30)) {
+            keep.staged = TW_GEMM_BOXED;
+            keep.swap = 0;
+        }
         if (way || chance(&r, 30)) {
             keep.persistent = keep.pingpong = keep.stream = 0;
         } else {

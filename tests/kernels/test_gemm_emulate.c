@@ -76,14 +76,17 @@ static void warpgroups_are_right(void **state) {
         persistent += c.config.persistent > 0;
         teams += c.config.pingpong;
         streamed += c.config.stream > 0;
-        early += c.config.early;
+        early += c.config.early > 0;
         batches += c.problem.batch > 1;
         deep += c.config.stages * c.config.u * c.config.kg < c.problem.k; /* the ring goes round */
         if (emulate(&c, &d) == TW_OK) continue;
         gemm_case_print(&c, text, sizeof text);
         if (failed++ < SHOWN) print_message("%s --emulate\n  %s\n", text, d.message);
     }
-    print_message("%d cases, %d failed\n", n, failed);
+    print_message("%d cases, %d failed; splits %d %d %d %d, swapped %d, deep %d, multicast %d, exchanged %d, boxed %d, "
+                  "persistent %d, teams %d, streamed %d, early %d, batches %d\n",
+                  n, failed, splits[0], splits[1], splits[2], splits[3], swapped, deep, together, exchanged, boxed,
+                  persistent, teams, streamed, early, batches);
     assert_int_equal(failed, 0);
     for (int i = 0; i < TW_JOIN_WAYS && n >= 300; i++) assert_true(splits[i] >= 20);
     assert_true(n < 300 || (swapped >= 80 && deep >= 20 && together >= 40 && exchanged >= 40 && boxed >= 20));

@@ -111,6 +111,14 @@ typedef enum tw_gemm_stream {
     TW_GEMM_STREAM_REST /* Those of the last wave and of one before it. The others are dealt to the blocks whole. */
 } tw_gemm_stream;
 
+/* Programmatic dependent launches. An early launch waits for the one before it before it reads what that may have
+   written, and before it writes. */
+typedef enum tw_gemm_start {
+    TW_GEMM_LATE,  /* The launch begins when the one before it is over. */
+    TW_GEMM_EARLY, /* It begins, and waits, before that. */
+    TW_GEMM_AHEAD /* Before it waits it also fills its stages with the operand that tw_gemm_problem.weights declares. */
+} tw_gemm_start;
+
 /* space.def lists the values of each parameter. */
 typedef struct tw_gemm_config {
     int mma;        /* How to multiply. 0: SIMT. 1: tensor cores, by warps. 2: tensor cores, by warpgroups. */
@@ -135,9 +143,8 @@ typedef struct tw_gemm_config {
                        0: one team. */
     int stream;     /* mma=2, persistent: how tiles are cut along k (stream-K), a tw_gemm_stream. */
     int staged;     /* mma=2: how threads exchange sums before they store them, a tw_gemm_staging. */
-    int early;  /* mma=2: 1: the launch may begin before the one before it is over, and waits for that before it reads
-                   what it may have written (programmatic dependent launch). */
-    int blocks; /* Blocks to keep resident on an SM, which bounds registers. 0: no bound. */
+    int early;      /* mma=2: whether the launch may begin before the one before it is over, a tw_gemm_start. */
+    int blocks;     /* Blocks to keep resident on an SM, which bounds registers. 0: no bound. */
 } tw_gemm_config;
 
 /* What a configuration takes, known without compiling. */

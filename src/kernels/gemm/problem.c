@@ -180,8 +180,8 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.whole_k = p->k % c->u == 0;
     v.beta = p->beta != 0;
     v.batched = p->batch > 1;
-    v.ready_x = c->early && p->weights && c->swap;
-    v.ready_y = c->early && p->weights && !c->swap;
+    v.ready_x = c->early == TW_GEMM_AHEAD && p->weights && c->swap;
+    v.ready_y = c->early == TW_GEMM_AHEAD && p->weights && !c->swap;
     /* Assigning the whole struct would also copy its padding. */
     v.epilogue.bias = p->epilogue.bias;
     v.epilogue.activation = p->epilogue.activation;
@@ -215,7 +215,7 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     const int y = tw_gemm_way_of(c)->tensor_copies ? 1 : (int)p->batch, x = (int)(tiling.blocks / y);
     *l = (tw_launch_values){.grid = {x, y, c->kg}, .cluster = c->multicast};
     if (tw_gemm_splits_in_cluster(c)) *l = (tw_launch_values){.grid = {x * c->kg, y, 1}, .cluster = c->kg};
-    l->early = c->early;
+    l->early = c->early != TW_GEMM_LATE;
     tw_arguments *to = &l->arguments;
     for (int i = 0; i < TW_GEMM_BUFFERS; i++) tw_argument_buffer(to, tw_gemm_buffer_names[i], buffers->of[i]);
     tw_argument_number(to, "m", p->m);

@@ -8,7 +8,7 @@
 enum { ROWS = TW_WGMMA_ROWS, WARPS = 4 };
 
 /* Registers of a quarter of an SM, which has one warp of each warpgroup, per lane. They are given out in units. */
-enum { QUARTER = 512, UNIT = 8, OTHERS = 40 /* Two descriptors and the epilogue's registers. */ };
+enum { QUARTER = 512, UNIT = 8, OTHERS = 40 /* Two descriptors and the epilogue's registers. */, PRODUCT = 28 };
 
 /* Decides whether registers are moved from the producer to the threads that need them for sums. */
 static const char *plan_registers(const tw_gemm_config *c, tw_gemm_plan *p) {
@@ -21,6 +21,8 @@ static const char *plan_registers(const tw_gemm_config *c, tw_gemm_plan *p) {
     p->registers = QUARTER / (groups + 1) / UNIT * UNIT;
     p->producer_registers = groups == 2 ? 24 : 32;
     p->consumer_registers = (QUARTER - p->producer_registers) / groups / UNIT * UNIT;
+    /* ptxas wants the registers of one product to fit those of the launch. */
+    REFUSE(c->nl / 2 + PRODUCT > p->registers, "a product takes more registers than a thread has at launch");
     REFUSE(needed > p->consumer_registers, "more registers than a thread may have");
     REFUSE(c->blocks > 1, "registers are moved within a block that is alone on its SM");
     return NULL;
@@ -75,7 +77,7 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     REFUSE(c->pingpong < 0 || c->pingpong > 1 || c->stream < 0 || c->stream > TW_GEMM_STREAM_REST,
            "there are one or two teams, and tiles are cut not at all (0), all (1) or the rest (2)");
     REFUSE((c->pingpong || c->stream) && !c->persistent, "teams, and tiles that are cut, are of persistent blocks");
-    REFUSE(c->early < 0 || c->early > 1, "a launch is early (1) or not (0)");
+    REFUSE(c->early < 0 || c->early > TW_GEMM_AHEAD, "a launch is late (0), early (1), or early and ahead (2)");
     REFUSE(c->stream && (c->pingpong || c->multicast), "tiles that are cut have one team and no multicast");
     return NULL;
 }
