@@ -33,10 +33,16 @@ typedef struct gemm_gpu {
 
 static const char vendors[] = "by=cublaslt";
 
-/* Returns the product A B^T of a problem's m, n and k, before tw_gemm_problem_complete. */
+/* Returns the product A B^T of a problem's m, n and k, in which B is a model's weights, before
+ * tw_gemm_problem_complete. */
 static tw_gemm_problem product_of(const gemm_gpu *g, const int64_t *problem) {
-    return (tw_gemm_problem){
-        .type = g->type, .m = problem[0], .n = problem[1], .k = problem[2], .trans_b = true, .alpha = 1};
+    return (tw_gemm_problem){.type = g->type,
+                             .m = problem[0],
+                             .n = problem[1],
+                             .k = problem[2],
+                             .trans_b = true,
+                             .alpha = 1,
+                             .weights = true};
 }
 
 /* ---- measuring */
@@ -301,7 +307,8 @@ static tw_status describe(gemm_gpu *g, tw_family *f, const device *d, const char
     if (!f->n_macros) return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s has no warpgroups", d->name);
     /* The default: tiles of 128 rows and columns, no split, no cluster. */
     for (int m = 0; m < f->n_macros; m++)
-        if (macros[m].grid[0] == 128 && macros[m].grid[1] == 128 && macros[m].times == 1 && !macros[m].parts[0])
+        if (macros[m].grid[0] == 128 && macros[m].grid[1] == 128 && macros[m].times == 1 && !macros[m].parts[0] &&
+            !strstr(macros[m].config, "swap=1"))
             f->macro = m;
     return add_vendor(g, f, macros, d->sms, a->words, a->n, diag);
 }

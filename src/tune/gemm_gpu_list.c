@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The macro choices of products on warpgroups: large tiles, each in a few ways, and, for an A of few rows, tiles of the
-   transposed product. */
+/* The macro choices of products on warpgroups: tiles of persistent blocks, tiles of a block each, and, for an A of few
+   rows, tiles of the transposed product. */
 #include "kernels/gemm/space.h"
 #include "tune/gemm_gpu.h"
 #include "tune/macros.h"
 
-enum { MOST_HIGH = 64 /* The most rows of small tiles in a grid. */ };
+enum { MOST_HIGH = 64 /* The most rows of small tiles in a grid. */, MOST_STAGES = 16 };
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
@@ -43,61 +43,111 @@ static void add(listing *l, tw_gemm_config c) {
     if (m && added) describe(l, m, &c);
 }
 
-/* Adds a tile in the ways that its split allows: groups, multicast and staged epilogues, or joins. */
-static void add_ways(listing *l, tw_gemm_config c) {
-    static const struct { int group, multicast, staged; } whole[] = {{8, 0, 0}, {1, 0, 0}, {8, 0, 1}, {8, 2, 0}};
-    if (c.kg == 1) {
-        for (int i = 0; i < COUNT(whole); i++) {
-            c.group = whole[i].group;
-            c.multicast = whole[i].multicast;
-            c.staged = whole[i].staged;
+/* Adds a tile with the most stages that fit, and with as many as let two blocks share an SM. */
+static void add_stages(listing *l, tw_gemm_config c) {
+    for (int blocks = 1; blocks <= 2; blocks++)
+        for (c.stages = MOST_STAGES; c.stages >= 2; c.stages--) {
+            const tw_gemm_config plain = tw_gemm_config_plain(&l->any, c);
+            tw_gemm_resources need;
+            if (!tw_gemm_legal(&l->any, &plain, l->target, &need, NULL)) continue;
+            if (need.shared_bytes > (l->target->shared_sm / blocks - l->target->shared_reserved)) continue;
             add(l, c);
+            break;
         }
-        return;
-    }
-    c.group = 1;
-    c.split = TW_JOIN_CLUSTER;
-    add(l, c);
-    c.split = TW_JOIN_LAST;
-    add(l, c);
 }
 
-static void add_tile(listing *l, int ml, int nl, int u, int kg, bool swap) {
-    static const int stages[] = {8, 6, 4, 3, 12};
-    const tw_gemm_config c = {.mma = 2,
-                              .ms = 64,
-                              .ns = nl,
-                              .ml = ml,
-                              .nl = nl,
-                              .u = u,
-                              .ks = 1,
-                              .kl = 1,
-                              .kg = kg,
-                              .vec = 16,
-                              .frag = 16,
-                              .swap = swap};
-    for (int s = 0; s < COUNT(stages); s++) {
-        tw_gemm_config one = c;
-        one.stages = stages[s];
-        add_ways(l, one);
+static tw_gemm_config tile(int ml, int ms, int nl, int u) {
+    return (tw_gemm_config){.mma = 2,
+                            .ms = ms,
+                            .ns = nl,
+                            .ml = ml,
+                            .nl = nl,
+                            .u = u,
+                            .ks = 1,
+                            .kl = 1,
+                            .kg = 1,
+                            .vec = 16,
+                            .frag = 16,
+                            .group = 1};
+}
+
+/* Tiles of blocks that stay on their SM, for products with more tiles than SMs. */
+static void add_persistent(listing *l, int ml, int ms, int nl, bool pingpong) {
+    static const struct { int group, early; } ways[] = {{8, TW_GEMM_EARLY}, {16, TW_GEMM_LATE}};
+    tw_gemm_config c = tile(ml, ms, nl, 64);
+    c.persistent = l->sms;
+    c.pingpong = pingpong;
+    c.staged = TW_GEMM_BOXED;
+    for (int i = 0; i < COUNT(ways); i++) {
+        c.group = ways[i].group;
+        c.early = ways[i].early;
+        for (c.stages = MOST_STAGES; c.stages >= 2; c.stages--)
+            if (tw_gemm_legal(&l->any, &c, l->target, NULL, NULL)) break;
+        add(l, c);
+    }
+}
+
+/* Tiles of one block each, whole, fetched together with a neighbour, or cut along k. */
+static void add_single(listing *l, int ml, int nl) {
+    static const struct {
+        int group, early, multicast, staged;
+    } ways[] = {{8, TW_GEMM_LATE, 0, TW_GEMM_BOXED},
+                {1, TW_GEMM_EARLY, 0, TW_GEMM_BOXED},
+                {8, TW_GEMM_EARLY, 2, TW_GEMM_BOXED}};
+    for (int i = 0; i < COUNT(ways); i++) {
+        tw_gemm_config c = tile(ml, 64, nl, 64);
+        c.group = ways[i].group;
+        c.early = ways[i].early;
+        c.multicast = ways[i].multicast;
+        c.staged = ways[i].staged;
+        add_stages(l, c);
+    }
+    for (int kg = 2; kg <= 4 && nl <= 128; kg *= 2) {
+        tw_gemm_config c = tile(ml, 64, nl, 64);
+        c.kg = kg;
+        c.early = TW_GEMM_EARLY;
+        c.split = TW_JOIN_CLUSTER;
+        add_stages(l, c);
+        c.split = TW_JOIN_LAST;
+        c.staged = TW_GEMM_BOXED;
+        add_stages(l, c);
+    }
+}
+
+/* Tiles of the transposed product, whose rows are B's: for an A of few rows. */
+static void add_swapped(listing *l, int ml, int nl, int u, int kg) {
+    static const int early[] = {TW_GEMM_AHEAD, TW_GEMM_LATE};
+    for (int i = 0; i < COUNT(early); i++) {
+        tw_gemm_config c = tile(ml, 64, nl, u);
+        c.swap = 1;
+        c.kg = kg;
+        c.early = early[i];
+        if (kg > 1) c.split = TW_JOIN_CLUSTER;
+        add_stages(l, c);
     }
 }
 
 int tw_gemm_gpu_list(tw_arena *arena, tw_gemm_type type, const tw_target *target, int sms, tw_artefact_macro **out) {
-    static const int ml[] = {64, 128, 256}, nl[] = {32, 64, 96, 128, 192, 256}, short_nl[] = {8, 16, 24, 32, 48, 64};
-    static const int kg[] = {1, 2, 4, 8}, u[] = {64, 128};
+    static const int wide[] = {96, 112, 128, 160, 192, 224, 256}, turns[] = {64, 80, 96, 112, 128, 160, 192};
+    static const int single[] = {32, 48, 64, 96, 128, 192, 256}, few[] = {8, 16, 24, 32, 48, 64, 96, 128};
     listing l = {.arena = arena,
                  .any = {.type = type, .m = 12288, .n = 12288, .k = 12288, .trans_b = true, .alpha = 1},
                  .target = target,
                  .sms = sms};
     if (tw_gemm_problem_complete(&l.any, NULL) != TW_OK) return 0;
-    for (int i = 0; i < COUNT(ml); i++)
-        for (int j = 0; j < COUNT(nl); j++)
-            for (int k = 0; k < 3; k++) add_tile(&l, ml[i], nl[j], 64, kg[k], false);
-    for (int i = 0; i < 2; i++)
-        for (int j = 0; j < COUNT(short_nl); j++)
-            for (int k = 0; k < COUNT(kg); k++)
-                for (int d = 0; d < COUNT(u); d++) add_tile(&l, ml[i], short_nl[j], u[d], kg[k], true);
+    for (int j = 0; j < COUNT(wide); j++) {
+        add_persistent(&l, 128, 64, wide[j], false);
+        add_persistent(&l, 64, 64, wide[j], true);
+        add_persistent(&l, 128, 128, turns[j], true);
+    }
+    add_persistent(&l, 256, 128, 128, false);
+    add_persistent(&l, 192, 64, 128, false);
+    for (int ml = 64; ml <= 128; ml *= 2) {
+        for (int j = 0; j < COUNT(single); j++) add_single(&l, ml, single[j]);
+        for (int j = 0; j < COUNT(few); j++)
+            for (int kg = 1; kg <= 8; kg *= 2)
+                for (int u = 64; u <= 128; u *= 2) add_swapped(&l, ml, few[j], u, kg);
+    }
     *out = l.list;
     return l.failed ? -1 : l.n;
 }

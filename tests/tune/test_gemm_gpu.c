@@ -67,11 +67,12 @@ static void choices_are_legal(void **state) {
             tw_family_config(&f, m, (int)tw_random_below(&r, (uint64_t)macros[m].n_micros), words, sizeof words);
             assert_int_equal(tw_gemm_config_parse(&c, words, NULL), TW_OK);
             if (!tw_gemm_legal(&q, &c, target, &need, &why)) fail_msg("%s: %s", words, why);
-            assert_true(need.grid == d.grid && (double)need.stages_of_k == d.loops);
+            assert_true((c.persistent ? need.tiles : need.grid) == d.grid && (double)need.stages_of_k == d.loops);
             legal++;
         }
     }
-    assert_true(configs > 1000 && legal > 300);
+    print_message("%d macro choices, %d configurations, %d legal\n", n, configs, legal);
+    assert_true(configs > 500 && legal > 300);
     tw_arena_free(&a);
     assert_int_equal(tw_gemm_gpu_list(&a, TW_GEMM_BF16, tw_target_find("sm_80"), 108, &macros), 0);
     tw_arena_free(&a);
@@ -97,10 +98,11 @@ static void kernels_are_compiled_once(void **state) {
     if (tw_gemm_gpu_open(&f, &o, &d) != TW_OK) fail_msg("%s", d.message);
     assert_string_equal(f.name, "gemm-gpu-bf16");
     const char *configs[3];
-    char texts[2][400];
-    for (int i = 0; i < 2; i++) tw_family_config(&f, f.macro, i, texts[i], sizeof texts[i]);
+    char texts[1][400];
+    tw_family_config(&f, f.macro, 0, texts[0], sizeof texts[0]);
     configs[0] = texts[0];
-    configs[1] = texts[1];
+    /* Stores by the copy engine need no bounds: only the second kernel is another one with partial tiles. */
+    configs[1] = "mma=2 ms=64 ns=64 ml=64 nl=64 u=64 kg=1 stages=3 vec=16 frag=16 group=1 staged=0";
     configs[2] = "by=cublaslt"; /* cuBLASLt is not installed here. */
     const tw_measure_protocol p = {.samples = 3, .turns = true};
     /* The second problem shares the first one's kernels. The third has partial tiles. */
