@@ -10,6 +10,7 @@
 #include "cli/problem.h"
 #include "cli/results.h"
 #include "kernels/gemm/space.h"
+#include "tilewright/select.h"
 #include "tune/gemm_bench.h"
 #include "tune/store.h"
 
@@ -58,6 +59,7 @@ typedef struct bench_run {
     tw_store *store;       /* NULL: no store. */
     char environment[512]; /* What the store's measurements depend on: a JSON object. */
     const char *known;     /* Text of an earlier log. NULL: there is none. */
+    tw_selector *selector; /* An artefact, whose choices are compared. NULL: none. */
     const char *products;  /* Text that lists products. NULL: there is none. */
     tw_gemm_pool *pool;    /* Elements of products of `pool_type`. NULL: none were needed yet. */
     tw_gemm_type pool_type;
@@ -80,6 +82,7 @@ typedef struct row {
     const tw_gemm_problem *problem;
     const table_row *of_table; /* NULL: the product is from the command line. */
     tw_gemm_bench_result result;
+    const tw_gemm_config *chosen; /* What the artefact chose. NULL: nothing. */
 } row;
 
 static void print_text(const bench_run *r, const row *w) {
@@ -124,6 +127,19 @@ static void print_json(const bench_run *r, const row *w) {
         json_object_set_new(o, "peer_correct", json_boolean(v->first.correct));
         json_object_set_new(o, "peer_best_correct", json_boolean(v->best.correct));
     }
+    if (v->has_chosen) {
+        const double us_chosen = v->chosen.us.median;
+        json_object_set_new(o, "select_config", cli_config_json(w->chosen));
+        json_object_set_new(o, "select_us", json_real(us_chosen));
+        json_object_set_new(o, "select_correct", json_boolean(v->chosen.correct));
+        if (v->has_vendor) json_object_set_new(o, "select_ratio", json_real(v->first.us.median / us_chosen));
+        if (v->has_vendor) json_object_set_new(o, "select_ratio_best", json_real(v->best.us.median / us_chosen));
+    }
+    const double work = 2.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->batch;
+    json_object_set_new(o, "tflops", json_real(work / us * 1e-6));
+    json_object_set_new(o, "gbs", json_real(tw_gemm_bytes(p) / us * 1e-3));
+    if (v->clock_mhz > 0) json_object_set_new(o, "clock_mhz", json_real(v->clock_mhz));
+    if (v->watts > 0) json_object_set_new(o, "watts", json_real(v->watts));
     json_object_set_new(o, "spread", json_real(spread(&v->ours.us)));
     json_object_set_new(o, "ceiling", json_real(v->floor_us));
     json_object_set_new(o, "ceiling_by", json_string(v->bytes_bound ? "bytes" : "operations"));
@@ -184,29 +200,40 @@ static bool same_problem(tw_gemm_problem *q, const tw_gemm_problem *p) {
     return !strcmp(one, other);
 }
 
-/* Adds the configurations that a log holds for this product, except wrong ones. A line has the words of a problem, then
-   those of a configuration. A line without a problem is for all. */
+/* Adds the configurations that a log holds for this product, except wrong ones. A line has a name, the words of a
+   problem, and those of a configuration. What it does not say of the problem is as in this product. */
 static tw_status read_known(const char *text, const tw_gemm_problem *p, tw_buf *configs, tw_diag *diag) {
     for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         char words[1024];
         snprintf(words, sizeof words, "%.*s", (int)strcspn(line, "\n"), line);
-        tw_gemm_problem q = {.alpha = 1};
+        tw_gemm_problem q = *p;
         tw_gemm_config c = tw_gemm_config_default(p);
-        bool good = *words && *words != '#', any = true;
+        bool good = *words && *words != '#';
         char *save = NULL, *word = strtok_r(words, " ", &save); /* The case's name. */
         while (word && (word = strtok_r(NULL, " ", &save))) {
             tw_status st;
             if (!strncmp(word, "us=", 3))
                 good &= word[3] != '-';
             else if (tw_gemm_problem_word(&q, word, &st, NULL))
-                any = false;
+                good &= st == TW_OK;
             else
                 good &= st == TW_OK && tw_gemm_config_parse(&c, word, NULL) == TW_OK;
         }
         c = tw_gemm_config_plain(p, c);
-        if (good && (any || same_problem(&q, p)) && !tw_buf_add(configs, &c, sizeof c)) return tw_fail_memory(diag);
+        if (good && same_problem(&q, p) && !tw_buf_add(configs, &c, sizeof c)) return tw_fail_memory(diag);
     }
     return TW_OK;
+}
+
+/* Asks the artefact for an own configuration of the product. */
+static bool choose(const bench_run *r, const tw_gemm_problem *p, tw_gemm_config *out) {
+    const int64_t problem[TW_SELECT_AXES] = {p->m, p->n, p->k};
+    tw_selection choice;
+    if (tw_select_choose(r->selector, problem, TW_SELECT_OWN_ONLY, &choice) != TW_OK) return false;
+    *out = tw_gemm_config_default(p);
+    if (tw_gemm_config_parse(out, choice.config, NULL) != TW_OK) return false;
+    *out = tw_gemm_config_plain(p, *out);
+    return true;
 }
 
 static tw_status compare(bench_run *r, const char *name, const table_row *of_table, const tw_gemm_data *d,
@@ -216,6 +243,9 @@ static tw_status compare(bench_run *r, const char *name, const table_row *of_tab
     tw_status st = r->known ? read_known(r->known, &d->problem, &known, diag) : TW_OK;
     r->search.known = (const tw_gemm_config *)known.data;
     r->search.n_known = (int)(known.size / sizeof *r->search.known);
+    tw_gemm_config chosen;
+    r->search.chosen = r->selector && choose(r, &d->problem, &chosen) ? &chosen : NULL;
+    w.chosen = r->search.chosen;
     r->logged_case = name;
     r->logged = &d->problem;
     if (st == TW_OK) st = tw_gemm_bench(&w.result, name, rig, r->cuda, r->vendor, d, &r->search, diag);
@@ -242,7 +272,7 @@ static tw_status bench_one(bench_run *r, const char *name, const table_row *of_t
     return st;
 }
 
-enum { POOL_BYTES = 1 << 30 };
+enum { POOL_BYTES = 2000 << 20 };
 
 /* Makes the run's pool of elements, if it covers the product. *covered tells. */
 static tw_status open_pool(bench_run *r, const tw_gemm_problem *p, bool *covered, tw_diag *diag) {
@@ -367,6 +397,7 @@ static tw_status bench(bench_run *r, const tw_gemm_problem *p, bool table, const
         tw_cublaslt_version(r->vendor, version, sizeof version);
         snprintf(r->vendor_name, sizeof r->vendor_name, "cuBLASLt %s", version);
     }
+    tw_power_open_gpu(&r->search.power, tw_cuda_describe(r->cuda)->bus, NULL);
     r->search.compiler = tw_ptx_compiler_for(r->cuda, false);
     print_environment(r);
     st = describe_environment(r, diag);
@@ -378,6 +409,7 @@ static tw_status bench(bench_run *r, const tw_gemm_problem *p, bool table, const
         printf("geometric mean over %d: %.3fx its first choice, %.3fx its best\n", r->rows, exp(r->log_first / r->rows),
                exp(r->log_best / r->rows));
     if (r->vendor) tw_cublaslt_close(r->vendor);
+    tw_power_close(r->search.power);
     tw_cuda_close(r->cuda);
     return st;
 }
@@ -387,7 +419,7 @@ int cli_bench_gemm(int argc, char **argv) {
         "bench gemm", "m=M n=N k=K ... [ml=64 ...]", "the fastest own kernel for a product beside cuBLASLt",
         "tilewright bench gemm m=2560 n=16 k=2560 type=f32\n  tilewright bench gemm --table4 --types f16 --json", NULL};
     const char *words[32], *types = NULL, *cases = NULL, *log_path = NULL, *store_path = NULL, *known_path = NULL,
-                           *products_path = NULL, *commit = "";
+                           *products_path = NULL, *artefact_path = NULL, *commit = "";
     bool table = false, row_major = false, json = false, deterministic = false;
     int64_t sampled = TW_GEMM_SAMPLED, measured = TW_GEMM_MEASURED, generations = TW_GEMM_GENERATIONS;
     int64_t offspring = TW_GEMM_OFFSPRING, seed = 1;
@@ -397,6 +429,7 @@ int cli_bench_gemm(int argc, char **argv) {
         {"--types", CLI_TEXT, &types, "LIST", "of these types only, e.g. f32,f16"},
         {"--cases", CLI_TEXT, &cases, "LIST", "these rows only, e.g. linpack-512,ica-32"},
         {"--products", CLI_TEXT, &products_path, "FILE", "of its lines: a name, then m=M n=N k=K ..."},
+        {"--artefact", CLI_TEXT, &artefact_path, "FILE", "compare what this artefact chooses, too"},
         {"--sampled", CLI_INT, &sampled, "N", "legal configurations drawn for each (default 20000)"},
         {"--measured", CLI_INT, &measured, "N", "of them built, checked and timed (default 256)"},
         {"--generations", CLI_INT, &generations, "N", "of variations of the best (default 4)"},
@@ -472,12 +505,14 @@ int cli_bench_gemm(int argc, char **argv) {
     tw_status st = TW_OK;
     if (log_path && !(r.log = fopen(log_path, "w")))
         st = tw_fail_at(&d, TW_ERR_IO, log_path, -1, "cannot write: %s", strerror(errno));
+    if (st == TW_OK && artefact_path) st = tw_selector_open(&r.selector, artefact_path, &d);
     if (st == TW_OK && store_path) st = tw_store_open(&r.store, store_path, false, &d);
     if (r.log || r.store) r.search.measured_one = keep_one;
     r.search.context = &r;
     if (st == TW_OK) st = bench(&r, &p, table, types, cases, &d);
     tw_buf_free(&known);
     tw_buf_free(&products);
+    tw_selector_close(r.selector);
     tw_store_close(r.store);
     if (r.log && fclose(r.log) && st == TW_OK) st = tw_fail_at(&d, TW_ERR_IO, log_path, -1, "cannot write");
     return st == TW_OK ? CLI_OK : cli_fail(&d);

@@ -110,6 +110,32 @@ static int best_of_vendor(tw_gemm_rig *rig, tw_cublaslt_plan *plan) {
 
 /* ---- the comparison */
 
+/* Compiles and loads a configuration. */
+static tw_status load(tw_gemm_own *own, tw_gemm_rig *rig, tw_cuda *cuda, const tw_ptx_compiler *by,
+                      const tw_gemm_problem *p, const tw_gemm_config *c, tw_diag *diag) {
+    tw_buf ptx = {0};
+    tw_cubin cubin = {0};
+    tw_status st = tw_gemm_ptx(p, c, tw_cuda_describe(cuda)->target, &ptx, diag);
+    if (st == TW_OK) st = tw_ptx_compile_by(by, ptx.data, ptx.size, &cubin, diag);
+    if (st == TW_OK) st = tw_gemm_own_load(own, rig, c, cubin.data, cubin.bytes, diag);
+    tw_cubin_free(&cubin);
+    tw_buf_free(&ptx);
+    return st;
+}
+
+/* Samples all contenders, and the power meanwhile. */
+static tw_status race_with_meter(tw_gemm_bench_result *out, tw_power *power, tw_gemm_rig *rig, contender *of, int n,
+                                 double guess, tw_diag *diag) {
+    double before, after;
+    int64_t began, ended;
+    const bool metered = power && tw_power_energy(power, &before, &began);
+    const tw_status st = race(rig, of, n, guess, diag);
+    out->clock_mhz = tw_power_clock(power);
+    if (metered && tw_power_energy(power, &after, &ended) && ended > began)
+        out->watts = (after - before) / ((double)(ended - began) * 1e-9);
+    return st;
+}
+
 static double milliseconds_to_load(tw_gemm_rig *rig, tw_cuda *cuda, const tw_ptx_compiler *by, const tw_gemm_problem *p,
                                    const tw_gemm_config *c) {
     const int64_t begin = tw_now_ns();
@@ -157,7 +183,8 @@ tw_status tw_gemm_bench(tw_gemm_bench_result *out, const char *name, tw_gemm_rig
                         tw_cublaslt *vendor, const tw_gemm_data *d, const tw_gemm_search_options *o, tw_diag *diag) {
     tw_gemm_found found[FINALISTS];
     tw_gemm_own own[FINALISTS];
-    contender c[FINALISTS + 2] = {0};
+    tw_gemm_own chosen = {0};
+    contender c[FINALISTS + 3] = {0};
     tw_gemm_vendor algorithms[2];
     tw_cublaslt_plan *plan = NULL;
     int n = 0, loaded = 0;
@@ -179,8 +206,15 @@ tw_status tw_gemm_bench(tw_gemm_bench_result *out, const char *name, tw_gemm_rig
         for (int i = 0; i < 2; i++)
             c[n + i] = (contender){.candidate = tw_gemm_vendor_candidate(&algorithms[i]), .vendor = true};
     }
-    if (st == TW_OK) st = race(rig, c, plan ? n + 2 : n, found[0].us, diag);
+    int all = plan ? n + 2 : n;
+    const int last = all;
+    if (st == TW_OK && o->chosen && tw_gemm_legal(&d->problem, o->chosen, tw_cuda_describe(cuda)->target, NULL, NULL))
+        out->has_chosen = load(&chosen, rig, cuda, &o->compiler, &d->problem, o->chosen, NULL) == TW_OK;
+    if (out->has_chosen) c[all++] = (contender){.candidate = tw_gemm_own_candidate(&chosen)};
+    if (st == TW_OK) st = race_with_meter(out, o->power, rig, c, all, found[0].us, diag);
     if (st == TW_OK) st = judge(out, name, found, c, n, diag);
+    if (out->has_chosen) out->chosen = c[last].timed;
+    tw_gemm_own_unload(&chosen);
     if (st == TW_OK) out->load_ms = milliseconds_to_load(rig, cuda, &o->compiler, &d->problem, &out->config);
     if (plan) tw_cublaslt_plan_free(plan);
     for (int i = 0; i < n; i++) {

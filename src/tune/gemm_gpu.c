@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKSPACE = 256 << 20, POOL_MOST = 1 << 30, POOL_SEED = 1 };
+enum { WORKSPACE = 256 << 20, POOL_MOST = 2000 << 20, POOL_SEED = 1 };
 
 typedef struct gemm_gpu {
     tw_arena arena;

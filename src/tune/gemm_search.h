@@ -14,16 +14,18 @@ enum { TW_GEMM_SCREENS = 3 /* Samples of each configuration. */ };
 enum { TW_GEMM_SAMPLED = 20000, TW_GEMM_MEASURED = 256, TW_GEMM_GENERATIONS = 4, TW_GEMM_OFFSPRING = 128 };
 
 typedef struct tw_gemm_search_options {
-    int sampled;                 /* Legal configurations to draw. */
-    int measured;                /* Drawn configurations to build and time. */
-    int generations;             /* Generations of variations. */
-    int offspring;               /* Variations in a generation. */
-    const tw_gemm_config *known; /* Configurations to time first, if they are legal. */
-    int n_known;                 /* Number of `known`. */
-    uint64_t seed;               /* Decides what is drawn. */
-    bool deterministic;          /* Leave out atomic splits. */
-    const tw_gemm_config *keep;  /* Parameters that are not -1 are fixed. NULL: all are free. */
-    tw_ptx_compiler compiler;    /* From tw_ptx_compiler_for. */
+    int sampled;                  /* Legal configurations to draw. */
+    int measured;                 /* Drawn configurations to build and time. */
+    int generations;              /* Generations of variations. */
+    int offspring;                /* Variations in a generation. */
+    const tw_gemm_config *known;  /* Configurations to time first, if they are legal. */
+    int n_known;                  /* Number of `known`. */
+    const tw_gemm_config *chosen; /* tw_gemm_bench: a configuration to compare with what was found. NULL: none. */
+    tw_power *power;              /* tw_gemm_bench: the device's meter. NULL: there is none. */
+    uint64_t seed;                /* Decides what is drawn. */
+    bool deterministic;           /* Leave out atomic splits. */
+    const tw_gemm_config *keep;   /* Parameters that are not -1 are fixed. NULL: all are free. */
+    tw_ptx_compiler compiler;     /* From tw_ptx_compiler_for. */
     /* Called with the result of each configuration that compiled, in microseconds. An error ends the search. May be
        NULL. */
     tw_status (*measured_one)(void *context, const tw_gemm_config *c, const tw_measured *m, tw_diag *diag);

@@ -22,9 +22,7 @@ static double bandwidth(const tw_cuda_info *info) {
     return 2e-3 * info->memory_clock_khz * info->memory_bus_bits / 8;
 }
 
-/* Counts the bytes of the matrices, each once. A matrix that all products of a batch share counts once in all; C counts
-   twice if it is read, too. */
-static double matrix_bytes(const tw_gemm_problem *p) {
+double tw_gemm_bytes(const tw_gemm_problem *p) {
     const double es = tw_type_bits(tw_gemm_types[p->type].element) / 8, out = tw_type_bits(p->out) / 8;
     const double m = (double)p->m, n = (double)p->n, k = (double)p->k, batch = (double)p->batch;
     return batch * ((p->stride_a < 0 ? 1 / batch : 1) * m * k * es + (p->stride_b < 0 ? 1 / batch : 1) * k * n * es +
@@ -38,7 +36,7 @@ double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *b
     if (p->type == TW_GEMM_F64 && fastest < info->target->rate_f64) fastest = info->target->rate_f64;
     double rate = fastest * info->sms * info->clock_khz * 1e3;
     /* If the driver does not tell a clock rate, there is no bound by it. */
-    double by_bytes = bandwidth(info) > 0 ? matrix_bytes(p) / bandwidth(info) : 0;
+    double by_bytes = bandwidth(info) > 0 ? tw_gemm_bytes(p) / bandwidth(info) : 0;
     double by_work = rate > 0 ? m * n * k * batch / rate * 1e6 : 0;
     if (bytes_bound) *bytes_bound = by_bytes > by_work;
     return by_bytes > by_work ? by_bytes : by_work;
@@ -120,7 +118,7 @@ bool tw_gemm_demand(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_
                        .chain = s.chain,
                        .ahead = c->stages > 1 ? c->stages - 1 : 1,
                        .stored = sums * tiles,
-                       .memory = matrix_bytes(p)};
+                       .memory = tw_gemm_bytes(p)};
     if (c->kg > 1) {
         /* Blocks of a cluster write their sums, send them, receive others' and add them, all in shared memory. Other
            joins go through device memory. */
