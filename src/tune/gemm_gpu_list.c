@@ -73,7 +73,7 @@ static tw_gemm_config tile(int ml, int ms, int nl, int u) {
 
 /* Tiles of blocks that stay on their SM, for products with more tiles than SMs. */
 static void add_persistent(listing *l, int ml, int ms, int nl, bool pingpong) {
-    static const struct { int group, early; } ways[] = {{8, TW_GEMM_EARLY}, {16, TW_GEMM_LATE}};
+    static const struct { int group, early; } ways[] = {{8, TW_GEMM_EARLY}, {16, TW_GEMM_EARLY}, {8, TW_GEMM_LATE}};
     tw_gemm_config c = tile(ml, ms, nl, 64);
     c.persistent = l->sms;
     c.pingpong = pingpong;
@@ -116,15 +116,17 @@ static void add_single(listing *l, int ml, int nl) {
 
 /* Tiles of the transposed product, whose rows are B's: for an A of few rows. */
 static void add_swapped(listing *l, int ml, int nl, int u, int kg) {
-    static const int early[] = {TW_GEMM_AHEAD, TW_GEMM_LATE};
-    for (int i = 0; i < COUNT(early); i++) {
-        tw_gemm_config c = tile(ml, 64, nl, u);
-        c.swap = 1;
-        c.kg = kg;
-        c.early = early[i];
-        if (kg > 1) c.split = TW_JOIN_CLUSTER;
-        add_stages(l, c);
-    }
+    tw_gemm_config c = tile(ml, 64, nl, u);
+    c.swap = 1;
+    c.kg = kg;
+    c.early = TW_GEMM_AHEAD;
+    if (kg > 1) c.split = TW_JOIN_CLUSTER;
+    add_stages(l, c);
+    if (kg > 1 || ml > 64) return;
+    /* The tiles of the last two waves are shared out among all blocks. */
+    c.persistent = l->sms;
+    c.stream = TW_GEMM_STREAM_REST;
+    add_stages(l, c);
 }
 
 int tw_gemm_gpu_list(tw_arena *arena, tw_gemm_type type, const tw_target *target, int sms, tw_artefact_macro **out) {

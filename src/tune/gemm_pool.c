@@ -86,6 +86,11 @@ static size_t room(int64_t rows, int64_t columns) {
     return ((size_t)(rows * columns) * 2 + ALIGN - 1) / ALIGN * ALIGN;
 }
 
+/* Rows of all matrices of B. */
+static int64_t rows_of_b(const tw_gemm_problem *q) {
+    return q->groups ? q->groups * q->n : q->n;
+}
+
 tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *q, tw_diag *diag) {
     const tw_gemm_epilogue *e = &q->epilogue;
     if (q->type != p->type || q->out != tw_gemm_types[q->type].element || q->trans_a || !q->trans_b || q->batch != 1 ||
@@ -94,13 +99,13 @@ tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *q, t
         return tw_fail(diag, TW_ERR_UNSUPPORTED,
                        "only plain products A B^T with k a multiple of 8 have a reference on "
                        "the device");
-    if (room(q->m, q->k) + room(q->n, q->k) > p->bytes)
+    if (room(q->m, q->k) + room(rows_of_b(q), q->k) > p->bytes)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "the pool of %lld bytes is too small", (long long)p->bytes);
     return TW_OK;
 }
 
 void tw_gemm_pool_place(const tw_gemm_pool *p, const tw_gemm_problem *q, int set, uint64_t *a, uint64_t *b) {
-    const size_t for_a = room(q->m, q->k), for_both = for_a + room(q->n, q->k);
+    const size_t for_a = room(q->m, q->k), for_both = for_a + room(rows_of_b(q), q->k);
     *a = p->at + (size_t)set % (p->bytes / for_both) * for_both;
     *b = *a + for_a;
 }

@@ -22,6 +22,7 @@ struct tw_gemm_rig {
     uint64_t zero_workspace, workspace, counters;
     int64_t workspace_bytes;
     uint64_t want, tolerance, count;
+    uint64_t ends; /* Of groups of a problem whose matrices are in a pool. */
     tw_cuda_module *compare;
 };
 
@@ -91,6 +92,32 @@ tw_status tw_gemm_rig_make_sets(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_dat
     return st;
 }
 
+/* Computes the reference of rows of A from `row` on, with a matrix of B. The problem's m is the number of rows. */
+static tw_status refer(tw_gemm_rig *r, tw_gemm_pool *pool, const tw_gemm_problem *p, int64_t row, int64_t matrix,
+                       tw_diag *diag) {
+    const uint64_t a = r->set[0].of[TW_GEMM_A] + 2 * (uint64_t)(row * p->k);
+    const uint64_t b = r->set[0].of[TW_GEMM_B] + 2 * (uint64_t)(matrix * p->n * p->k), cell = (uint64_t)(row * p->n);
+    return tw_gemm_pool_refer(pool, p, a, b, r->want + 8 * cell, r->tolerance + 4 * cell, diag);
+}
+
+/* Draws the groups of a problem, and computes the reference of each. */
+static tw_status refer_groups(tw_gemm_rig *r, tw_gemm_pool *pool, tw_diag *diag) {
+    enum { SEED = 1 };
+    tw_gemm_problem p = r->of_pool.problem;
+    const size_t bytes = (size_t)p.groups * sizeof(int32_t);
+    int32_t *ends = malloc(bytes);
+    if (!ends) return tw_fail_memory(diag);
+    tw_gemm_ends_draw(&p, SEED, true, ends);
+    tw_status st = place(r, ends, bytes, &r->ends, diag);
+    for (int i = 0; i < r->sets; i++) r->set[i].of[TW_GEMM_ENDS] = r->ends;
+    for (int64_t g = 0, row = 0; g < p.groups && st == TW_OK; row = ends[g++]) {
+        p.m = ends[g] - row;
+        if (p.m) st = refer(r, pool, &p, row, g, diag);
+    }
+    free(ends);
+    return st;
+}
+
 tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool, const tw_gemm_problem *p,
                               int64_t workspace, tw_diag *diag) {
     *out = NULL;
@@ -103,7 +130,7 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     r->data = &r->of_pool;
     r->of_pool = (tw_gemm_data){.problem = *p, .bytes[TW_GEMM_C] = 2 * cells, .cells = (int64_t)cells};
     r->workspace_bytes = workspace;
-    r->sets = tw_cuda_sets(c, 2 * (p->m * p->k + p->n * p->k + p->m * p->n), MOST_SETS);
+    r->sets = tw_cuda_sets(c, 2 * (p->m * p->k + (p->groups ? p->groups : 1) * p->n * p->k + p->m * p->n), MOST_SETS);
     uint64_t outputs[MOST_SETS] = {0};
     st = tw_gemm_pool_outputs(pool, p, r->sets, outputs, diag);
     for (int i = 0; i < r->sets; i++) {
@@ -113,8 +140,7 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     }
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(double), &r->want, diag);
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(float), &r->tolerance, diag);
-    if (st == TW_OK)
-        st = tw_gemm_pool_refer(pool, p, r->set[0].of[TW_GEMM_A], r->set[0].of[TW_GEMM_B], r->want, r->tolerance, diag);
+    if (st == TW_OK) st = p->groups ? refer_groups(r, pool, diag) : refer(r, pool, p, 0, 0, diag);
     if (st == TW_OK) st = make_rest(r, diag);
     if (st == TW_OK)
         *out = r;
@@ -128,7 +154,7 @@ void tw_gemm_rig_free(tw_gemm_rig *r) {
     for (int i = 0; i < r->sets && r->data != &r->of_pool; i++)
         for (int j = 0; j < TW_GEMM_MATRICES; j++)
             if (r->set[i].of[j]) tw_cuda_release(r->cuda, r->set[i].of[j]);
-    const uint64_t rest[] = {r->want, r->tolerance, r->count, r->counters, r->workspace, r->zero_workspace};
+    const uint64_t rest[] = {r->ends, r->want, r->tolerance, r->count, r->counters, r->workspace, r->zero_workspace};
     for (size_t j = 0; j < sizeof rest / sizeof *rest; j++)
         if (rest[j]) tw_cuda_release(r->cuda, rest[j]);
     if (r->compare) tw_cuda_unload(r->compare);

@@ -174,24 +174,26 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
             p->stride_a = chance(&r, 25) ? TW_GEMM_SHARED : 0;
             p->stride_b = chance(&r, 25) ? TW_GEMM_SHARED : 0;
         }
+        p->groups = p->batch == 1 && !p->trans_a && chance(&r, 30) ? 1 + below(&r, 6) : 0;
         if (tw_gemm_problem_complete(p, NULL) != TW_OK) continue;
         tw_gemm_config keep = tw_gemm_config_any();
-        const int way = below(&r, TW_JOIN_WAYS + 1);
+        const int way = p->groups ? 0 : below(&r, TW_JOIN_WAYS + 1);
         keep.mma = 2;
         keep.ms = chance(&r, 75) ? 64 : 128;
         keep.kg = way ? draw_parts(p, most, &r) : 1;
         if (way == TW_JOIN_CLUSTER + 1 && keep.kg > TW_JOIN_BLOCKS) keep.kg = 2 + below(&r, TW_JOIN_BLOCKS - 1);
         keep.split = keep.kg > 1 ? way - 1 : 0;
         keep.multicast = way == TW_JOIN_CLUSTER + 1 || chance(&r, 50) ? 0 : 2 << below(&r, 2);
+        if (p->groups) keep.multicast = 0;
         if (way < TW_JOIN_CLUSTER + 1 && p->ldc % 8 == 0 && p->out != TW_T_f32 && chance(&r, 30)) {
             keep.staged = TW_GEMM_BOXED;
             keep.swap = 0;
         }
-        if (way || chance(&r, 30)) {
+        if (way || (!p->groups && chance(&r, 30))) {
             keep.persistent = keep.pingpong = keep.stream = 0;
         } else {
             keep.persistent = keep.multicast ? keep.multicast * (1 + below(&r, 2)) : 1 + below(&r, 7);
-            keep.stream = keep.multicast || chance(&r, 50) ? 0 : 1 + below(&r, 2);
+            keep.stream = keep.multicast || p->groups || chance(&r, 50) ? 0 : 1 + below(&r, 2);
             keep.pingpong = keep.stream ? 0 : below(&r, 2);
         }
         if (draw_within(c, &keep, most, &r, 1)) return true;

@@ -61,7 +61,7 @@ static void warpgroups_are_right(void **state) {
     const char *first = getenv("GEMM_FIRST"), *count = getenv("GEMM_COUNT");
     const int from = first ? atoi(first) : 0, n = count ? atoi(count) : WARPGROUP_CASES;
     int failed = 0, splits[TW_JOIN_WAYS] = {0}, swapped = 0, deep = 0, together = 0, exchanged = 0, boxed = 0;
-    int persistent = 0, teams = 0, streamed = 0, early = 0, batches = 0;
+    int persistent = 0, teams = 0, streamed = 0, early = 0, batches = 0, groups = 0;
     for (int i = from; i < from + n; i++) {
         gemm_case c;
         tw_diag d;
@@ -78,19 +78,21 @@ static void warpgroups_are_right(void **state) {
         streamed += c.config.stream > 0;
         early += c.config.early > 0;
         batches += c.problem.batch > 1;
+        groups += c.problem.groups > 0;
         deep += c.config.stages * c.config.u * c.config.kg < c.problem.k; /* the ring goes round */
         if (emulate(&c, &d) == TW_OK) continue;
         gemm_case_print(&c, text, sizeof text);
         if (failed++ < SHOWN) print_message("%s --emulate\n  %s\n", text, d.message);
     }
     print_message("%d cases, %d failed; splits %d %d %d %d, swapped %d, deep %d, multicast %d, exchanged %d, boxed %d, "
-                  "persistent %d, teams %d, streamed %d, early %d, batches %d\n",
+                  "persistent %d, teams %d, streamed %d, early %d, batches %d, groups %d\n",
                   n, failed, splits[0], splits[1], splits[2], splits[3], swapped, deep, together, exchanged, boxed,
-                  persistent, teams, streamed, early, batches);
+                  persistent, teams, streamed, early, batches, groups);
     assert_int_equal(failed, 0);
     for (int i = 0; i < TW_JOIN_WAYS && n >= 300; i++) assert_true(splits[i] >= 20);
     assert_true(n < 300 || (swapped >= 80 && deep >= 20 && together >= 40 && exchanged >= 40 && boxed >= 20));
-    assert_true(n < 300 || (persistent >= 60 && teams >= 20 && streamed >= 20 && early >= 80 && batches >= 40));
+    assert_true(n < 300 ||
+                (persistent >= 60 && teams >= 20 && streamed >= 20 && early >= 80 && batches >= 40 && groups >= 30));
 }
 
 int main(void) {

@@ -6,12 +6,12 @@
 #include "ir/passes/passes.h"
 #include "ir/text.h"
 #include "ir/verify.h"
-#include "tune/gemm_compare.h"
 #include "kernels/gemm/generate.h"
 #include "kernels/random_gemm.h"
 #include "ptx/load.h"
 #include "ptx/ptx.h"
 #include "ptx/ptxas.h"
+#include "tune/gemm_compare.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -78,6 +78,25 @@ static void put(tw_gemm_gen *g, const tw_gemm_cells *of, const place *at, tw_val
     tw_emit(b, TW_OP_stmatrix, (tw_attrs){.vec = 4}, NULL, NULL, 0, values, 5);
 }
 
+/* Copies the rows of a box that are within the group. */
+static void copy(tw_gemm_gen *g, tw_val box, tw_val row, tw_val column) {
+    tw_builder *b = g->b;
+    const int columns = tw_gemm_box_columns(g->c), pitch = columns * 2, pieces = columns / 8; /* Pieces of 16 bytes. */
+    const tw_attrs from = {.type = TW_T_i32, .vec = 4, .space = TW_SPACE_shared}, to = {.type = TW_T_i32, .vec = 4};
+    for (int i = 0; i < ROWS * pieces / 32; i++) {
+        tw_val number = tw_add_imm(b, g->lane, 32 * i), line = tw_div(b, number, pieces);
+        tw_val piece = tw_rem(b, number, pieces), at = tw_mul_imm(b, line, pitch);
+        tw_val swizzled = tw_xor(b, piece, tw_rem(b, tw_div(b, at, 128), pieces)), x[4] = {{0}};
+        tw_ld_vec(b, from, tw_add(b, box, tw_add(b, at, tw_shl(b, swizzled, 4))), x);
+        tw_val r = tw_add(b, row, line), c = tw_add(b, column, tw_mul_imm(b, piece, 8));
+        tw_val offset = tw_add(b, tw_mul(b, tw_widen(b, r), g->arg.ldc), tw_mul_imm(b, tw_widen(b, c), 2));
+        tw_val cell = tw_add(b, g->arg.c, offset);
+        tw_when(b, tw_and(b, tw_lt(b, r, g->x.limit), tw_lt(b, c, g->y.limit)));
+        tw_st(b, to, cell, x);
+    }
+    tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
+}
+
 /* Has the copy engine store a box whose first column is `column` of the tile, and whose first row is the warp's first
    one plus `row`. */
 static void send(tw_gemm_gen *g, tw_val box, int row, int column) {
@@ -89,10 +108,17 @@ static void send(tw_gemm_gen *g, tw_val box, int row, int column) {
         .at = {tw_add_imm(b, g->y.origin, column), tw_add(b, g->x.origin, tw_add_imm(b, first, row)), g->batch}};
     tw_do(b, TW_OP_fence_proxy, (tw_attrs){.proxy = TW_PROXY_async_shared}, TW_NONE, TW_NONE);
     tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
-    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
-        tw_tensor_store(b, at, &to, box, TW_NONE);
-        tw_do(b, TW_OP_bulk_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
+    tw_scope partial = TW_NO_BLOCK;
+    if (g->v->grouped) {
+        /* The rows behind a group are another's. */
+        partial = tw_push_if(b, tw_lt(b, g->x.limit, tw_add_imm(b, to.at[1], ROWS)));
+        copy(g, box, to.at[1], to.at[0]);
+        tw_push_else(b, partial);
     }
+    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) tw_tensor_store(b, at, &to, box, TW_NONE);
+    if (g->v->grouped) tw_pop(b, partial);
+    /* A box that was copied is an empty group, so that groups still tell boxes apart. */
+    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) tw_do(b, TW_OP_bulk_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
 }
 
 void tw_gemm_boxed_store(tw_gemm_gen *g) {

@@ -31,6 +31,10 @@ static void declare_parameters(tw_gemm_gen *g) {
     g->arg.stride_c = tw_parameter_add(b, "stride_c", TW_T_i64);
     g->arg.alpha = tw_parameter_add(b, "alpha", wide ? TW_T_f64 : TW_T_f32);
     g->arg.beta = tw_parameter_add(b, "beta", wide ? TW_T_f64 : TW_T_f32);
+    if (g->v->grouped) {
+        g->arg.ends = tw_pointer_add(b, "ends", 4, true);
+        g->arg.groups = tw_parameter_add(b, "groups", TW_T_i32);
+    }
     if (!tw_gemm_way_of(g->c)->tensor_copies) return;
     g->arg.map_x = tw_map_add(b, "map_x");
     g->arg.map_y = tw_map_add(b, "map_y");

@@ -25,8 +25,10 @@ static double bandwidth(const tw_cuda_info *info) {
 double tw_gemm_bytes(const tw_gemm_problem *p) {
     const double es = tw_type_bits(tw_gemm_types[p->type].element) / 8, out = tw_type_bits(p->out) / 8;
     const double m = (double)p->m, n = (double)p->n, k = (double)p->k, batch = (double)p->batch;
-    return batch * ((p->stride_a < 0 ? 1 / batch : 1) * m * k * es + (p->stride_b < 0 ? 1 / batch : 1) * k * n * es +
-                    m * n * out * (p->beta != 0 ? 2 : 1));
+    /* Of groups only those with rows are read, at most one for each row. */
+    const double groups = p->groups ? fmin((double)p->groups, m) : 1;
+    return batch * ((p->stride_a < 0 ? 1 / batch : 1) * m * k * es +
+                    (p->stride_b < 0 ? 1 / batch : 1) * k * n * groups * es + m * n * out * (p->beta != 0 ? 2 : 1));
 }
 
 double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *bytes_bound) {
@@ -36,7 +38,9 @@ double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *b
     if (p->type == TW_GEMM_F64 && fastest < info->target->rate_f64) fastest = info->target->rate_f64;
     double rate = fastest * info->sms * info->clock_khz * 1e3;
     /* If the driver does not tell a clock rate, there is no bound by it. */
-    double by_bytes = bandwidth(info) > 0 ? tw_gemm_bytes(p) / bandwidth(info) : 0;
+    tw_gemm_problem least = *p; /* All rows may be of one group. */
+    least.groups = 0;
+    double by_bytes = bandwidth(info) > 0 ? tw_gemm_bytes(&least) / bandwidth(info) : 0;
     double by_work = rate > 0 ? m * n * k * batch / rate * 1e6 : 0;
     if (bytes_bound) *bytes_bound = by_bytes > by_work;
     return by_bytes > by_work ? by_bytes : by_work;

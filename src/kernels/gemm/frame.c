@@ -38,9 +38,12 @@ static void locate(tw_gemm_gen *g) {
     g->y.matrix = tw_add(b, g->arg.y, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_y));
 }
 
-/* Returns the number of X or Y in its tensor map, which has one if all products share it. */
+/* Returns the number of X or Y in its tensor map, which has one if all products share it. TW_NONE: the map has no third
+   dimension. */
 static tw_val matrix_of(tw_gemm_gen *g, bool is_x) {
     tw_builder *b = g->b;
+    if (g->v->grouped) return is_x == (bool)g->c->swap ? g->groups.group : TW_NONE;
+    if (!g->v->batched) return TW_NONE;
     tw_val stride = is_x ? g->arg.stride_x : g->arg.stride_y;
     return tw_select(b, tw_binary(b, TW_OP_eq_i64, stride, tw_i64(b, 0)), tw_i32(b, 0), g->batch);
 }
@@ -50,7 +53,7 @@ static void fetch(tw_gemm_gen *g, bool is_x, tw_val to, tw_val k, tw_val full) {
                                .to = to,
                                .origin = is_x ? g->x.origin : g->y.origin,
                                .k = k,
-                               .matrix = g->v->batched ? matrix_of(g, is_x) : TW_NONE,
+                               .matrix = matrix_of(g, is_x),
                                .full = full,
                                .blocks = tw_gemm_fetchers(g->c, is_x)};
     tw_tile_fetch(g->b, is_x ? &g->plan.tile_x : &g->plan.tile_y, &copy);

@@ -56,6 +56,9 @@ typedef struct tw_gemm_problem {
     /* Elements from a product to the next. 0: densely packed. TW_GEMM_SHARED: all products have one A, or one B. */
     int64_t stride_a, stride_b, stride_c;
     double alpha, beta;
+    /* 0: one product. Otherwise B is so many matrices, and row i of A is multiplied by the one of its group: groups
+       have consecutive rows, and buffer TW_GEMM_ENDS has the end of each. */
+    int64_t groups;
     bool weights; /* The launch before does not write B, so that an early launch may read it at once. */
     tw_gemm_epilogue epilogue;
 } tw_gemm_problem;
@@ -69,6 +72,7 @@ typedef enum tw_gemm_buffer {
     TW_GEMM_BIAS,
     TW_GEMM_MUL,
     TW_GEMM_RESIDUAL,
+    TW_GEMM_ENDS,     /* Of groups: for each the number of the row behind its last, i32. */
     TW_GEMM_MATRICES, /* The number of matrices. */
     TW_GEMM_WORKSPACE = TW_GEMM_MATRICES,
     TW_GEMM_COUNTERS,
@@ -181,6 +185,7 @@ typedef struct tw_gemm_variant {
     bool a_k_major, b_k_major;      /* Elements along k are neighbours in memory, in the operands after swapping. */
     int vec_a, vec_b, vec_c;        /* Alignment of rows in bytes, at most 16. A and B: at most config.vec. */
     bool whole_m, whole_n, whole_k; /* Tiles fit the extent exactly, so that the kernel needs no bounds. */
+    bool grouped;                   /* The product has groups. */
     bool beta, batched;             /* beta is not 0. There are several products. */
     bool ready_x, ready_y;          /* X or Y may be read before the launch before is over. Only with config.early. */
     tw_gemm_epilogue epilogue;

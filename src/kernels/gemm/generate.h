@@ -113,7 +113,7 @@ typedef struct tw_gemm_gen {
         tw_val x, y, c, bias, mul, residual, workspace, counters;
         tw_val map_x, map_y, map_c; /* Tensor maps. Only with wgmma. map_c: only with boxed stores. */
         tw_val m, n, k, ldx, ldy, ldc, stride_x, stride_y, stride_c, chunk, tiles_m, tiles_n, tiles, streamed;
-        tw_val alpha, beta;
+        tw_val alpha, beta, ends, groups;
     } arg;                          /* The kernel's parameters. */
     tw_val tid;                     /* The thread's number in the block. */
     tw_val lane;                    /* Its number in the warp. */
@@ -130,6 +130,8 @@ typedef struct tw_gemm_gen {
     tw_val stages;                  /* Number of stages of the block's part of k. */
     tw_val all_stages;              /* Number of stages of all of k. */
     tw_stream stream;               /* The tile at hand, if tiles are cut along k. */
+    tw_groups groups;               /* The tile at hand, if the product has groups. */
+    tw_val tiles;                   /* Number of tiles. Only with teams. */
     tw_gemm_operand x, y;           /* The operands. */
     tw_val acc[2][TW_GEMM_MAX_ACC]; /* Variables: the sums, of each of the ks parts. */
 } tw_gemm_gen;

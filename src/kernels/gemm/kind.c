@@ -53,7 +53,11 @@ void tw_gemm_describe_buffers(const tw_gemm_problem *p, const tw_gemm_config *c,
     for (int i = 0; i < TW_GEMM_MATRICES; i++) {
         const tw_gemm_matrix m = tw_gemm_matrix_of(p, (tw_gemm_buffer)i);
         const bool is_x = i == (c->swap ? TW_GEMM_B : TW_GEMM_A);
-        const int align = i >= TW_GEMM_C ? v.vec_c : tw_gemm_way_of(c)->tensor_copies ? 16 : is_x ? v.vec_a : v.vec_b;
+        const int align = i == TW_GEMM_ENDS                  ? 4
+                          : i >= TW_GEMM_C                   ? v.vec_c
+                          : tw_gemm_way_of(c)->tensor_copies ? 16
+                          : is_x                             ? v.vec_a
+                                                             : v.vec_b;
         out[i] = (tw_gpu_buffer){tw_gemm_buffer_names[i], tw_gemm_matrix_bytes(&m), align, .written = i == TW_GEMM_C};
     }
     out[TW_GEMM_WORKSPACE] = (tw_gpu_buffer){"workspace", (size_t)need->workspace_bytes, 16, .written = true,

@@ -70,6 +70,9 @@ tw_gemm_tiling tw_gemm_tiling_of(const tw_gemm_problem *p, const tw_gemm_config 
         .rows = whole_clusters(tw_ceil_div(c->swap ? p->n : p->m, c->ml), tw_gemm_fetchers(c, false)),
         .columns = whole_clusters(tw_ceil_div(c->swap ? p->m : p->n, c->nl), tw_gemm_fetchers(c, true)),
     };
+    /* Each group may end in a tile of its own. */
+    if (p->groups && c->swap) t.columns += p->groups;
+    if (p->groups && !c->swap) t.rows += p->groups;
     t.tiles = t.rows * t.columns * p->batch;
     const int64_t most = c->persistent, rest = most ? t.tiles % most : 0;
     if (c->stream == TW_GEMM_STREAM_ALL) t.streamed = t.tiles;

@@ -43,17 +43,19 @@ static bool out_fits(tw_gemm_type t, tw_type out) {
     return out == TW_T_f32 || out == TW_T_f16 || out == TW_T_bf16;
 }
 
-const char *const tw_gemm_buffer_names[TW_GEMM_BUFFERS] = {"a",   "b",        "c",         "bias",
-                                                           "mul", "residual", "workspace", "counters"};
+const char *const tw_gemm_buffer_names[TW_GEMM_BUFFERS] = {"a",        "b",    "c",         "bias",    "mul",
+                                                           "residual", "ends", "workspace", "counters"};
 
 tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which) {
     const tw_gemm_epilogue *e = &p->epilogue;
-    const bool used[TW_GEMM_MATRICES] = {true, true, true, e->bias, e->mul, e->residual};
+    const bool used[TW_GEMM_MATRICES] = {true, true, true, e->bias, e->mul, e->residual, p->groups > 0};
     const bool ta = p->trans_a, tb = p->trans_b;
     const tw_type in = tw_gemm_types[p->type].element;
     tw_gemm_matrix m = {p->out, p->m, p->n, p->ldc, p->batch, p->stride_c};
     if (which == TW_GEMM_A) m = (tw_gemm_matrix){in, ta ? p->k : p->m, ta ? p->m : p->k, p->lda, p->batch, p->stride_a};
     if (which == TW_GEMM_B) m = (tw_gemm_matrix){in, tb ? p->n : p->k, tb ? p->k : p->n, p->ldb, p->batch, p->stride_b};
+    if (which == TW_GEMM_B && p->groups) m.count = p->groups;
+    if (which == TW_GEMM_ENDS) m = (tw_gemm_matrix){TW_T_i32, 1, p->groups, p->groups, 1, 0};
     if (which == TW_GEMM_BIAS) m = (tw_gemm_matrix){p->out, 1, p->n, p->n, 1, 0};
     if (m.stride == TW_GEMM_SHARED) m.stride = 0, m.count = 1;
     if (!used[which]) m.count = 0;
@@ -67,7 +69,8 @@ size_t tw_gemm_matrix_bytes(const tw_gemm_matrix *m) {
 
 /* Sets strides that are 0 to dense ones. Without a batch all strides are made dense, since they have no meaning. */
 static tw_status complete_strides(tw_gemm_problem *p, tw_diag *diag) {
-    if (p->batch == 1) p->stride_a = p->stride_b = p->stride_c = 0;
+    if (p->batch == 1) p->stride_a = p->stride_c = 0;
+    if (p->batch == 1 && !p->groups) p->stride_b = 0;
     if (!p->stride_a) p->stride_a = p->lda * (p->trans_a ? p->k : p->m);
     if (!p->stride_b) p->stride_b = p->ldb * (p->trans_b ? p->n : p->k);
     if (!p->stride_c) p->stride_c = p->ldc * p->m;
@@ -101,14 +104,16 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
         int64_t is, least, most;
     } ranges[] = {{"m", p->m, 1, INT32_MAX / 2},       {"n", p->n, 1, INT32_MAX / 2},
                   {"k", p->k, 1, INT32_MAX / 2},       {"batch", p->batch, 1, 65535},
-                  {"lda", p->lda, least_a, INT32_MAX}, {"ldb", p->ldb, least_b, INT32_MAX},
-                  {"ldc", p->ldc, p->n, INT32_MAX}};
+                  {"groups", p->groups, 0, 65535},     {"lda", p->lda, least_a, INT32_MAX},
+                  {"ldb", p->ldb, least_b, INT32_MAX}, {"ldc", p->ldc, p->n, INT32_MAX}};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (ranges[i].is < ranges[i].least || ranges[i].is > ranges[i].most)
             return tw_fail(diag, TW_ERR_USAGE, "%s = %lld is not within %lld..%lld", ranges[i].name,
                            (long long)ranges[i].is, (long long)ranges[i].least, (long long)ranges[i].most);
     if (!out_fits(p->type, p->out))
         return tw_fail(diag, TW_ERR_USAGE, "C cannot be %s for %s", tw_type_name(p->out), tw_gemm_types[p->type].name);
+    if (p->groups && (p->batch > 1 || p->trans_a))
+        return tw_fail(diag, TW_ERR_USAGE, "groups need batch=1, and rows of A that are stored as such");
     bool integer = p->out == TW_T_i32 || p->out == TW_T_i8;
     if (integer && (p->alpha != 1 || (p->beta != 0 && p->beta != 1)))
         return tw_fail(diag, TW_ERR_USAGE, "an integer C needs alpha 1 and beta 0 or 1");
@@ -131,6 +136,7 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         {"sa", p->stride_a, p->lda * (p->trans_a ? p->k : p->m)},
         {"sb", p->stride_b, p->ldb * (p->trans_b ? p->n : p->k)},
         {"sc", p->stride_c, p->ldc * p->m},
+        {"groups", p->groups, 0},
         {"weights", p->weights, 0},
         {"bias", p->epilogue.bias, 0},
         {"mul", p->epilogue.mul, 0},
@@ -180,8 +186,13 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.whole_k = p->k % c->u == 0;
     v.beta = p->beta != 0;
     v.batched = p->batch > 1;
-    v.ready_x = c->early == TW_GEMM_AHEAD && p->weights && c->swap;
-    v.ready_y = c->early == TW_GEMM_AHEAD && p->weights && !c->swap;
+    v.grouped = p->groups > 0;
+    if (v.grouped && c->swap) v.whole_n = false;
+    if (v.grouped && !c->swap) v.whole_m = false;
+    /* Which matrix of a group comes first is known only when the launch before has written the groups' ends. */
+    const bool ready = c->early == TW_GEMM_AHEAD && p->weights && !v.grouped;
+    v.ready_x = ready && c->swap;
+    v.ready_y = ready && !c->swap;
     /* Assigning the whole struct would also copy its padding. */
     v.epilogue.bias = p->epilogue.bias;
     v.epilogue.activation = p->epilogue.activation;
@@ -235,8 +246,9 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     tw_argument_float(to, "alpha", p->alpha, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
     tw_argument_float(to, "beta", p->beta, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
     if (!tw_gemm_way_of(c)->tensor_copies) return;
+    tw_argument_number(to, "groups", p->groups);
     const tw_tensor_map map_a = map_of(&a, !p->trans_a, buffers->of[TW_GEMM_A], c, !swap, p->batch > 1);
-    const tw_tensor_map map_b = map_of(&b, p->trans_b, buffers->of[TW_GEMM_B], c, swap, p->batch > 1);
+    const tw_tensor_map map_b = map_of(&b, p->trans_b, buffers->of[TW_GEMM_B], c, swap, p->batch > 1 || p->groups);
     tw_argument_map(to, "map_x", swap ? "b" : "a", swap ? &map_b : &map_a);
     const tw_gemm_matrix to_store = tw_gemm_matrix_of(p, TW_GEMM_C);
     const tw_tensor_map map_c = tw_gemm_box_map(&to_store, buffers->of[TW_GEMM_C], c, p->batch > 1);

@@ -111,27 +111,54 @@ static void finish(tw_gemm_data *d, int64_t index, int64_t at, int64_t column, d
     d->tolerance[index] = exact ? 0.5f : (float)(tolerance * 1.001 + 1e-30);
 }
 
+/* The rows of a product's C: all of them, or those of a group. */
+static int64_t first_row(const tw_gemm_data *d, int64_t group) {
+    return group > 0 ? ((const int32_t *)d->of[TW_GEMM_ENDS])[group - 1] : 0;
+}
+
 static tw_status reference(tw_gemm_data *d, tw_diag *diag) {
     const tw_gemm_problem *p = &d->problem;
     const size_t a = (size_t)(p->m * p->k), b = (size_t)(p->k * p->n), c = (size_t)(p->m * p->n);
     double *work = malloc(2 * (a + b + c) * sizeof *work);
     if (!work) return tw_fail_memory(diag);
     double *x = work, *ax = x + a, *y = ax + a, *ay = y + b, *sum = ay + b, *magnitude = sum + c;
-    for (int64_t i = 0; i < p->batch; i++) {
-        widen(d, TW_GEMM_A, i, x, ax);
+    const int64_t products = p->groups ? p->groups : p->batch;
+    for (int64_t i = 0; i < products; i++) {
+        const int64_t row0 = p->groups ? first_row(d, i) : 0, rows = p->groups ? first_row(d, i + 1) - row0 : p->m;
+        if (!p->groups || !i) widen(d, TW_GEMM_A, i, x, ax);
         widen(d, TW_GEMM_B, i, y, ay);
-        for (int s = 0; s < 2; s++)
+        for (int s = 0; s < 2 && rows; s++)
             cblas_dgemm(CblasRowMajor, p->trans_a ? CblasTrans : CblasNoTrans, p->trans_b ? CblasTrans : CblasNoTrans,
-                        (int)p->m, (int)p->n, (int)p->k, 1, s ? ax : x, (int)(p->trans_a ? p->m : p->k), s ? ay : y,
-                        (int)(p->trans_b ? p->k : p->n), 0, s ? magnitude : sum, (int)p->n);
+                        (int)rows, (int)p->n, (int)p->k, 1, (s ? ax : x) + row0 * p->k, (int)(p->trans_a ? p->m : p->k),
+                        s ? ay : y, (int)(p->trans_b ? p->k : p->n), 0, (s ? magnitude : sum) + row0 * p->n, (int)p->n);
+        if (p->groups && i + 1 < products) continue;
         for (int64_t cell = 0; cell < p->m * p->n; cell++) {
             int64_t row = cell / p->n, column = cell % p->n;
-            finish(d, i * p->m * p->n + cell, i * p->stride_c + row * p->ldc + column, column, sum[cell],
+            const int64_t product = p->groups ? 0 : i;
+            finish(d, product * p->m * p->n + cell, product * p->stride_c + row * p->ldc + column, column, sum[cell],
                    magnitude[cell]);
         }
     }
     free(work);
     return TW_OK;
+}
+
+static int ascending(const void *a, const void *b) {
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+void tw_gemm_ends_draw(const tw_gemm_problem *p, uint64_t seed, bool even, int32_t *ends) {
+    tw_random r = tw_random_seed(seed ^ 0x656e6473);
+    if (even) {
+        memset(ends, 0, (size_t)p->groups * sizeof *ends);
+        for (int64_t i = 0; i < p->m; i++) ends[tw_random_below(&r, (uint64_t)p->groups)]++;
+        for (int64_t i = 1; i < p->groups; i++) ends[i] += ends[i - 1];
+        return;
+    }
+    for (int64_t i = 0; i < p->groups; i++) ends[i] = (int32_t)tw_random_below(&r, (uint64_t)p->m + 1);
+    ends[p->groups - 1] = (int32_t)p->m;
+    qsort(ends, (size_t)p->groups, sizeof *ends, ascending);
 }
 
 /* Makes the matrices. Their gaps hold NaNs. */
@@ -144,7 +171,10 @@ static bool make_matrices(tw_gemm_data *d, uint64_t seed) {
         d->of[i] = malloc(d->bytes[i]);
         if (!d->of[i]) return false;
         memset(d->of[i], 0xff, d->bytes[i]);
-        fill(&m, d->of[i], &r);
+        if (i == TW_GEMM_ENDS)
+            tw_gemm_ends_draw(&d->problem, seed, false, d->of[i]);
+        else
+            fill(&m, d->of[i], &r);
     }
     return true;
 }

@@ -17,6 +17,10 @@ typedef struct tw_gemm_data {
     int64_t cells;                  /* Number of elements of C. */
 } tw_gemm_data;
 
+/* Draws the ends of a problem's groups. `even`: each row goes to any group with the same chance. Otherwise sizes differ
+   much, and some groups are empty. */
+void tw_gemm_ends_draw(const tw_gemm_problem *p, uint64_t seed, bool even, int32_t *ends);
+
 tw_status tw_gemm_data_make(tw_gemm_data *d, const tw_gemm_problem *p, uint64_t seed, tw_diag *diag);
 void tw_gemm_data_free(tw_gemm_data *d);
 

@@ -35,6 +35,8 @@ int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x) {
 static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
     REFUSE(t->sm != 90, "warpgroups' products are of sm_90a alone");
     REFUSE(v->type != TW_GEMM_F16 && v->type != TW_GEMM_BF16, "warpgroups multiply f16 and bf16");
+    REFUSE(v->grouped && (!c->persistent || c->stream || c->multicast),
+           "groups need a persistent grid, whose tiles are whole, without multicast");
     REFUSE(c->ks != 1 || c->kl != 1 || c->copy || c->ns != c->nl || c->vec != 16,
            "with warpgroups ks, kl and copy say nothing, ns is nl and vec is 16");
     REFUSE(v->vec_a < 16 || v->vec_b < 16, "the copy engine needs rows that are aligned to 16 bytes");
@@ -82,6 +84,28 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     return NULL;
 }
 
+static tw_groups groups_of(const tw_gemm_gen *g) {
+    const bool swap = g->c->swap;
+    return (tw_groups){.ends = g->arg.ends,
+                       .count = g->arg.groups,
+                       .columns = swap ? g->arg.tiles_m : g->arg.tiles_n,
+                       .height = swap ? g->c->nl : g->c->ml};
+}
+
+/* Opens the loop over the tiles of groups. A's rows are those of X, or columns of Y with swapped operands. */
+static tw_scope push_groups(tw_gemm_gen *g, tw_val from, tw_val step) {
+    tw_builder *b = g->b;
+    const bool swap = g->c->swap;
+    tw_gemm_operand *rows = swap ? &g->y : &g->x, *weights = swap ? &g->x : &g->y;
+    g->groups = groups_of(g);
+    tw_scope tiles = tw_groups_push(b, &g->groups, from, step);
+    rows->origin = g->groups.row;
+    rows->limit = g->groups.end;
+    weights->origin = tw_mul_imm(b, g->groups.column, swap ? g->c->ml : g->c->nl);
+    tiles.i = g->groups.number;
+    return tiles;
+}
+
 /* Opens the loop over the tiles of a persistent block, or over those of one of its teams. TW_NONE: of all. */
 static tw_scope push_tiles(tw_gemm_gen *g, tw_val team) {
     tw_builder *b = g->b;
@@ -100,6 +124,7 @@ static tw_scope push_tiles(tw_gemm_gen *g, tw_val team) {
         from = tw_fma(b, team, step, from);
         step = tw_mul_imm(b, step, g->plan.teams);
     }
+    if (g->v->grouped) return push_groups(g, from, step);
     tiles = tw_push_for(b, from, g->arg.tiles, step, false);
     g->frame->find_tile(g, tiles.i);
     return tiles;
@@ -240,7 +265,7 @@ static void pass_turn(tw_gemm_gen *g, tw_val number) {
     const tw_attrs at = {.count = g->plan.group * g->plan.teams};
     tw_val other = tw_sub(b, tw_i32(b, TW_GEMM_TURN + 1), g->team), next = tw_sreg(b, TW_SREG_nctaid_x);
     next = tw_add(b, number, next);
-    TW_IF (b, tw_lt(b, next, g->arg.tiles)) tw_do(b, TW_OP_barrier_arrive, at, other, TW_NONE);
+    TW_IF (b, tw_lt(b, next, g->tiles)) tw_do(b, TW_OP_barrier_arrive, at, other, TW_NONE);
 }
 
 /* Multiplies all stages. The previous stage is given back while the tensor cores multiply this one. */
@@ -298,7 +323,11 @@ static void build(tw_gemm_gen *g) {
     const tw_ring_cursor c = tw_ring_begin(b, &ring, 0);
     begin(g, true);
     wait_for_launch(g);
-    if (g->team.id) tw_ring_skip(b, &ring, &c, tw_mul(b, g->team, g->stages));
+    if (g->team.id) {
+        const tw_groups groups = groups_of(g);
+        g->tiles = g->v->grouped ? tw_groups_tiles(b, &groups, g->lane) : g->arg.tiles;
+        tw_ring_skip(b, &ring, &c, tw_mul(b, g->team, g->stages));
+    }
     TW_LOOP (b, number, push_tiles(g, g->team)) {
         if (g->team.id) take_turn(g, number);
         sum(g, &ring, &c, number);

@@ -9,7 +9,7 @@
 const char tw_gemm_problem_words[] =
     "m n k; type=f32|f64|f16|bf16|tf32|s8; ta tb (1: stored transposed); lda ldb ldc; batch, sa sb sc (strides);\n"
     "alpha beta; out=TYPE of C; bias=1 mul=1 residual=1; activation=gelu|silu;\n"
-    "weights=1: the launch before does not write B";
+    "groups=E: rows of A in E groups, each with a B of its own; weights=1: the launch before does not write B";
 
 static bool number(const char *value, double least, double most, double *x) {
     char *end;
@@ -49,6 +49,7 @@ bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *statu
         {"tb", NULL, &p->trans_b, NULL},
         {"alpha", NULL, NULL, &p->alpha},
         {"beta", NULL, NULL, &p->beta},
+        {"groups", &p->groups, NULL, NULL},
         {"weights", NULL, &p->weights, NULL},
         {"bias", NULL, &p->epilogue.bias, NULL},
         {"mul", NULL, &p->epilogue.mul, NULL},

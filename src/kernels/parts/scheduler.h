@@ -38,4 +38,22 @@ tw_scope tw_stream_push(tw_builder *b, tw_stream *s);
 /* Computes the number of the block that takes a stage of the streamed tiles, counted from the first tile's first. */
 tw_val tw_stream_block(tw_builder *b, const tw_stream *s, tw_val stage);
 
+/* Tiles of matrices of which a device knows the number of rows: matrix i has the rows from `ends` of the one before to
+   its own of a common matrix. */
+typedef struct tw_groups {
+    tw_val ends;    /* Address of the ends, i32, in ascending order. */
+    tw_val count;   /* Number of matrices (i32). */
+    tw_val columns; /* Tiles along columns of each (i32). */
+    int height;     /* Rows of a tile. */
+    /* Set by tw_groups_push, for the tile at hand: */
+    tw_val group;    /* The number of its matrix. */
+    tw_val row, end; /* Its first row in the common matrix, and the end of its matrix. */
+    tw_val column;   /* Its column of tiles. */
+    tw_val number;   /* Its number, counted over all matrices. */
+} tw_groups;
+/* Opens the loop over tiles `from`, `from` + `step`, ... of all matrices. */
+tw_scope tw_groups_push(tw_builder *b, tw_groups *s, tw_val from, tw_val step);
+/* Counts the tiles of all matrices. All lanes of a warp call it. */
+tw_val tw_groups_tiles(tw_builder *b, const tw_groups *s, tw_val lane);
+
 #endif

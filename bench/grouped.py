@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Grouped products beside torch's: both on one GPU, one after the other, case by case.
+
+    bench/grouped.py --tilewright build/tilewright --known FILE --commit NAME > gemm-grouped-h200.jsonl
+
+Times are of CUDA graphs with a cold L2: torch's operands rotate over as many sets as it takes. Both layouts of the
+weights are given to torch, and the faster one counts. Rows go to any group with the same chance, drawn by each side."""
+import argparse, datetime, json, statistics, subprocess, sys, tempfile
+import torch
+
+
+def products(path):
+    for line in open(path):
+        words = line.split()
+        if words and not words[0].startswith("#"):
+            yield words[0], {k: v for k, v in (w.split("=") for w in words[1:])}, line
+
+
+def time_torch(p, n_major):
+    m, n, k, groups = (int(p[x]) for x in ("m", "n", "k", "groups"))
+    device, type = "cuda", torch.bfloat16
+    bytes_of_all = 2 * (min(groups, m) * n * k + m * k + m * n)
+    sets = max(1, min(16, -(-2 * 60 * 2**20 // bytes_of_all) + 1))
+    ids = torch.randint(0, groups, (m,), device=device)
+    ends = torch.bincount(ids, minlength=groups).cumsum(0).to(torch.int32)
+    of = []
+    for _ in range(sets):
+        w = torch.rand(groups, n, k, device=device, dtype=type) * 2 - 1
+        w = w.transpose(1, 2) if n_major else w.transpose(1, 2).contiguous()
+        of.append((torch.rand(m, k, device=device, dtype=type) * 2 - 1, w))
+    run = lambda: [torch._grouped_mm(x, w, offs=ends) for x, w in of]
+    run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    samples = []
+    for _ in range(24):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        samples.append(begin.elapsed_time(end) * 1e3 / sets)
+    samples.sort()
+    return statistics.median(samples), (samples[21] - samples[2]) / statistics.median(samples)
+
+
+def main():
+    a = argparse.ArgumentParser()
+    a.add_argument("--tilewright", default="build/tilewright")
+    a.add_argument("--products", default="bench/gemm_grouped.txt")
+    a.add_argument("--known", required=True)
+    a.add_argument("--commit", default="")
+    a.add_argument("--log")
+    o = a.parse_args()
+    head = None
+    for name, p, line in products(o.products):
+        peer = {}
+        for layout in ("n k", "k n"):
+            peer[layout] = time_torch(p, layout == "n k")
+            torch.cuda.empty_cache()
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
+            f.write(line)
+            f.flush()
+            command = [o.tilewright, "bench", "gemm", "--products", f.name, "--known", o.known, "--sampled", "1",
+                       "--measured", "0", "--generations", "0", "--commit", o.commit, "--json"]
+            if o.log: command += ["--log", f"{o.log}-{name}"]
+            r = subprocess.run(command, capture_output=True, text=True)
+        if r.returncode:
+            sys.exit(f"{name}: {r.stderr.strip()}")
+        if r.stderr: sys.stderr.write(r.stderr)
+        first, row = (json.loads(x) for x in r.stdout.splitlines())
+        if not head:
+            head = first | {"date": str(datetime.date.today()), "command": "bench/grouped.py " + " ".join(sys.argv[1:]),
+                            "peer": "torch " + torch.__version__,
+                            "protocol": "cold L2 by rotation, CUDA graphs, medians of 24, torch first, then ours"}
+            print(json.dumps(head))
+        layout = min(peer, key=lambda x: peer[x][0])
+        us, spread = peer[layout]
+        row |= {"groups": int(p["groups"]), "peer": "torch._grouped_mm", "peer_us": us, "peer_layout": layout,
+                "peer_spread": spread, "ratio": us / row["ours_us"]}
+        print(json.dumps(row), flush=True)
+
+
+main()
