@@ -228,6 +228,7 @@ static tw_status read_known(const char *text, const tw_gemm_problem *p, tw_buf *
 /* Asks the artefact for an own configuration of the product. */
 static bool choose(const bench_run *r, const tw_gemm_problem *p, tw_gemm_config *out) {
     const int64_t problem[TW_SELECT_AXES] = {p->m, p->n, p->k};
+    if (p->batch > 1 || p->groups) return false;
     tw_selection choice;
     if (tw_select_choose(r->selector, problem, TW_SELECT_OWN_ONLY, &choice) != TW_OK) return false;
     *out = tw_gemm_config_default(p);

@@ -130,7 +130,8 @@ static void add_swapped(listing *l, int ml, int nl, int u, int kg) {
 }
 
 int tw_gemm_gpu_list(tw_arena *arena, tw_gemm_type type, const tw_target *target, int sms, tw_artefact_macro **out) {
-    static const int wide[] = {96, 112, 128, 160, 192, 224, 256}, turns[] = {64, 80, 96, 112, 128, 160, 192};
+    static const int wide[] = {96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256};
+    static const int turns[] = {64, 80, 96, 112, 128, 160, 192};
     static const int single[] = {32, 48, 64, 96, 128, 192, 256}, few[] = {8, 16, 24, 32, 48, 64, 96, 128};
     listing l = {.arena = arena,
                  .any = {.type = type, .m = 12288, .n = 12288, .k = 12288, .trans_b = true, .alpha = 1},
@@ -140,8 +141,8 @@ int tw_gemm_gpu_list(tw_arena *arena, tw_gemm_type type, const tw_target *target
     for (int j = 0; j < COUNT(wide); j++) {
         add_persistent(&l, 128, 64, wide[j], false);
         add_persistent(&l, 64, 64, wide[j], true);
-        add_persistent(&l, 128, 128, turns[j], true);
     }
+    for (int j = 0; j < COUNT(turns); j++) add_persistent(&l, 128, 128, turns[j], true);
     add_persistent(&l, 256, 128, 128, false);
     add_persistent(&l, 192, 64, 128, false);
     for (int ml = 64; ml <= 128; ml *= 2) {
