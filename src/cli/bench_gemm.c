@@ -307,31 +307,36 @@ static tw_status bench_listed(bench_run *r, const char *name, const tw_gemm_prob
     return st;
 }
 
-/* Reads the product of a line: a name and the words of a problem. */
+/* Reads the product of a line: a name and the words of a problem. *name is NULL if the line has none. */
 static tw_status read_product(char *line, const char **name, tw_gemm_problem *p, tw_diag *diag) {
     char *save = NULL;
     *p = (tw_gemm_problem){.alpha = 1};
-    *name = strtok_r(line, " ", &save);
+    *name = *line == '#' ? NULL : strtok_r(line, " ", &save);
+    if (!*name) return TW_OK;
     for (const char *word = strtok_r(NULL, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
-        tw_status st;
-        if (!tw_gemm_problem_word(p, word, &st, diag))
-            return st != TW_OK ? st : tw_fail(diag, TW_ERR_USAGE, "%s: \"%s\" says nothing of a product", *name, word);
+        tw_status st = TW_OK;
+        if (tw_gemm_problem_word(p, word, &st, diag)) continue;
+        return st != TW_OK ? st : tw_fail(diag, TW_ERR_FORMAT, "\"%s\" says nothing of a product", word);
     }
     return tw_gemm_problem_complete(p, diag);
 }
 
-static tw_status bench_list(bench_run *r, tw_diag *diag) {
+/* Compares the products of a list. Without a run it only looks for mistakes, which it names by `path`. */
+static tw_status bench_list(bench_run *r, const char *path, const char *text, tw_diag *diag) {
     tw_status st = TW_OK;
-    for (const char *at = r->products; *at && st == TW_OK; at += strcspn(at, "\n"), at += *at == '\n') {
+    int number = 0;
+    for (const char *at = text; *at && st == TW_OK; at += strcspn(at, "\n"), at += *at == '\n') {
         char line[1024];
         const char *name;
         tw_gemm_problem p;
+        tw_diag why = {0};
+        number++;
         snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
-        if (!*line || *line == '#') continue;
-        st = read_product(line, &name, &p, diag);
-        if (st == TW_OK) st = bench_listed(r, name, &p, diag);
+        if (read_product(line, &name, &p, &why) != TW_OK)
+            return tw_fail_line(diag, TW_ERR_FORMAT, path, number, 1, "%s", why.message);
+        if (r && name) st = bench_listed(r, name, &p, diag);
     }
-    tw_gemm_pool_free(r->pool);
+    if (r) tw_gemm_pool_free(r->pool);
     return st;
 }
 
@@ -403,7 +408,7 @@ static tw_status bench(bench_run *r, const tw_gemm_problem *p, bool table, const
     print_environment(r);
     st = describe_environment(r, diag);
     if (st == TW_OK)
-        st = r->products ? bench_list(r, diag)
+        st = r->products ? bench_list(r, NULL, r->products, diag)
              : table     ? bench_table(r, types, cases, diag)
                          : bench_one(r, "gemm", NULL, p, diag);
     if (st == TW_OK && r->rows > 1 && !r->json)
@@ -503,6 +508,7 @@ int cli_bench_gemm(int argc, char **argv) {
     tw_buf products = {0};
     if (products_path && tw_file_read(&products, products_path, &d) != TW_OK) return cli_fail(&d);
     r.products = products.data;
+    if (r.products && bench_list(NULL, products_path, r.products, &d) != TW_OK) return cli_fail(&d);
     tw_status st = TW_OK;
     if (log_path && !(r.log = fopen(log_path, "w")))
         st = tw_fail_at(&d, TW_ERR_IO, log_path, -1, "cannot write: %s", strerror(errno));

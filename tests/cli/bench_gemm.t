@@ -10,6 +10,7 @@ $ tilewright bench gemm --help
     --types LIST                 of these types only, e.g. f32,f16
     --cases LIST                 these rows only, e.g. linpack-512,ica-32
     --products FILE              of its lines: a name, then m=M n=N k=K ...
+    --artefact FILE              compare what this artefact chooses, too
     --sampled N                  legal configurations drawn for each (default 20000)
     --measured N                 of them built, checked and timed (default 256)
     --generations N              of variations of the best (default 4)

@@ -125,3 +125,30 @@ $ for w in "--sampled 0" "--measured -1" "--generations -1" "--offspring 100001"
   tilewright: bench gemm: --generations: -1 is not within 0..10000
   tilewright: bench gemm: --offspring: 100001 is not within 1..100000
   [2]
+# Products of a list. A line of the log that does not say all of a product is for every product that it fits.
+$ printf 'one m=48 n=40 k=64\n# none\n\ntwo m=16 n=24 k=8 type=f16\n' >list; sh ./gemm --products list --measured 1 --json >j; sed -n 2p j | json - case m type correct; sed -n 3p j | json - case m type correct
+  one
+  48
+  f32
+  true
+  two
+  16
+  f16
+  true
+$ echo "any m=48 $(sed 's/.* mma=/mma=/;s/ us=.*//' last)" >some; echo 'one m=48 n=40 k=64' >list
+> sh ./gemm --products list --measured 0 --known some --json | tail -n 1 | json - measured; sed -i 's/m=48/m=49/' some; sh ./gemm --products list --measured 0 --known some
+  1
+  tilewright: one: no configuration works
+  Fake H100 number 0, driver CUDA 13.0, no cuBLASLt here
+  [1]
+# Mistakes are found before anything is measured.
+$ printf 'one m=48 n=40 k=64\ntwo m=16 n=24 k=8 x=3\n' >list; sh ./gemm --products list; printf 'one m=48 n=40\n' >list; sh ./gemm --products list
+  tilewright: list:2:1: "x=3" says nothing of a product
+  tilewright: list:1:1: k = 0 is not within 1..1073741823
+  [1]
+$ sh ./gemm --products list m=3; sh ./gemm --products list --table4; sh ./gemm m=8 n=8 k=8 --artefact list; sh ./gemm --products missing
+  tilewright: bench gemm: "m=3": --products has its own products
+  tilewright: bench gemm: either --table4 or --products
+  tilewright: list: no artefact of a tuner
+  tilewright: missing: cannot open: No such file or directory
+  [1]

@@ -62,7 +62,7 @@ $ tilewright kernel gemm --list --json | json - stages.values.0 stages.role kg.r
 $ tilewright kernel gemm m=64 n=64 k=64 --space >s; grep -e '^  mma ' -e '^  u ' -e ^points s; sed 's/[0-9].*//;s/ *$//' s | tail -2
     mma    macro    3  0 1 2
     u      macro    6  4 8 16 32 64 128
-  points     3.38e+15, of the macro parameters 9.825e+06
+  points     6.085e+15, of the macro parameters 9.825e+06
   legal
   drawing    of uniform draws
 $ tilewright kernel gemm m=64 n=64 k=64 --space --json >s; json s target problem.m parameters.mma.role parameters.kg.count parameters.u.values.5 macro_points exact judged

@@ -63,6 +63,24 @@ static void the_driver_compiles_and_the_folder_remembers(void **state) {
     assert_int_equal(fake_cuda_look()->compiled - before, 2);
 }
 
+/* The driver's linker would ignore setmaxnreg. A word that only begins so is another. */
+static void kernels_that_move_registers_stay_text(void **state) {
+    (void)state;
+    static const char moves[] = ".entry k(...)\n//! add\nsetmaxnreg.dec.sync.aligned.u32 40;\n";
+    static const char none[] = ".entry k(...)\n//! add\n// setmaxnreg_ setmaxnreg";
+    tw_cubin c;
+    tw_diag d;
+    const int before = fake_cuda_look()->compiled;
+    assert_int_equal(tw_ptx_compile(cuda, moves, strlen(moves), false, &c, &d), TW_OK);
+    assert_int_equal(fake_cuda_look()->compiled, before);
+    assert_true(c.bytes == sizeof moves && !memcmp(c.data, moves, sizeof moves));
+    assert_true(c.registers == -1 && c.spill_bytes == -1);
+    tw_cubin_free(&c);
+    assert_int_equal(tw_ptx_compile(cuda, none, strlen(none), false, &c, &d), TW_OK);
+    assert_int_equal(fake_cuda_look()->compiled, before + 1);
+    tw_cubin_free(&c);
+}
+
 static void complaints_are_passed_on(void **state) {
     (void)state;
     tw_cubin c;
@@ -306,6 +324,7 @@ static void the_real_ptxas(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_driver_compiles_and_the_folder_remembers, setup, teardown),
+        cmocka_unit_test_setup_teardown(kernels_that_move_registers_stay_text, setup, teardown),
         cmocka_unit_test_setup_teardown(complaints_are_passed_on, setup, teardown),
         cmocka_unit_test_setup_teardown(a_folder_that_cannot_be_is_no_error, setup, teardown),
         cmocka_unit_test_setup_teardown(ptxas_may_compile_instead, setup, teardown),

@@ -25,8 +25,8 @@ static double bandwidth(const tw_cuda_info *info) {
 double tw_gemm_bytes(const tw_gemm_problem *p) {
     const double es = tw_type_bits(tw_gemm_types[p->type].element) / 8, out = tw_type_bits(p->out) / 8;
     const double m = (double)p->m, n = (double)p->n, k = (double)p->k, batch = (double)p->batch;
-    /* Of groups only those with rows are read, at most one for each row. */
-    const double groups = p->groups ? fmin((double)p->groups, m) : 1;
+    /* Of groups only those with rows are read: so many, if each row goes to any with the same chance. */
+    const double all = (double)p->groups, groups = p->groups ? all * (1 - pow(1 - 1 / all, m)) : 1;
     return batch * ((p->stride_a < 0 ? 1 / batch : 1) * m * k * es +
                     (p->stride_b < 0 ? 1 / batch : 1) * k * n * groups * es + m * n * out * (p->beta != 0 ? 2 : 1));
 }

@@ -322,7 +322,7 @@ static void build(tw_gemm_gen *g) {
     prepare(g);
     const tw_ring_cursor c = tw_ring_begin(b, &ring, 0);
     begin(g, true);
-    wait_for_launch(g);
+    wait_for_launch(g); /* Before sums are stored. */
     if (g->team.id) {
         const tw_groups groups = groups_of(g);
         g->tiles = g->v->grouped ? tw_groups_tiles(b, &groups, g->lane) : g->arg.tiles;
