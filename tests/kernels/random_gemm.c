@@ -84,7 +84,8 @@ static void draw_problem(tw_gemm_problem *p, uint64_t number, const gemm_limits 
     const bool integer = complete.out == TW_T_i32 || complete.out == TW_T_i8;
     if (!integer && chance(r, 30)) p->alpha = (1 + below(r, 16)) / -4.0;
     if (chance(r, 30)) p->beta = integer ? 1 : (1 + below(r, 16)) / 8.0;
-    if (!integer && complete.out != TW_T_f64) e->activation = (tw_gemm_activation)(chance(r, 40) ? 1 + below(r, 2) : 0);
+    if (!integer && complete.out != TW_T_f64)
+        e->activation = (tw_gemm_activation)(chance(r, 40) ? 1 + below(r, TW_GEMM_ACTIVATIONS - 1) : 0);
 }
 
 static bool within(const gemm_case *c, const gemm_limits *most) {
@@ -293,6 +294,7 @@ static bool turned(const tw_gemm_tile *t) {
     F("alpha and beta", 40, p->alpha != 1 && p->beta != 0)                                                             \
     F("beta", 150, p->beta != 0)                                                                                       \
     F("activation", 100, p->epilogue.activation != TW_GEMM_LINEAR)                                                     \
+    F("GELU by erf", 20, p->epilogue.activation == TW_GEMM_GELU_ERF)                                                   \
     F("bias", 150, p->epilogue.bias)                                                                                   \
     F("mul or residual", 200, p->epilogue.mul || p->epilogue.residual)                                                 \
     F("blocks to keep resident", 300, c->blocks > 0)

@@ -78,6 +78,7 @@ void tw_gemm_cells_compute(tw_gemm_gen *g, const line *l, const run *r, tw_val *
     for (int i = 0; i < r->n; i++) {
         if (e->activation == TW_GEMM_SILU) x[i] = tw_part_silu(b, x[i]);
         if (e->activation == TW_GEMM_GELU) x[i] = tw_part_gelu(b, x[i]);
+        if (e->activation == TW_GEMM_GELU_ERF) x[i] = tw_part_gelu_erf(b, x[i]);
     }
     if (e->mul) apply(g, r, l->mul, tw_mul, x);
     if (e->residual) apply(g, r, l->residual, tw_add, x);

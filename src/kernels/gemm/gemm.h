@@ -34,9 +34,10 @@ typedef enum tw_gemm_activation {
     TW_GEMM_LINEAR,
     TW_GEMM_GELU, /* The tanh form. */
     TW_GEMM_SILU,
+    TW_GEMM_GELU_ERF, /* By the error function. */
     TW_GEMM_ACTIVATIONS
 } tw_gemm_activation;
-const char *tw_gemm_activation_name(tw_gemm_activation a); /* "none", "gelu", "silu" */
+const char *tw_gemm_activation_name(tw_gemm_activation a); /* "none", "gelu", "silu", "gelu_erf" */
 bool tw_gemm_activation_from_name(const char *name, tw_gemm_activation *a);
 
 /* y = activation(alpha * sum + beta * C + bias), then y * mul, then y + residual, then to the type of C. */

@@ -22,7 +22,7 @@ bool tw_gemm_type_from_name(const char *name, tw_gemm_type *t) {
 }
 
 static const char *const activations[TW_GEMM_ACTIVATIONS] = {
-    [TW_GEMM_LINEAR] = "none", [TW_GEMM_GELU] = "gelu", [TW_GEMM_SILU] = "silu"};
+    [TW_GEMM_LINEAR] = "none", [TW_GEMM_GELU] = "gelu", [TW_GEMM_SILU] = "silu", [TW_GEMM_GELU_ERF] = "gelu_erf"};
 
 const char *tw_gemm_activation_name(tw_gemm_activation a) {
     return activations[a];

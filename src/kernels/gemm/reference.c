@@ -59,6 +59,7 @@ static void widen(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, 
 static double activate(tw_gemm_activation a, double x) {
     if (a == TW_GEMM_SILU) return x / (1 + exp(-x));
     if (a == TW_GEMM_GELU) return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+    if (a == TW_GEMM_GELU_ERF) return 0.5 * x * erfc(-x * sqrt(0.5));
     return x;
 }
 

@@ -9,5 +9,7 @@
 tw_val tw_part_silu(tw_builder *b, tw_val x);
 /* GELU in its tanh form: x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). */
 tw_val tw_part_gelu(tw_builder *b, tw_val x);
+/* GELU by the error function: x / 2 * (1 + erf(x / sqrt(2))), to 1.5e-7 |x|. Source: Abramowitz and Stegun, 7.1.26. */
+tw_val tw_part_gelu_erf(tw_builder *b, tw_val x);
 
 #endif
