@@ -3,6 +3,7 @@
    its stores. `bench_gemm_parts m=4096 n=4096 k=4096 -- ml=128 ...` prints a line of JSON for each. Products are bf16,
    C = A B^T. Times are of launches one after another for SECONDS, with the clock and the power meanwhile. */
 #include "base/clock.h"
+#include "base/diag.h"
 #include "device/power.h"
 #include "ir/passes/edit.h"
 #include "ir/passes/passes.h"
@@ -77,18 +78,20 @@ static tw_status hold(bench *x, const char *name, const tw_gemm_candidate *of, t
         st = tw_cuda_timer_sample(timer, &one, diag);
         /* The first third warms up. */
         if ((double)(tw_now_ns() - begin) < SECONDS / 3 * 1e9) continue;
-        if (!n) tw_power_energy(x->power, &joules, &from);
+        if (st != TW_OK) break;
+        if (!n && x->power) tw_power_energy(x->power, &joules, &from);
         us += one;
         n++;
         clock += tw_power_clock(x->power);
         clocks++;
     }
     if (x->power) tw_power_energy(x->power, &ended, &to);
+    tw_cuda_timer_free(timer);
+    if (st != TW_OK || !n) return st;
     const double flop = 2.0 * (double)x->p.m * (double)x->p.n * (double)x->p.k;
     printf("{\"part\": \"%s\", \"us\": %.3f, \"tflops\": %.1f, \"mhz\": %.0f, \"watts\": %.0f}\n", name, us / n,
            flop / (us / n) * 1e-6, clock / clocks, to > from ? (ended - joules) / ((double)(to - from) * 1e-9) : 0);
     fflush(stdout);
-    tw_cuda_timer_free(timer);
     return st;
 }
 
@@ -134,7 +137,9 @@ int main(int argc, char **argv) {
     tw_diag diag = {0};
     tw_status st = TW_OK;
     int i = 1;
-    for (; i < argc && strcmp(argv[i], "--") != 0; i++) tw_gemm_problem_word(&x.p, argv[i], &st, &diag);
+    for (; i < argc && strcmp(argv[i], "--") != 0 && st == TW_OK; i++)
+        if (!tw_gemm_problem_word(&x.p, argv[i], &st, &diag) && st == TW_OK)
+            st = tw_fail(&diag, TW_ERR_USAGE, "\"%s\" says nothing of a product", argv[i]);
     if (st == TW_OK) st = tw_gemm_problem_complete(&x.p, &diag);
     tw_gemm_pool *pool = NULL;
     if (st == TW_OK) st = tw_cuda_open(&x.cuda, 0, &diag);
@@ -148,6 +153,7 @@ int main(int argc, char **argv) {
         char text[300];
         for (i++; i < argc && strcmp(argv[i], "--") != 0 && st == TW_OK; i++)
             st = tw_gemm_config_parse(&c, argv[i], &diag);
+        if (st != TW_OK) break;
         c = tw_gemm_config_plain(&x.p, c);
         tw_gemm_config_print(&c, text, sizeof text);
         printf("{\"config\": \"%s\"}\n", text);

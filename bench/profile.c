@@ -55,7 +55,7 @@ static const product products[] = {
     {"ws few rows", "gemm type=bf16 m=16 n=4096 k=4096 tb=1",
      "mma=2 ml=64 nl=32 ms=64 ns=32 u=128 stages=8 vec=16 swap=1 group=1", NULL, NULL, 0, 0, 0},
     {"ws persistent", "gemm type=bf16 m=4096 n=2048 k=2048 tb=1",
-     "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=4 vec=16 persistent=4", NULL, NULL, 0, 0, 0},
+     "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=4 vec=16 persistent=128", NULL, NULL, 0, 0, 0},
     {"ws flush", "gemm type=bf16 m=2048 n=2048 k=2048 tb=1", "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=4 vec=16",
      NULL, NULL, 0, 1, 8},
     {"ws global", "gemm type=bf16 m=2048 n=2048 k=2048 tb=1", "mma=2 ml=128 nl=128 ms=64 ns=128 u=64 stages=4 vec=16",

@@ -59,13 +59,14 @@ void tw_gpu_kernel_close(tw_gpu_kernel *k); /* NULL is fine */
 
 /* A buffer that every launch must bind. */
 typedef struct tw_gpu_buffer {
-    /* "a", "b", "c", "bias", "mul" or "residual". Kernels with split-K also have "workspace" and "counters". */
+    /* "a", "b", "c", "bias", "mul", "residual", or "ends" of groups. Kernels whose blocks share tiles also have "workspace"
+       and "counters". */
     const char *name;
     size_t bytes;
     int align;    /* Alignment of its address in bytes. */
     bool written; /* False: the kernel only reads it. */
     /* The buffer must hold zeros before the first launch, and holds zeros after every launch. Launches that may overlap
-       need one each. */
+       need one each; an early launch uses it only when the launch before in its stream is over. */
     bool zeroed;
 } tw_gpu_buffer;
 int tw_gpu_kernel_buffers(const tw_gpu_kernel *k);
@@ -96,9 +97,12 @@ void tw_gpu_launch_close(tw_gpu_launch *l); /* NULL is fine */
 tw_status tw_gpu_launch_bind(tw_gpu_launch *l, const char *name, uint64_t address, tw_diag *diag);
 
 /* Starts the kernel by one call of the driver. Nothing is allocated, formatted or copied, so a CUDA graph may capture
-   the launch. `stream` is a CUstream or cudaStream_t. NULL is the GPU's own stream, which tw_gpu_upload,
+   the launch. With a configuration that says early=1 or 2 the kernel may begin while the stream's kernel before still
+   runs. It waits for the end of that before it writes, and before it reads anything but a B that the problem declares
+   constant (weights=1). `stream` is a CUstream or cudaStream_t. NULL is the GPU's own stream, which tw_gpu_upload,
    tw_gpu_download and tw_gpu_wait use too. If the thread's current context is not the GPU's, the launch makes the GPU's
-   the current one, which takes two calls more. In the emulator the kernel is over when this returns.
+   the current one, which takes two calls more. In the emulator the kernel is over when this returns, and no launch
+   overlaps with another.
    TW_ERR_USAGE: a buffer is not bound. TW_ERR_REJECTED: the emulator found a fault, which the message names. */
 tw_status tw_gpu_launch_run(tw_gpu_launch *l, void *stream, tw_diag *diag);
 

@@ -76,11 +76,11 @@ static double spread(const tw_stats *s) {
     return s->median > 0 ? (s->p90 - s->p10) / s->median : 0;
 }
 
-/* A row of Table 4, or the product that the command line describes. */
+/* A row of Table 4, a product of a list, or the product that the command line describes. */
 typedef struct row {
     const char *name;
     const tw_gemm_problem *problem;
-    const table_row *of_table; /* NULL: the product is from the command line. */
+    const table_row *of_table; /* NULL: the product is no row of the table. */
     tw_gemm_bench_result result;
     const tw_gemm_config *chosen; /* What the artefact chose. NULL: nothing. */
 } row;
@@ -97,6 +97,9 @@ static void print_text(const bench_run *r, const row *w) {
                v->first.correct && v->best.correct ? "" : " WRONG");
     }
     printf("  floor %.2f (%s)  %s\n", v->floor_us, v->bytes_bound ? "bytes" : "operations", text);
+    if (!v->has_chosen) return;
+    tw_gemm_config_print(w->chosen, text, sizeof text);
+    printf("%-16s chosen %9.2f us%s  %s\n", "", v->chosen.us.median, v->chosen.correct ? "" : " WRONG", text);
 }
 
 static void print_json(const bench_run *r, const row *w) {

@@ -33,8 +33,7 @@ typedef struct gemm_gpu {
 
 static const char vendors[] = "by=cublaslt";
 
-/* Returns the product A B^T of a problem's m, n and k, in which B is a model's weights, before
- * tw_gemm_problem_complete. */
+/* Returns the product A B^T of a problem's m, n and k, not completed. B is a model's weights. */
 static tw_gemm_problem product_of(const gemm_gpu *g, const int64_t *problem) {
     return (tw_gemm_problem){.type = g->type,
                              .m = problem[0],

@@ -5,7 +5,10 @@
 #include "tune/gemm_gpu.h"
 #include "tune/macros.h"
 
-enum { MOST_HIGH = 64 /* The most rows of small tiles in a grid. */, MOST_STAGES = 16 };
+enum {
+    MOST_HIGH = 64 /* The most rows of small tiles in a grid. */,
+    MOST_STAGES = 16 /* The most stages of a configuration. */
+};
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
@@ -31,7 +34,7 @@ static void describe(const listing *l, tw_artefact_macro *m, const tw_gemm_confi
     if (c->swap) m->most[0] = MOST_HIGH * c->nl;
     if (!c->swap && c->nl < 64) m->most[0] = MOST_HIGH * c->ml;
     m->slots = l->sms;
-    m->properties = c->kg > 1 ? TW_MACRO_WORKSPACE : 0;
+    m->properties = c->kg > 1 || c->stream ? TW_MACRO_WORKSPACE : 0;
 }
 
 static void add(listing *l, tw_gemm_config c) {
@@ -133,10 +136,11 @@ int tw_gemm_gpu_list(tw_arena *arena, tw_gemm_type type, const tw_target *target
     static const int wide[] = {96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256};
     static const int turns[] = {64, 80, 96, 112, 128, 160, 192};
     static const int single[] = {32, 48, 64, 96, 128, 192, 256}, few[] = {8, 16, 24, 32, 48, 64, 96, 128};
-    listing l = {.arena = arena,
-                 .any = {.type = type, .m = 12288, .n = 12288, .k = 12288, .trans_b = true, .alpha = 1},
-                 .target = target,
-                 .sms = sms};
+    listing l = {
+        .arena = arena,
+        .any = {.type = type, .m = 12288, .n = 12288, .k = 12288, .trans_b = true, .alpha = 1, .weights = true},
+        .target = target,
+        .sms = sms};
     if (tw_gemm_problem_complete(&l.any, NULL) != TW_OK) return 0;
     for (int j = 0; j < COUNT(wide); j++) {
         add_persistent(&l, 128, 64, wide[j], false);

@@ -4,6 +4,7 @@
 #include "base/diag.h"
 #include "base/divide.h"
 #include "ir/passes/passes.h"
+#include "kernels/gemm/estimate.h"
 #include "ptx/load.h"
 #include "tune/gemm_compare.h"
 
@@ -22,7 +23,7 @@ struct tw_gemm_rig {
     uint64_t zero_workspace, workspace, counters;
     int64_t workspace_bytes;
     uint64_t want, tolerance, count;
-    uint64_t ends; /* Of groups of a problem whose matrices are in a pool. */
+    uint64_t ends; /* Ends of groups, for each set, of a problem whose matrices are in a pool. */
     tw_cuda_module *compare;
 };
 
@@ -105,11 +106,12 @@ static tw_status refer_groups(tw_gemm_rig *r, tw_gemm_pool *pool, tw_diag *diag)
     enum { SEED = 1 };
     tw_gemm_problem p = r->of_pool.problem;
     const size_t bytes = (size_t)p.groups * sizeof(int32_t);
-    int32_t *ends = malloc(bytes);
+    int32_t *ends = malloc((size_t)r->sets * bytes);
     if (!ends) return tw_fail_memory(diag);
-    tw_gemm_ends_draw(&p, SEED, true, ends);
-    tw_status st = place(r, ends, bytes, &r->ends, diag);
-    for (int i = 0; i < r->sets; i++) r->set[i].of[TW_GEMM_ENDS] = r->ends;
+    /* Sets differ in the groups that have rows, so that few rows do not find their matrices in the L2. */
+    for (int i = 0; i < r->sets; i++) tw_gemm_ends_draw(&p, SEED + (uint64_t)i, true, ends + i * p.groups);
+    tw_status st = place(r, ends, (size_t)r->sets * bytes, &r->ends, diag);
+    for (int i = 0; i < r->sets; i++) r->set[i].of[TW_GEMM_ENDS] = r->ends + (uint64_t)i * bytes;
     for (int64_t g = 0, row = 0; g < p.groups && st == TW_OK; row = ends[g++]) {
         p.m = ends[g] - row;
         if (p.m) st = refer(r, pool, &p, row, g, diag);
@@ -130,7 +132,7 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     r->data = &r->of_pool;
     r->of_pool = (tw_gemm_data){.problem = *p, .bytes[TW_GEMM_C] = 2 * cells, .cells = (int64_t)cells};
     r->workspace_bytes = workspace;
-    r->sets = tw_cuda_sets(c, 2 * (p->m * p->k + (p->groups ? p->groups : 1) * p->n * p->k + p->m * p->n), MOST_SETS);
+    r->sets = tw_cuda_sets(c, (int64_t)tw_gemm_bytes(p), MOST_SETS);
     uint64_t outputs[MOST_SETS] = {0};
     st = tw_gemm_pool_outputs(pool, p, r->sets, outputs, diag);
     for (int i = 0; i < r->sets; i++) {
@@ -219,7 +221,9 @@ tw_status tw_gemm_rig_check(tw_gemm_rig *r, const tw_gemm_candidate *x, tw_diag 
                            : tw_cuda_fill(r->cuda, c, 0xffffffffu, (d->bytes[TW_GEMM_C] + 3) / 4, diag);
         if (st == TW_OK) st = x->enqueue(x->context, &b, diag);
         if (st == TW_OK) st = tw_cuda_sync(r->cuda, diag);
-        if (st == TW_OK) st = dense(&d->problem) ? count_here(r, &wrong, diag) : count_fetched(r, &wrong, diag);
+        /* Rows of no group are left alone, which only the host compares. */
+        const bool here = dense(&d->problem) && (!d->problem.groups || d == &r->of_pool);
+        if (st == TW_OK) st = here ? count_here(r, &wrong, diag) : count_fetched(r, &wrong, diag);
         if (st != TW_OK) return st;
         if (!wrong) continue;
         /* A wrong candidate may leave garbage in counters and workspace, which the next candidate must find zero. */

@@ -221,11 +221,14 @@ static tw_gemm_config draw_warpgroups(search *s) {
                         .split = PICK(s, 0, 2, 3, 3),
                         .swap = PICK(s, 0, 1),
                         .group = PICK(s, 1, 4, 8, 16),
-                        .staged = PICK(s, 0, 1),
+                        .staged = PICK(s, 0, 1, 2, 3, 3),
+                        .early = PICK(s, 0, 1, 2),
                         .blocks = PICK(s, 0, 0, 1, 2, 3)};
     if (PICK(s, 0, 1)) c.multicast = PICK(s, 2, 2, 4);
     if (PICK(s, 0, 0, 1)) {
-        c.persistent = PICK(s, 2, 3, 4, 6);
+        c.persistent = tw_cuda_describe(s->cuda)->sms * PICK(s, 1, 1, 2);
+        c.pingpong = PICK(s, 0, 1);
+        c.stream = c.pingpong ? 0 : PICK(s, 0, 1, 2);
         c.multicast = c.split = 0;
     }
     if (c.split == TW_JOIN_CLUSTER) c.staged = c.multicast = 0;
@@ -282,7 +285,9 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
 
 /* Tells whether two configurations differ only in details. Their tiles are the same, and so is most of the estimate. */
 static bool alike(const tw_gemm_config *a, const tw_gemm_config *b) {
-    if (a->mma == 2 && (a->u != b->u || a->swap != b->swap || a->multicast != b->multicast)) return false;
+    if (a->mma == 2 && (a->u != b->u || a->swap != b->swap || a->multicast != b->multicast ||
+                        a->persistent != b->persistent || a->pingpong != b->pingpong || a->stream != b->stream))
+        return false;
     return a->mma == b->mma && a->ms == b->ms && a->ns == b->ns && a->ml == b->ml && a->nl == b->nl && a->kl == b->kl;
 }
 

@@ -186,7 +186,7 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         keep.split = keep.kg > 1 ? way - 1 : 0;
         keep.multicast = way == TW_JOIN_CLUSTER + 1 || chance(&r, 50) ? 0 : 2 << below(&r, 2);
         if (p->groups) keep.multicast = 0;
-        if (way < TW_JOIN_CLUSTER + 1 && p->ldc % 8 == 0 && p->out != TW_T_f32 && chance(&r, 30)) {
+        if (way < TW_JOIN_CLUSTER + 1 && p->ldc % 8 == 0 && p->out != TW_T_f32 && chance(&r, p->groups ? 60 : 30)) {
             keep.staged = TW_GEMM_BOXED;
             keep.swap = 0;
         }
@@ -196,6 +196,12 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
             keep.persistent = keep.multicast ? keep.multicast * (1 + below(&r, 2)) : 1 + below(&r, 7);
             keep.stream = keep.multicast || p->groups || chance(&r, 50) ? 0 : 1 + below(&r, 2);
             keep.pingpong = keep.stream ? 0 : below(&r, 2);
+        }
+        /* Sums of so many columns need registers of the producer. */
+        if (keep.persistent && keep.pingpong >= 0 && chance(&r, 25)) {
+            keep.ms = 128;
+            keep.ml = keep.pingpong ? 128 : 256;
+            keep.nl = keep.ns = 144 + 16 * below(&r, 4);
         }
         if (draw_within(c, &keep, most, &r, 1)) return true;
     }

@@ -3,6 +3,7 @@
    right. What fails is printed as a command that shows it again. */
 #include "support/support.h"
 
+#include "kernels/gemm/generate.h"
 #include "kernels/gemm/reference.h"
 #include "kernels/random_gemm.h"
 
@@ -62,6 +63,7 @@ static void warpgroups_are_right(void **state) {
     const int from = first ? atoi(first) : 0, n = count ? atoi(count) : WARPGROUP_CASES;
     int failed = 0, splits[TW_JOIN_WAYS] = {0}, swapped = 0, deep = 0, together = 0, exchanged = 0, boxed = 0;
     int persistent = 0, teams = 0, streamed = 0, early = 0, batches = 0, groups = 0;
+    int moved = 0, ahead = 0, boxed_groups = 0, swapped_groups = 0, teams_together = 0;
     for (int i = from; i < from + n; i++) {
         gemm_case c;
         tw_diag d;
@@ -79,20 +81,32 @@ static void warpgroups_are_right(void **state) {
         early += c.config.early > 0;
         batches += c.problem.batch > 1;
         groups += c.problem.groups > 0;
+        boxed_groups += c.problem.groups && c.config.staged == TW_GEMM_BOXED;
+        swapped_groups += c.problem.groups && c.config.swap;
+        teams_together += c.config.pingpong && c.config.multicast;
+        tw_gemm_plan plan;
+        const tw_gemm_variant v = tw_gemm_variant_of(&c.problem, &c.config);
+        assert_null(tw_gemm_plan_of(&v, &c.config, c.target, &plan));
+        moved += plan.producer_registers > 0;
+        ahead += v.ready_x || v.ready_y;
         deep += c.config.stages * c.config.u * c.config.kg < c.problem.k; /* the ring goes round */
         if (emulate(&c, &d) == TW_OK) continue;
         gemm_case_print(&c, text, sizeof text);
         if (failed++ < SHOWN) print_message("%s --emulate\n  %s\n", text, d.message);
     }
     print_message("%d cases, %d failed; splits %d %d %d %d, swapped %d, deep %d, multicast %d, exchanged %d, boxed %d, "
-                  "persistent %d, teams %d, streamed %d, early %d, batches %d, groups %d\n",
+                  "persistent %d, teams %d, streamed %d, early %d, batches %d, groups %d "
+                  "(boxed %d, swapped %d), moved registers %d, ahead %d, teams with multicast %d\n",
                   n, failed, splits[0], splits[1], splits[2], splits[3], swapped, deep, together, exchanged, boxed,
-                  persistent, teams, streamed, early, batches, groups);
+                  persistent, teams, streamed, early, batches, groups, boxed_groups, swapped_groups, moved, ahead,
+                  teams_together);
     assert_int_equal(failed, 0);
     for (int i = 0; i < TW_JOIN_WAYS && n >= 300; i++) assert_true(splits[i] >= 20);
     assert_true(n < 300 || (swapped >= 80 && deep >= 20 && together >= 40 && exchanged >= 40 && boxed >= 20));
     assert_true(n < 300 ||
                 (persistent >= 60 && teams >= 20 && streamed >= 20 && early >= 80 && batches >= 40 && groups >= 30));
+    assert_true(n < 300 || (boxed_groups >= 10 && swapped_groups >= 10 && moved >= 10 && ahead >= 20));
+    assert_true(n < 300 || teams_together >= 5);
 }
 
 int main(void) {

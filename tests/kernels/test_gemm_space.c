@@ -225,6 +225,18 @@ static void names_are_read_back(void **state) {
     assert_false(tw_gemm_type_from_name("f8", &t));
 }
 
+static void groups_without_sense_are_refused(void **state) {
+    (void)state;
+    const tw_gemm_problem good = {
+        .type = TW_GEMM_BF16, .m = 64, .n = 64, .k = 64, .groups = 4, .trans_b = true, .alpha = 1};
+    tw_gemm_problem p[4] = {good, good, good, good};
+    tw_diag d;
+    p[1].stride_b = TW_GEMM_SHARED;
+    p[2].batch = 2;
+    p[3].trans_a = true;
+    for (int i = 0; i < 4; i++) assert_int_equal(tw_gemm_problem_complete(&p[i], &d), i ? TW_ERR_USAGE : TW_OK);
+}
+
 static void problems_without_sense_are_refused(void **state) {
     (void)state;
     const tw_gemm_problem good = {.type = TW_GEMM_F32, .m = 8, .n = 8, .k = 8, .alpha = 1};
@@ -409,6 +421,7 @@ int main(void) {
                                        cmocka_unit_test(configurations_are_read_back),
                                        cmocka_unit_test(names_are_read_back),
 
+                                       cmocka_unit_test(groups_without_sense_are_refused),
                                        cmocka_unit_test(problems_without_sense_are_refused),
                                        cmocka_unit_test(sizes_fit_their_types),
                                        cmocka_unit_test(a_warps_cells_are_nearly_a_square),

@@ -263,6 +263,22 @@ static void a_launch_is_one_call(void **state) {
     }
 }
 
+/* Kernels that wait for the launch before are launched early, and others are not. */
+static void launches_are_early_by_configuration(void **state) {
+    (void)state;
+    for (int early = 0; early <= 2; early++) {
+        bound x;
+        tw_diag d;
+        char configuration[200];
+        snprintf(configuration, sizeof configuration,
+                 "mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=3 kg=1 vec=16 early=%d", early);
+        place(&x, NULL, "gemm type=bf16 m=64 n=64 k=64 tb=1 weights=1", configuration, NULL);
+        assert_int_equal(tw_gpu_launch_run(x.launch, NULL, &d), TW_OK);
+        assert_int_equal(fake_cuda_look()->programmatic, early > 0);
+        give_back(&x);
+    }
+}
+
 /* The thread's current context is none (-1), or another GPU's (1). */
 static void a_launch_enters_its_gpu(void **state) {
     (void)state;
@@ -482,6 +498,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_right_in_the_emulator),
                                        cmocka_unit_test(wrong_use_is_named),
                                        cmocka_unit_test_setup(a_launch_is_one_call, begin),
+                                       cmocka_unit_test_setup(launches_are_early_by_configuration, begin),
                                        cmocka_unit_test_setup(a_launch_enters_its_gpu, begin),
                                        cmocka_unit_test_setup(another_address_reaches_the_kernel, begin),
                                        cmocka_unit_test_setup(the_callers_stream_is_taken, begin),

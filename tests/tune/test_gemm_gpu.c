@@ -68,6 +68,8 @@ static void choices_are_legal(void **state) {
             assert_int_equal(tw_gemm_config_parse(&c, words, NULL), TW_OK);
             if (!tw_gemm_legal(&q, &c, target, &need, &why)) fail_msg("%s: %s", words, why);
             assert_true((c.persistent ? need.tiles : need.grid) == d.grid && (double)need.stages_of_k == d.loops);
+            assert_true(!need.workspace_bytes || macros[m].properties & TW_MACRO_WORKSPACE ||
+                        c.split == TW_JOIN_CLUSTER);
             legal++;
         }
     }

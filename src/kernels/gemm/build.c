@@ -32,7 +32,7 @@ static void declare_parameters(tw_gemm_gen *g) {
     g->arg.alpha = tw_parameter_add(b, "alpha", wide ? TW_T_f64 : TW_T_f32);
     g->arg.beta = tw_parameter_add(b, "beta", wide ? TW_T_f64 : TW_T_f32);
     if (g->v->grouped) {
-        g->arg.ends = tw_pointer_add(b, "ends", 4, true);
+        g->arg.ends = tw_pointer_add(b, "ends", 4, false);
         g->arg.groups = tw_parameter_add(b, "groups", TW_T_i32);
     }
     if (!tw_gemm_way_of(g->c)->tensor_copies) return;

@@ -26,7 +26,8 @@ static tw_type working_type(const tw_gemm_gen *g) {
 static void load_run(tw_gemm_gen *g, const run *r, tw_val address, bool read_only, tw_val *out) {
     tw_builder *b = g->b;
     tw_attrs at = access_of(g, r);
-    if (read_only) at.cache = TW_CACHE_nc;
+    /* What an early launch reads, the launch before may have written while this one ran. */
+    if (read_only && !g->c->early) at.cache = TW_CACHE_nc;
     tw_val raw[RUN] = {{0}};
     if (r->inside.id) tw_when(b, r->inside);
     tw_ld_vec(b, at, address, raw);

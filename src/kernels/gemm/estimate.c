@@ -123,6 +123,12 @@ bool tw_gemm_demand(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_
                        .ahead = c->stages > 1 ? c->stages - 1 : 1,
                        .stored = sums * tiles,
                        .memory = tw_gemm_bytes(p)};
+    if (c->stream) {
+        /* Each block has as many stages as any other, and leaves two parts at most. */
+        out->rounds = ceil((double)need.tiles * (double)need.stages_of_k / (double)need.grid);
+        out->parts = 2 * 2 * sums * (double)need.grid;
+        out->turns = 1;
+    }
     if (c->kg > 1) {
         /* Blocks of a cluster write their sums, send them, receive others' and add them, all in shared memory. Other
            joins go through device memory. */

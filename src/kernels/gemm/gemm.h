@@ -60,7 +60,7 @@ typedef struct tw_gemm_problem {
     /* 0: one product. Otherwise B is so many matrices, and row i of A is multiplied by the one of its group: groups
        have consecutive rows, and buffer TW_GEMM_ENDS has the end of each. */
     int64_t groups;
-    bool weights; /* The launch before does not write B, so that an early launch may read it at once. */
+    bool weights; /* B is constant while launches that may overlap run: an early launch may read it before it waits. */
     tw_gemm_epilogue epilogue;
 } tw_gemm_problem;
 enum { TW_GEMM_SHARED = -1 };

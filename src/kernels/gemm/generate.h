@@ -176,13 +176,14 @@ void tw_gemm_pipeline(tw_gemm_gen *g);
 /* Computes the offset in bytes of an element in a tile in shared memory. `row` is X's row, or Y's column. */
 tw_val tw_gemm_element_offset(tw_builder *b, const tw_gemm_tile *t, tw_val row, tw_val k);
 
+/* boxed.c: boxes of stores by the copy engine. */
+int tw_gemm_boxed_bytes(const tw_gemm_config *c); /* Shared memory of the boxes of a team's warps (boxed.c). */
+int tw_gemm_box_columns(const tw_gemm_config *c); /* Columns of a box. */
+tw_tensor_map tw_gemm_box_map(const tw_gemm_matrix *m, uint64_t address, const tw_gemm_config *c, bool batched);
 /* staged.c: rearranges sums for their stores, as tw_gemm_config.staged says. */
 void tw_gemm_rearrange_sums(tw_gemm_gen *g);
 int tw_gemm_staged_bytes(const tw_gemm_config *c); /* Shared memory that it takes. */
-int tw_gemm_boxed_bytes(const tw_gemm_config *c);  /* Shared memory of the boxes of a team's warps (boxed.c). */
-int tw_gemm_box_columns(const tw_gemm_config *c);  /* Columns of a box. */
-tw_tensor_map tw_gemm_box_map(const tw_gemm_matrix *m, uint64_t address, const tw_gemm_config *c, bool batched);
-tw_val tw_gemm_exchange(tw_gemm_gen *g); /* Shared address where the thread's team exchanges sums. */
+tw_val tw_gemm_exchange(tw_gemm_gen *g);           /* Shared address where the thread's team exchanges sums. */
 
 /* What a kind of product may replace, so that its kernel keeps the loops of every way to multiply: which tile is next,
    where its operands lie, and what becomes of its sums. */
@@ -200,9 +201,7 @@ extern const tw_gemm_frame tw_gemm_plain_frame; /* frame.c: the frame of a plain
 tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v, const tw_gemm_config *c,
                                const tw_target *t);
 
-/* wgmma.c: counts the blocks of a cluster that fetch a tile of X, or of Y, together. */
-int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x);
-/* How the tiles of a problem are dealt to blocks. */
+/* plan.c: how the tiles of a problem are dealt to blocks. */
 typedef struct tw_gemm_tiling {
     int64_t rows, columns; /* Tiles of a product, as X and Y have them. Blocks that fetch together fill up a cluster. */
     int64_t tiles;         /* Tiles of all products. */
@@ -210,6 +209,8 @@ typedef struct tw_gemm_tiling {
     int64_t blocks;        /* Blocks of the grid, for each of the parts of k. */
 } tw_gemm_tiling;
 tw_gemm_tiling tw_gemm_tiling_of(const tw_gemm_problem *p, const tw_gemm_config *c);
+/* wgmma.c: counts the blocks of a cluster that fetch a tile of X, or of Y, together. */
+int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x);
 /* frame.c: returns the barrier of the threads that hold sums. */
 tw_meeting tw_gemm_meeting(const tw_gemm_gen *g);
 

@@ -61,7 +61,7 @@ void tw_gemm_describe_buffers(const tw_gemm_problem *p, const tw_gemm_config *c,
         out[i] = (tw_gpu_buffer){tw_gemm_buffer_names[i], tw_gemm_matrix_bytes(&m), align, .written = i == TW_GEMM_C};
     }
     out[TW_GEMM_WORKSPACE] = (tw_gpu_buffer){"workspace", (size_t)need->workspace_bytes, 16, .written = true,
-                                             .zeroed = c->split == TW_JOIN_ATOMIC};
+                                             .zeroed = c->kg > 1 && c->split == TW_JOIN_ATOMIC};
     out[TW_GEMM_COUNTERS] =
         (tw_gpu_buffer){"counters", (size_t)need->counter_bytes, 4, .written = true, .zeroed = true};
 }

@@ -114,6 +114,8 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
         return tw_fail(diag, TW_ERR_USAGE, "C cannot be %s for %s", tw_type_name(p->out), tw_gemm_types[p->type].name);
     if (p->groups && (p->batch > 1 || p->trans_a))
         return tw_fail(diag, TW_ERR_USAGE, "groups need batch=1, and rows of A that are stored as such");
+    if (p->groups && p->stride_b == TW_GEMM_SHARED)
+        return tw_fail(diag, TW_ERR_USAGE, "each group has a B of its own, so they cannot share one");
     bool integer = p->out == TW_T_i32 || p->out == TW_T_i8;
     if (integer && (p->alpha != 1 || (p->beta != 0 && p->beta != 1)))
         return tw_fail(diag, TW_ERR_USAGE, "an integer C needs alpha 1 and beta 0 or 1");

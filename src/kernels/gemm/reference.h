@@ -18,7 +18,7 @@ typedef struct tw_gemm_data {
 } tw_gemm_data;
 
 /* Draws the ends of a problem's groups. `even`: each row goes to any group with the same chance. Otherwise sizes differ
-   much, and some groups are empty. */
+   much, some groups are empty, and rows behind the last end may be of no group. */
 void tw_gemm_ends_draw(const tw_gemm_problem *p, uint64_t seed, bool even, int32_t *ends);
 
 tw_status tw_gemm_data_make(tw_gemm_data *d, const tw_gemm_problem *p, uint64_t seed, tw_diag *diag);
@@ -28,10 +28,10 @@ void tw_gemm_data_free(tw_gemm_data *d);
    error divided by its tolerance, and *first (may be NULL) the index of the first wrong cell. */
 int64_t tw_gemm_data_compare(const tw_gemm_data *d, const void *c, double *worst, int64_t *first);
 
-/* Counts elements in C's gaps, between rows and between products, that differ from `before`. */
+/* Counts elements in C's gaps, between rows and between products and in rows of no group, that differ from `before`. */
 int64_t tw_gemm_data_gaps(const tw_gemm_data *d, const void *now, const void *before);
 
-/* Runs the kernel of a configuration in the emulator, twice if it splits k over blocks. TW_OK: nothing was found, cells
+/* Runs the kernel of a configuration in the emulator, twice if blocks share tiles. TW_OK: nothing was found, cells
    are right, gaps were not written, and counters and an atomic split's workspace are zero again. TW_ERR_MISMATCH names
    the first wrong cell. TW_ERR_REJECTED names what was found. *report (may be NULL) is the last launch's report. */
 tw_status tw_gemm_emulate(const tw_gemm_data *d, const tw_gemm_config *c, const tw_target *t, uint64_t seed,

@@ -7,8 +7,12 @@
 
 enum { ROWS = TW_WGMMA_ROWS, WARPS = 4 };
 
-/* Registers of a quarter of an SM, which has one warp of each warpgroup, per lane. They are given out in units. */
-enum { QUARTER = 512, UNIT = 8, OTHERS = 40 /* Two descriptors and the epilogue's registers. */, PRODUCT = 28 };
+enum {
+    QUARTER = 512, /* Registers of a quarter of an SM for each lane. A quarter runs one warp of each warpgroup. */
+    UNIT = 8,      /* Registers are given out in multiples of it. */
+    OTHERS = 40,   /* Registers that a thread needs beside its sums. */
+    PRODUCT = 28   /* Registers that ptxas needs beside the sums of one product. */
+};
 
 /* Decides whether registers are moved from the producer to the threads that need them for sums. */
 static const char *plan_registers(const tw_gemm_config *c, tw_gemm_plan *p) {
@@ -87,6 +91,7 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
 static tw_groups groups_of(const tw_gemm_gen *g) {
     const bool swap = g->c->swap;
     return (tw_groups){.ends = g->arg.ends,
+                       .rows = swap ? g->arg.n : g->arg.m,
                        .count = g->arg.groups,
                        .columns = swap ? g->arg.tiles_m : g->arg.tiles_n,
                        .height = swap ? g->c->nl : g->c->ml};
@@ -325,7 +330,7 @@ static void build(tw_gemm_gen *g) {
     wait_for_launch(g); /* Before sums are stored. */
     if (g->team.id) {
         const tw_groups groups = groups_of(g);
-        g->tiles = g->v->grouped ? tw_groups_tiles(b, &groups, g->lane) : g->arg.tiles;
+        g->tiles = g->v->grouped ? tw_groups_tiles(b, &groups) : g->arg.tiles;
         tw_ring_skip(b, &ring, &c, tw_mul(b, g->team, g->stages));
     }
     TW_LOOP (b, number, push_tiles(g, g->team)) {

@@ -9,7 +9,7 @@
 const char tw_gemm_problem_words[] =
     "m n k; type=f32|f64|f16|bf16|tf32|s8; ta tb (1: stored transposed); lda ldb ldc; batch, sa sb sc (strides);\n"
     "alpha beta; out=TYPE of C; bias=1 mul=1 residual=1; activation=gelu|gelu_erf|silu;\n"
-    "groups=E: rows of A in E groups, each with a B of its own; weights=1: the launch before does not write B";
+    "groups=E: rows of A in E groups, each with a B of its own; weights=1: nothing writes B while launches may overlap";
 
 static bool number(const char *value, double least, double most, double *x) {
     char *end;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/parts/scheduler.h"
 
-#include "kernels/parts/reduce.h"
-
 tw_scheduler_tile tw_scheduler_find(tw_builder *b, const tw_scheduler *s, tw_val number) {
     tw_scheduler_tile t;
     if (s->band == 1) {
@@ -54,13 +52,11 @@ tw_scope tw_stream_push(tw_builder *b, tw_stream *s) {
     return loop;
 }
 
-/* Returns the end of a matrix. Matrix -1 ends at row 0. */
+/* Returns the end of a matrix. The launch before may have written it, so that the load must not count on read-only
+   memory. */
 static tw_val end_of(tw_builder *b, const tw_groups *s, tw_val group) {
-    const tw_attrs at = {.type = TW_T_i32, .cache = TW_CACHE_nc};
-    tw_val end = tw_var_of(b, tw_i32(b, 0)), first = tw_eq(b, group, tw_i32(b, -1));
-    TW_IF (b, tw_not(b, first))
-        tw_assign(b, end, tw_ld(b, at, tw_add(b, s->ends, tw_mul_imm(b, tw_widen(b, group), 4))));
-    return end;
+    tw_val address = tw_add(b, s->ends, tw_mul_imm(b, tw_widen(b, group), 4));
+    return tw_min(b, tw_ld(b, (tw_attrs){.type = TW_T_i32}, address), s->rows);
 }
 
 static tw_val tiles_of(tw_builder *b, const tw_groups *s, tw_val start, tw_val end) {
@@ -69,7 +65,7 @@ static tw_val tiles_of(tw_builder *b, const tw_groups *s, tw_val start, tw_val e
 
 tw_scope tw_groups_push(tw_builder *b, tw_groups *s, tw_val from, tw_val step) {
     tw_val zero = tw_i32(b, 0), tile = tw_var_of(b, from), group = tw_var_of(b, zero), start = tw_var_of(b, zero);
-    tw_val end = tw_var_of(b, end_of(b, s, zero)), before = tw_var_of(b, zero);
+    tw_val end = tw_var_of(b, tw_max(b, end_of(b, s, zero), zero)), before = tw_var_of(b, zero);
     tw_val rows = tw_var_of(b, tiles_of(b, s, start, end)), more = tw_var_of(b, tw_const(b, TW_T_pred, 1));
     const tw_scope loop = tw_push_while(b);
     /* Goes on to the matrix that has the tile. */
@@ -80,7 +76,7 @@ tw_scope tw_groups_push(tw_builder *b, tw_groups *s, tw_val from, tw_val step) {
         tw_assign(b, start, end);
         tw_val left = tw_lt(b, group, s->count);
         TW_IF (b, left) {
-            tw_assign(b, end, end_of(b, s, group));
+            tw_assign(b, end, tw_max(b, end_of(b, s, group), start));
             tw_assign(b, rows, tiles_of(b, s, start, end));
         }
         tw_assign(b, more, tw_and(b, left, tw_le(b, tw_add(b, before, tw_mul(b, rows, s->columns)), tile)));
@@ -97,9 +93,13 @@ tw_scope tw_groups_push(tw_builder *b, tw_groups *s, tw_val from, tw_val step) {
     return loop;
 }
 
-tw_val tw_groups_tiles(tw_builder *b, const tw_groups *s, tw_val lane) {
-    tw_val sum = tw_var_of(b, tw_i32(b, 0));
-    TW_FOR (b, group, lane, s->count, tw_i32(b, 32), false)
-        tw_add_to(b, sum, tiles_of(b, s, end_of(b, s, tw_add_imm(b, group, -1)), end_of(b, s, group)));
-    return tw_mul(b, tw_part_warp_sum(b, sum, 1, 32), s->columns);
+/* Each lane walks along all ends, since an end counts only if no earlier one is larger. */
+tw_val tw_groups_tiles(tw_builder *b, const tw_groups *s) {
+    tw_val zero = tw_i32(b, 0), sum = tw_var_of(b, zero), start = tw_var_of(b, zero);
+    TW_FOR (b, group, zero, s->count, tw_i32(b, 1), false) {
+        tw_val end = tw_max(b, end_of(b, s, group), start);
+        tw_add_to(b, sum, tiles_of(b, s, start, end));
+        tw_assign(b, start, end);
+    }
+    return tw_mul(b, sum, s->columns);
 }

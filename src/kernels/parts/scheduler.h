@@ -23,7 +23,7 @@ tw_scheduler_tile tw_scheduler_find(tw_builder *b, const tw_scheduler *s, tw_val
    tiles behind them are dealt to the blocks whole. */
 typedef struct tw_stream {
     tw_val tiles;    /* Number of tiles (i32). */
-    tw_val streamed; /* Number of tiles that are cut, from tile 0 on (i32). Times stages and blocks below 2^31. */
+    tw_val streamed; /* Number of tiles that are cut, from tile 0 on (i32). streamed * stages * blocks is below 2^31. */
     tw_val stages;   /* Stages of a tile along k (i32). */
     /* Set by tw_stream_push, for the tile at hand: */
     tw_val tile;     /* Its number. */
@@ -38,10 +38,11 @@ tw_scope tw_stream_push(tw_builder *b, tw_stream *s);
 /* Computes the number of the block that takes a stage of the streamed tiles, counted from the first tile's first. */
 tw_val tw_stream_block(tw_builder *b, const tw_stream *s, tw_val stage);
 
-/* Tiles of matrices of which a device knows the number of rows: matrix i has the rows from `ends` of the one before to
-   its own of a common matrix. */
+/* Tiles of matrices whose numbers of rows only the device knows. Matrix i owns rows ends[i - 1] to ends[i] - 1 of a
+   common matrix. An end below the one before counts as that, and an end beyond the common matrix as its last row's. */
 typedef struct tw_groups {
-    tw_val ends;    /* Address of the ends, i32, in ascending order. */
+    tw_val ends;    /* Address of the ends, i32. */
+    tw_val rows;    /* Rows of the common matrix (i32). */
     tw_val count;   /* Number of matrices (i32). */
     tw_val columns; /* Tiles along columns of each (i32). */
     int height;     /* Rows of a tile. */
@@ -53,7 +54,7 @@ typedef struct tw_groups {
 } tw_groups;
 /* Opens the loop over tiles `from`, `from` + `step`, ... of all matrices. */
 tw_scope tw_groups_push(tw_builder *b, tw_groups *s, tw_val from, tw_val step);
-/* Counts the tiles of all matrices. All lanes of a warp call it. */
-tw_val tw_groups_tiles(tw_builder *b, const tw_groups *s, tw_val lane);
+/* Counts the tiles of all matrices. */
+tw_val tw_groups_tiles(tw_builder *b, const tw_groups *s);
 
 #endif
