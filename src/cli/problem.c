@@ -14,6 +14,7 @@ json_t *cli_problem_json(const tw_gemm_problem *p) {
     json_object_set_new(o, "bias", json_boolean(p->epilogue.bias));
     json_object_set_new(o, "mul", json_boolean(p->epilogue.mul));
     json_object_set_new(o, "residual", json_boolean(p->epilogue.residual));
+    json_object_set_new(o, "gated", json_boolean(p->epilogue.gated));
     json_object_set_new(o, "activation", json_string(tw_gemm_activation_name(p->epilogue.activation)));
     return o;
 }

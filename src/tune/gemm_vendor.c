@@ -18,7 +18,7 @@ bool tw_gemm_vendor_problem(const tw_gemm_problem *p, tw_cublaslt_problem *out) 
     /* cuBLASLt writes one type of C for each type of A, and for f16 and bf16 also f32. */
     const bool f32_too = p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16, c_f32 = f32_too && p->out == TW_T_f32;
     const tw_gemm_epilogue *e = &p->epilogue;
-    if (p->groups) return false;
+    if (p->groups || p->epilogue.gated) return false;
     *out = (tw_cublaslt_problem){
         .type = types[p->type],
         .m = p->n,

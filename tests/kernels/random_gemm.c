@@ -164,10 +164,16 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         p->trans_a = number & 1;
         p->trans_b = number >> 1 & 1;
         p->weights = chance(&r, 50);
+        if (chance(&r, 20)) {
+            p->n = (p->n + 15) / 16 * 16;
+            p->beta = 0;
+            p->epilogue.bias = p->epilogue.mul = false;
+            p->epilogue.gated = true;
+        }
         /* Rows of whole 16 bytes, whatever is in them. */
         p->lda = ((p->trans_a ? p->m : p->k) + 7) / 8 * 8 + 8 * below(&r, 3);
         p->ldb = ((p->trans_b ? p->k : p->n) + 7) / 8 * 8 + 8 * below(&r, 3);
-        p->ldc = chance(&r, 50) ? (p->n + 7) / 8 * 8 : padded(&r, p->n);
+        p->ldc = chance(&r, 50) ? (tw_gemm_columns(p) + 7) / 8 * 8 : padded(&r, tw_gemm_columns(p));
         p->batch = 1;
         p->stride_a = p->stride_b = p->stride_c = 0;
         if (chance(&r, 25)) {
@@ -181,6 +187,7 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         const int way = p->groups ? 0 : below(&r, TW_JOIN_WAYS + 1);
         keep.mma = 2;
         keep.ms = chance(&r, 75) ? 64 : 128;
+        if (chance(&r, 30)) keep.stages = 2 + below(&r, 2); /* A ring that goes round. */
         keep.kg = way ? draw_parts(p, most, &r) : 1;
         if (way == TW_JOIN_CLUSTER + 1 && keep.kg > TW_JOIN_BLOCKS) keep.kg = 2 + below(&r, TW_JOIN_BLOCKS - 1);
         keep.split = keep.kg > 1 ? way - 1 : 0;
@@ -194,7 +201,7 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
             keep.persistent = keep.pingpong = keep.stream = 0;
         } else {
             keep.persistent = keep.multicast ? keep.multicast * (1 + below(&r, 2)) : 1 + below(&r, 7);
-            keep.stream = keep.multicast || p->groups || chance(&r, 50) ? 0 : 1 + below(&r, 2);
+            keep.stream = keep.multicast || p->groups || chance(&r, 25) ? 0 : 1 + below(&r, 2);
             keep.pingpong = keep.stream ? 0 : below(&r, 2);
         }
         /* Sums of so many columns need registers of the producer. */

@@ -7,22 +7,23 @@
 
 enum { ROWS = 16 /* Rows of a box. */, BOXES = 2 /* Boxes of a warp. */, MATRIX = 8 /* Rows of a stmatrix. */ };
 
-int tw_gemm_box_columns(const tw_gemm_config *c) {
+/* Returns the columns of a box of a tile. */
+static int box_columns(int columns) {
     int width = TW_TILE_WIDTH;
-    while (width > ROWS && c->nl % width) width /= 2;
+    while (width > ROWS && columns % width) width /= 2;
     return width;
 }
 
-static int box_bytes(const tw_gemm_config *c) {
-    return ROWS * tw_gemm_box_columns(c) * 2;
+static int box_bytes(int columns) {
+    return ROWS * box_columns(columns) * 2;
 }
 
-int tw_gemm_boxed_bytes(const tw_gemm_config *c) {
-    return c->ml / c->ms * 4 * BOXES * box_bytes(c);
+int tw_gemm_boxed_bytes(const tw_gemm_config *c, bool gated) {
+    return c->ml / c->ms * 4 * BOXES * box_bytes(tw_gemm_stored_columns(c, gated));
 }
 
-tw_tensor_map tw_gemm_box_map(const tw_gemm_matrix *m, uint64_t address, const tw_gemm_config *c, bool batched) {
-    const int columns = tw_gemm_box_columns(c);
+tw_tensor_map tw_gemm_box_map(const tw_gemm_matrix *m, uint64_t address, int stored_columns, bool batched) {
+    const int columns = box_columns(stored_columns);
     return (tw_tensor_map){.address = address,
                            .element = TW_TENSOR_U16,
                            .dims = batched ? 3 : 2,
@@ -53,7 +54,7 @@ typedef struct place {
    eight. A lane names a row of one of them. */
 static place place_of(tw_gemm_gen *g) {
     tw_builder *b = g->b;
-    const int pitch = tw_gemm_box_columns(g->c) * 2;
+    const int pitch = box_columns(g->columns) * 2;
     tw_val row = tw_rem(b, g->lane, 2 * MATRIX), line = tw_mul_imm(b, row, pitch);
     return (place){.row = line, .piece = tw_shr(b, g->lane, 4), .swizzle = tw_rem(b, tw_div(b, line, 128), pitch / 16)};
 }
@@ -81,7 +82,7 @@ static void put(tw_gemm_gen *g, const tw_gemm_cells *of, const place *at, tw_val
 /* Copies the rows of a box that are within the group. */
 static void copy(tw_gemm_gen *g, tw_val box, tw_val row, tw_val column) {
     tw_builder *b = g->b;
-    const int columns = tw_gemm_box_columns(g->c), pitch = columns * 2, pieces = columns / 8; /* Pieces of 16 bytes. */
+    const int columns = box_columns(g->columns), pitch = columns * 2, pieces = columns / 8; /* Pieces of 16 bytes. */
     const tw_attrs from = {.type = TW_T_i32, .vec = 4, .space = TW_SPACE_shared}, to = {.type = TW_T_i32, .vec = 4};
     for (int i = 0; i < ROWS * pieces / 32; i++) {
         tw_val number = tw_add_imm(b, g->lane, 32 * i), line = tw_div(b, number, pieces);
@@ -124,14 +125,14 @@ static void send(tw_gemm_gen *g, tw_val box, int row, int column) {
 void tw_gemm_boxed_store(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     tw_record_begin(b, "store", TW_ENGINE_OF_memory);
-    const int columns = tw_gemm_box_columns(g->c), bytes = box_bytes(g->c), wide = g->c->nl / 2;
+    const int columns = box_columns(g->columns), bytes = box_bytes(g->columns), wide = g->columns / 2;
     const tw_gemm_cells of = tw_gemm_cells_of(g);
     const place at = place_of(g);
     tw_val boxes = tw_add(b, tw_gemm_exchange(g), tw_mul_imm(b, g->warp, (int64_t)BOXES * bytes));
-    const int all = g->c->ms / TW_WGMMA_ROWS * (g->c->nl / columns);
+    const int all = g->c->ms / TW_WGMMA_ROWS * (g->columns / columns);
     int n = 0;
     for (int row = 0; row < g->c->ms; row += TW_WGMMA_ROWS)
-        for (int column = 0; column < g->c->nl; column += columns, n++) {
+        for (int column = 0; column < g->columns; column += columns, n++) {
             tw_val box = tw_add_imm(b, boxes, (int64_t)(n % BOXES) * bytes);
             /* A tile begins with the first box, which with an odd number of boxes was also the last one's of the tile
                before. */

@@ -60,6 +60,19 @@ static void apply(tw_gemm_gen *g, const run *r, tw_val address, combine *by, tw_
     for (int i = 0; i < r->n; i++) x[i] = by(g->b, x[i], y[i]);
 }
 
+tw_val tw_gemm_activate(tw_builder *b, tw_gemm_activation a, tw_val x) {
+    switch (a) {
+    case TW_GEMM_SILU:
+        return tw_part_silu(b, x);
+    case TW_GEMM_GELU:
+        return tw_part_gelu(b, x);
+    case TW_GEMM_GELU_ERF:
+        return tw_part_gelu_erf(b, x);
+    default:
+        return x;
+    }
+}
+
 void tw_gemm_cells_compute(tw_gemm_gen *g, const line *l, const run *r, tw_val *x) {
     tw_builder *b = g->b;
     const tw_gemm_epilogue *e = &g->v->epilogue;
@@ -68,7 +81,7 @@ void tw_gemm_cells_compute(tw_gemm_gen *g, const line *l, const run *r, tw_val *
     for (int i = 0; i < r->n; i++) {
         x[i] = g->acc[0][r->cells[i]];
         if (g->acc_type == TW_T_i32 && t == TW_T_f32) x[i] = tw_unary(b, TW_OP_cvt_f32_s32, x[i]);
-        if (t != TW_T_i32) x[i] = tw_mul(b, x[i], g->arg.alpha);
+        if (t != TW_T_i32 && !e->gated) x[i] = tw_mul(b, x[i], g->arg.alpha);
     }
     if (g->v->beta) {
         load_run(g, r, l->c, false, y);
@@ -76,11 +89,7 @@ void tw_gemm_cells_compute(tw_gemm_gen *g, const line *l, const run *r, tw_val *
             x[i] = t == TW_T_i32 ? tw_add(b, x[i], y[i]) : tw_fma(b, y[i], g->arg.beta, x[i]);
     }
     if (e->bias) apply(g, r, l->bias, tw_add, x);
-    for (int i = 0; i < r->n; i++) {
-        if (e->activation == TW_GEMM_SILU) x[i] = tw_part_silu(b, x[i]);
-        if (e->activation == TW_GEMM_GELU) x[i] = tw_part_gelu(b, x[i]);
-        if (e->activation == TW_GEMM_GELU_ERF) x[i] = tw_part_gelu_erf(b, x[i]);
-    }
+    for (int i = 0; i < r->n && !e->gated; i++) x[i] = tw_gemm_activate(b, e->activation, x[i]);
     if (e->mul) apply(g, r, l->mul, tw_mul, x);
     if (e->residual) apply(g, r, l->residual, tw_add, x);
 }

@@ -37,6 +37,8 @@ tw_val tw_gemm_inside(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val l
 /* Computes the cells of a run from its sums, in the type that the epilogue computes with. */
 void tw_gemm_cells_compute(tw_gemm_gen *g, const tw_gemm_line *l, const tw_gemm_run *r, tw_val *x);
 
+tw_val tw_gemm_activate(tw_builder *b, tw_gemm_activation a, tw_val x);
+
 /* boxed.c: stores all sums through shared memory by the copy engine, as tw_gemm_config.staged says. */
 void tw_gemm_boxed_store(tw_gemm_gen *g);
 /* Waits until the thread's stores by the copy engine are over. */

@@ -27,8 +27,9 @@ double tw_gemm_bytes(const tw_gemm_problem *p) {
     const double m = (double)p->m, n = (double)p->n, k = (double)p->k, batch = (double)p->batch;
     /* Of groups only those with rows are read: so many, if each row goes to any with the same chance. */
     const double all = (double)p->groups, groups = p->groups ? all * (1 - pow(1 - 1 / all, m)) : 1;
-    return batch * ((p->stride_a < 0 ? 1 / batch : 1) * m * k * es +
-                    (p->stride_b < 0 ? 1 / batch : 1) * k * n * groups * es + m * n * out * (p->beta != 0 ? 2 : 1));
+    return batch *
+           ((p->stride_a < 0 ? 1 / batch : 1) * m * k * es + (p->stride_b < 0 ? 1 / batch : 1) * k * n * groups * es +
+            m * (double)tw_gemm_columns(p) * out * (p->beta != 0 ? 2 : 1));
 }
 
 double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *bytes_bound) {

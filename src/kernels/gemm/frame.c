@@ -65,14 +65,27 @@ tw_meeting tw_gemm_meeting(const tw_gemm_gen *g) {
     return all ? (tw_meeting){0} : (tw_meeting){.threads = g->plan.group, .number = TW_GEMM_SUMS, .team = g->team};
 }
 
-static void store(void *context, int from, int below) {
-    tw_gemm_gen *g = context;
+static void store_sums(tw_gemm_gen *g, int from, int below) {
     if (g->c->staged == TW_GEMM_BOXED) {
         tw_gemm_boxed_store(g);
         return;
     }
     tw_gemm_rearrange_sums(g);
     tw_gemm_epilogue_store(g, from, below);
+}
+
+/* A gated product's sums are of C's columns afterwards. The operands are put back for the producer. */
+static void store(void *context, int from, int below) {
+    tw_gemm_gen *g = context;
+    const tw_gemm_operand x = g->x, y = g->y;
+    if (g->v->epilogue.gated) {
+        tw_gemm_gate(g);
+        below /= 2;
+    }
+    store_sums(g, from, below);
+    if (!g->v->epilogue.gated) return;
+    g->x = x;
+    g->y = y;
 }
 
 static tw_join_share share_of(tw_gemm_gen *g) {

@@ -40,12 +40,15 @@ typedef enum tw_gemm_activation {
 const char *tw_gemm_activation_name(tw_gemm_activation a); /* "none", "gelu", "silu", "gelu_erf" */
 bool tw_gemm_activation_from_name(const char *name, tw_gemm_activation *a);
 
-/* y = activation(alpha * sum + beta * C + bias), then y * mul, then y + residual, then to the type of C. */
+/* y = activation(alpha * sum + beta * C + bias), then y * mul, then y + residual, then to the type of C. The matrices
+   of `mul` and `residual` have C's type, extents and leading dimension. */
 typedef struct tw_gemm_epilogue {
     bool bias; /* Add a vector of n elements of C's type. */
     tw_gemm_activation activation;
-    bool mul;      /* Multiply by an m x n matrix of C's type with leading dimension ldc, as in SiLU(gate) * up. */
-    bool residual; /* Add an m x n matrix of C's type with leading dimension ldc. */
+    bool mul;      /* Multiply by a matrix like C, as in SiLU(gate) * up. */
+    bool residual; /* Add a matrix like C. */
+    /* B's columns are gates and values in turn, eight each: C = activation(gate) * value has n / 2 columns. */
+    bool gated;
 } tw_gemm_epilogue;
 
 typedef struct tw_gemm_problem {
@@ -88,6 +91,8 @@ typedef struct tw_gemm_matrix {
     int64_t count;             /* Number of matrices. 0: the problem has no such matrix. */
     int64_t stride;            /* Elements from a matrix to the next. 0: all products share one matrix. */
 } tw_gemm_matrix;
+/* Returns the columns of C: n, or half of it if it is gated. */
+int64_t tw_gemm_columns(const tw_gemm_problem *p);
 tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which);
 size_t tw_gemm_matrix_bytes(const tw_gemm_matrix *m); /* Returns the bytes from the first element to the last. */
 

@@ -64,6 +64,11 @@ typedef struct tw_gemm_plan {
     int step;               /* Elements along k that a step takes. */
 } tw_gemm_plan;
 
+/* Returns the columns of C that a block stores of a tile, with operands as they are. */
+static inline int tw_gemm_stored_columns(const tw_gemm_config *c, bool gated) {
+    return gated ? c->nl / 2 : c->nl;
+}
+
 /* Tells whether the blocks of a tile join their parts of k in a cluster. */
 static inline bool tw_gemm_splits_in_cluster(const tw_gemm_config *c) {
     return c->kg > 1 && c->split == TW_JOIN_CLUSTER;
@@ -133,6 +138,7 @@ typedef struct tw_gemm_gen {
     tw_groups groups;               /* The tile at hand, if the product has groups. */
     tw_val tiles;                   /* Number of tiles. Only with teams. */
     tw_gemm_operand x, y;           /* The operands. */
+    int columns;                    /* tw_gemm_stored_columns. Only with wgmma. */
     tw_val acc[2][TW_GEMM_MAX_ACC]; /* Variables: the sums, of each of the ks parts. */
 } tw_gemm_gen;
 
@@ -177,13 +183,16 @@ void tw_gemm_pipeline(tw_gemm_gen *g);
 tw_val tw_gemm_element_offset(tw_builder *b, const tw_gemm_tile *t, tw_val row, tw_val k);
 
 /* boxed.c: boxes of stores by the copy engine. */
-int tw_gemm_boxed_bytes(const tw_gemm_config *c); /* Shared memory of the boxes of a team's warps (boxed.c). */
-int tw_gemm_box_columns(const tw_gemm_config *c); /* Columns of a box. */
-tw_tensor_map tw_gemm_box_map(const tw_gemm_matrix *m, uint64_t address, const tw_gemm_config *c, bool batched);
+int tw_gemm_boxed_bytes(const tw_gemm_config *c, bool gated); /* Shared memory of the boxes of a team's warps. */
+/* Makes the tensor map of C. `stored_columns` is from tw_gemm_stored_columns. */
+tw_tensor_map tw_gemm_box_map(const tw_gemm_matrix *m, uint64_t address, int stored_columns, bool batched);
 /* staged.c: rearranges sums for their stores, as tw_gemm_config.staged says. */
 void tw_gemm_rearrange_sums(tw_gemm_gen *g);
 int tw_gemm_staged_bytes(const tw_gemm_config *c); /* Shared memory that it takes. */
 tw_val tw_gemm_exchange(tw_gemm_gen *g);           /* Shared address where the thread's team exchanges sums. */
+
+/* gate.c: multiplies gates and values. Half as many sums are left, and half as many rows of X or columns of Y. */
+void tw_gemm_gate(tw_gemm_gen *g);
 
 /* What a kind of product may replace, so that its kernel keeps the loops of every way to multiply: which tile is next,
    where its operands lie, and what becomes of its sums. */

@@ -43,7 +43,7 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     p->part_bytes = p->accumulators * p->group * tw_type_bits(tw_gemm_types[v->type].accumulator) / 8;
     int join = (c->kl > 1 ? c->kl / 2 : cluster) * p->part_bytes;
     if (c->staged == TW_GEMM_STAGED) p->team_exchange = tw_gemm_staged_bytes(c);
-    if (c->staged == TW_GEMM_BOXED) p->team_exchange = tw_gemm_boxed_bytes(c);
+    if (c->staged == TW_GEMM_BOXED) p->team_exchange = tw_gemm_boxed_bytes(c, v->epilogue.gated);
     if (p->team_exchange) join = p->teams * p->team_exchange;
     const int flag = c->staged == TW_GEMM_BOXED ? join : 0; /* Boxes may be in flight when a block reads the flag. */
     if (c->stream || flag) join = flag + FLAG > join ? flag + FLAG : join;

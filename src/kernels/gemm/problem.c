@@ -46,12 +46,16 @@ static bool out_fits(tw_gemm_type t, tw_type out) {
 const char *const tw_gemm_buffer_names[TW_GEMM_BUFFERS] = {"a",        "b",    "c",         "bias",    "mul",
                                                            "residual", "ends", "workspace", "counters"};
 
+int64_t tw_gemm_columns(const tw_gemm_problem *p) {
+    return p->epilogue.gated ? p->n / 2 : p->n;
+}
+
 tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which) {
     const tw_gemm_epilogue *e = &p->epilogue;
     const bool used[TW_GEMM_MATRICES] = {true, true, true, e->bias, e->mul, e->residual, p->groups > 0};
     const bool ta = p->trans_a, tb = p->trans_b;
     const tw_type in = tw_gemm_types[p->type].element;
-    tw_gemm_matrix m = {p->out, p->m, p->n, p->ldc, p->batch, p->stride_c};
+    tw_gemm_matrix m = {p->out, p->m, tw_gemm_columns(p), p->ldc, p->batch, p->stride_c};
     if (which == TW_GEMM_A) m = (tw_gemm_matrix){in, ta ? p->k : p->m, ta ? p->m : p->k, p->lda, p->batch, p->stride_a};
     if (which == TW_GEMM_B) m = (tw_gemm_matrix){in, tb ? p->n : p->k, tb ? p->k : p->n, p->ldb, p->batch, p->stride_b};
     if (which == TW_GEMM_B && p->groups) m.count = p->groups;
@@ -86,8 +90,9 @@ static tw_status complete_strides(tw_gemm_problem *p, tw_diag *diag) {
                            "ABC"[i], span);
     }
     /* Products follow one another in C, or lie side by side within its rows. */
-    if (p->batch > 1 && p->stride_c < (p->m - 1) * p->ldc + p->n &&
-        (p->stride_c < p->n || (p->batch - 1) * p->stride_c + p->n > p->ldc))
+    const int64_t columns = tw_gemm_columns(p);
+    if (p->batch > 1 && p->stride_c < (p->m - 1) * p->ldc + columns &&
+        (p->stride_c < columns || (p->batch - 1) * p->stride_c + columns > p->ldc))
         return tw_fail(diag, TW_ERR_USAGE, "the products of a batch overlap in C");
     return TW_OK;
 }
@@ -97,7 +102,7 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
     if (!p->batch) p->batch = 1;
     if (!p->lda) p->lda = least_a;
     if (!p->ldb) p->ldb = least_b;
-    if (!p->ldc) p->ldc = p->n;
+    if (!p->ldc) p->ldc = tw_gemm_columns(p);
     if (p->out == TW_T_none) p->out = tw_gemm_types[p->type].out;
     const struct {
         const char *name;
@@ -105,7 +110,7 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
     } ranges[] = {{"m", p->m, 1, INT32_MAX / 2},       {"n", p->n, 1, INT32_MAX / 2},
                   {"k", p->k, 1, INT32_MAX / 2},       {"batch", p->batch, 1, 65535},
                   {"groups", p->groups, 0, 65535},     {"lda", p->lda, least_a, INT32_MAX},
-                  {"ldb", p->ldb, least_b, INT32_MAX}, {"ldc", p->ldc, p->n, INT32_MAX}};
+                  {"ldb", p->ldb, least_b, INT32_MAX}, {"ldc", p->ldc, tw_gemm_columns(p), INT32_MAX}};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (ranges[i].is < ranges[i].least || ranges[i].is > ranges[i].most)
             return tw_fail(diag, TW_ERR_USAGE, "%s = %lld is not within %lld..%lld", ranges[i].name,
@@ -116,6 +121,9 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
         return tw_fail(diag, TW_ERR_USAGE, "groups need batch=1, and rows of A that are stored as such");
     if (p->groups && p->stride_b == TW_GEMM_SHARED)
         return tw_fail(diag, TW_ERR_USAGE, "each group has a B of its own, so they cannot share one");
+    const tw_gemm_epilogue *e = &p->epilogue;
+    if (e->gated && (p->n % 16 || e->bias || e->mul || p->beta != 0))
+        return tw_fail(diag, TW_ERR_USAGE, "a gated product has whole sixteens of columns, and no bias, mul or beta");
     bool integer = p->out == TW_T_i32 || p->out == TW_T_i8;
     if (integer && (p->alpha != 1 || (p->beta != 0 && p->beta != 1)))
         return tw_fail(diag, TW_ERR_USAGE, "an integer C needs alpha 1 and beta 0 or 1");
@@ -133,7 +141,7 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         {"tb", p->trans_b, 0},
         {"lda", p->lda, p->trans_a ? p->m : p->k},
         {"ldb", p->ldb, p->trans_b ? p->k : p->n},
-        {"ldc", p->ldc, p->n},
+        {"ldc", p->ldc, tw_gemm_columns(p)},
         {"batch", p->batch, 1},
         {"sa", p->stride_a, p->lda * (p->trans_a ? p->k : p->m)},
         {"sb", p->stride_b, p->ldb * (p->trans_b ? p->n : p->k)},
@@ -143,6 +151,7 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         {"bias", p->epilogue.bias, 0},
         {"mul", p->epilogue.mul, 0},
         {"residual", p->epilogue.residual, 0},
+        {"gated", p->epilogue.gated, 0},
     };
     size_t n = (size_t)snprintf(out, size, "type=%s m=%lld n=%lld k=%lld", tw_gemm_types[p->type].name, (long long)p->m,
                                 (long long)p->n, (long long)p->k);
@@ -200,6 +209,7 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.epilogue.activation = p->epilogue.activation;
     v.epilogue.mul = p->epilogue.mul;
     v.epilogue.residual = p->epilogue.residual;
+    v.epilogue.gated = p->epilogue.gated;
     return v;
 }
 
@@ -253,7 +263,8 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     const tw_tensor_map map_b = map_of(&b, p->trans_b, buffers->of[TW_GEMM_B], c, swap, p->batch > 1 || p->groups);
     tw_argument_map(to, "map_x", swap ? "b" : "a", swap ? &map_b : &map_a);
     const tw_gemm_matrix to_store = tw_gemm_matrix_of(p, TW_GEMM_C);
-    const tw_tensor_map map_c = tw_gemm_box_map(&to_store, buffers->of[TW_GEMM_C], c, p->batch > 1);
+    const tw_tensor_map map_c =
+        tw_gemm_box_map(&to_store, buffers->of[TW_GEMM_C], tw_gemm_stored_columns(c, p->epilogue.gated), p->batch > 1);
     if (c->staged == TW_GEMM_BOXED) tw_argument_map(to, "map_c", "c", &map_c);
     tw_argument_map(to, "map_y", swap ? "a" : "b", swap ? &map_a : &map_b);
 }

@@ -86,6 +86,17 @@ static void add(result *r, double x) {
     r->size += fabs(x);
 }
 
+/* Sets what a cell must be, and how far off it may be. */
+static void judge_by(tw_gemm_data *d, int64_t index, result r, double unit, bool exact) {
+    const tw_gemm_problem *p = &d->problem;
+    double x = exact ? (double)(int32_t)(uint32_t)(uint64_t)(int64_t)r.x : r.x; /* 32-bit integers wrap. */
+    if (p->out == TW_T_i8) x = x < -128 ? -128 : x > 127 ? 127 : x;
+    d->want[index] = x;
+    /* Rounding to a subnormal f16 is off by 2^-25 at most. Integers are exact, but a tolerance is above zero. */
+    double tolerance = 16 * unit * r.size + 1.01 * unit_of(p->out) * fabs(x) + (p->out == TW_T_f16 ? 0x1p-24 : 0);
+    d->tolerance[index] = exact ? 0.5f : (float)(tolerance * 1.001 + 1e-30);
+}
+
 /* Computes one cell's result and tolerance. A sum may be off by 16 roundings of the sum of magnitudes. No order of
    additions comes near that, and a kernel that drops or repeats a product is off by far more. */
 static void finish(tw_gemm_data *d, int64_t index, int64_t at, int64_t column, double sum, double magnitude) {
@@ -104,12 +115,7 @@ static void finish(tw_gemm_data *d, int64_t index, int64_t at, int64_t column, d
         r.size *= fabs(by);
     }
     if (e->residual) add(&r, element_read(p->out, d->of[TW_GEMM_RESIDUAL], at));
-    double x = exact ? (double)(int32_t)(uint32_t)(uint64_t)(int64_t)r.x : r.x; /* 32-bit integers wrap. */
-    if (p->out == TW_T_i8) x = x < -128 ? -128 : x > 127 ? 127 : x;
-    d->want[index] = x;
-    /* Rounding to a subnormal f16 is off by 2^-25 at most. Integers are exact, but a tolerance is above zero. */
-    double tolerance = 16 * unit * r.size + 1.01 * unit_of(p->out) * fabs(x) + (p->out == TW_T_f16 ? 0x1p-24 : 0);
-    d->tolerance[index] = exact ? 0.5f : (float)(tolerance * 1.001 + 1e-30);
+    judge_by(d, index, r, unit, exact);
 }
 
 /* Returns the first row of a group. */
@@ -120,6 +126,22 @@ static int64_t first_row(const tw_gemm_data *d, int64_t group) {
 /* Returns the rows of C that a product writes. */
 static int64_t rows_of(const tw_gemm_data *d) {
     return d->problem.groups ? first_row(d, d->problem.groups) : d->problem.m;
+}
+
+/* Computes a gated cell's result and tolerance from the sums of its gate and its value. */
+static void finish_gated(tw_gemm_data *d, int64_t index, int64_t at, const double *sum, const double *magnitude) {
+    const tw_gemm_problem *p = &d->problem;
+    const tw_gemm_epilogue *e = &p->epilogue;
+    const double unit = p->type == TW_GEMM_F64 ? 0x1p-53 : 0x1p-24;
+    result of[2];
+    for (int i = 0; i < 2; i++)
+        of[i] = (result){p->alpha * sum[8 * i],
+                         fabs(p->alpha) * (magnitude[8 * i] + cut_off(p, sum[8 * i], magnitude[8 * i]) / 16)};
+    of[0].x = activate(e->activation, of[0].x);
+    of[0].size *= e->activation ? 1.2 : 1;
+    result r = {of[0].x * of[1].x, of[0].size * fabs(of[1].x) + fabs(of[0].x) * of[1].size};
+    if (e->residual) add(&r, element_read(p->out, d->of[TW_GEMM_RESIDUAL], at));
+    judge_by(d, index, r, unit, false);
 }
 
 static tw_status reference(tw_gemm_data *d, tw_diag *diag) {
@@ -138,9 +160,15 @@ static tw_status reference(tw_gemm_data *d, tw_diag *diag) {
                         (int)rows, (int)p->n, (int)p->k, 1, (s ? ax : x) + row0 * p->k, (int)(p->trans_a ? p->m : p->k),
                         s ? ay : y, (int)(p->trans_b ? p->k : p->n), 0, (s ? magnitude : sum) + row0 * p->n, (int)p->n);
         if (p->groups && i + 1 < products) continue;
-        for (int64_t cell = 0; cell < p->m * p->n; cell++) {
+        const int64_t product = p->groups ? 0 : i, columns = tw_gemm_columns(p);
+        for (int64_t cell = 0; cell < p->m * columns && p->epilogue.gated; cell++) {
+            const int64_t row = cell / columns, column = cell % columns,
+                          gate = row * p->n + column / 8 * 16 + column % 8;
+            finish_gated(d, product * p->m * columns + cell, product * p->stride_c + row * p->ldc + column, sum + gate,
+                         magnitude + gate);
+        }
+        for (int64_t cell = 0; cell < p->m * p->n && !p->epilogue.gated; cell++) {
             int64_t row = cell / p->n, column = cell % p->n;
-            const int64_t product = p->groups ? 0 : i;
             finish(d, product * p->m * p->n + cell, product * p->stride_c + row * p->ldc + column, column, sum[cell],
                    magnitude[cell]);
         }
@@ -197,7 +225,7 @@ tw_status tw_gemm_data_make(tw_gemm_data *d, const tw_gemm_problem *problem, uin
     const tw_gemm_problem *p = &d->problem;
     tw_status st = tw_gemm_problem_complete(&d->problem, diag);
     if (st != TW_OK) return st;
-    d->cells = p->m * p->n * p->batch;
+    d->cells = p->m * tw_gemm_columns(p) * p->batch;
     d->want = malloc((size_t)d->cells * sizeof *d->want);
     d->tolerance = malloc((size_t)d->cells * sizeof *d->tolerance);
     st = d->want && d->tolerance && make_matrices(d, seed) ? reference(d, diag) : tw_fail_memory(diag);
@@ -214,12 +242,13 @@ void tw_gemm_data_free(tw_gemm_data *d) {
 
 int64_t tw_gemm_data_compare(const tw_gemm_data *d, const void *c, double *worst, int64_t *first) {
     const tw_gemm_problem *p = &d->problem;
+    const int64_t columns = tw_gemm_columns(p);
     int64_t wrong = 0;
     double most = 0;
     for (int64_t cell = 0; cell < d->cells; cell++) {
-        int64_t in = cell % (p->m * p->n);
-        int64_t at = cell / (p->m * p->n) * p->stride_c + in / p->n * p->ldc + in % p->n;
-        if (in / p->n >= rows_of(d)) continue;
+        int64_t in = cell % (p->m * columns);
+        int64_t at = cell / (p->m * columns) * p->stride_c + in / columns * p->ldc + in % columns;
+        if (in / columns >= rows_of(d)) continue;
         double error = fabs(element_read(p->out, c, at) - d->want[cell]) / (double)d->tolerance[cell];
         if (!(error <= most)) most = error;
         if (error < 1) continue;
@@ -238,7 +267,7 @@ int64_t tw_gemm_data_gaps(const tw_gemm_data *d, const void *now, const void *be
         bool cell = false;
         for (int64_t b = 0; b < p->batch && !cell && i >= b * p->stride_c; b++) {
             int64_t in = i - b * p->stride_c;
-            cell = in / p->ldc < rows_of(d) && in % p->ldc < p->n;
+            cell = in / p->ldc < rows_of(d) && in % p->ldc < tw_gemm_columns(p);
         }
         n += !cell && memcmp(x + i * es, y + i * es, (size_t)es) != 0;
     }

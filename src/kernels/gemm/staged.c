@@ -65,13 +65,13 @@ static void transpose(tw_builder *b, tw_val *sums, int apart, tw_val odd, tw_val
 static void exchange_sums(tw_gemm_gen *g) {
     enum { GROUP = 4 /* Sums of eight columns. */, GROUPS = 4, COLUMNS = 8 };
     tw_builder *b = g->b;
-    const int wide = g->c->nl / 2;
+    const int wide = g->columns / 2, sums = g->c->ms / TW_WGMMA_ROWS * wide;
     tw_val lane = tw_rem(b, g->lane, 4), zero = tw_i32(b, 0);
     tw_val odd = tw_ne(b, tw_and(b, lane, tw_i32(b, 1)), zero), high = tw_ne(b, tw_and(b, lane, tw_i32(b, 2)), zero);
-    for (int i = 0; i < g->plan.accumulators; i += GROUP * GROUPS)
+    for (int i = 0; i < sums; i += GROUP * GROUPS)
         for (int row = 0; row < GROUP; row += 2) transpose(b, &g->acc[0][i + row], GROUP, odd, high);
     g->y.first = tw_mul_imm(b, lane, COLUMNS);
-    for (int i = 0; i < g->plan.accumulators; i++) {
+    for (int i = 0; i < sums; i++) {
         const int column = i % wide, group = column / GROUP;
         g->y.of[i] = group / GROUPS * GROUPS * COLUMNS + group % GROUPS * 2 + column % 2;
     }

@@ -66,14 +66,17 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     REFUSE(c->multicast && c->group > 1 && c->group % c->multicast, "a group of tiles is no whole number of clusters");
     REFUSE(c->multicast && (c->group == 1 ? &p->tile_x : &p->tile_y)->lines % (8 * c->multicast),
            "a tile cannot be dealt to the blocks that fetch it together");
+    const int columns = tw_gemm_stored_columns(c, v->epilogue.gated);
     REFUSE(c->staged < 0 || c->staged > TW_GEMM_BOXED,
            "the epilogue is staged (1), exchanged (2), boxed (3) or none of these (0)");
     REFUSE(c->staged == TW_GEMM_BOXED &&
-               (c->swap || c->nl % 16 || (v->out != TW_T_f16 && v->out != TW_T_bf16) || v->vec_c < 16),
+               (c->swap || columns % 16 || (v->out != TW_T_f16 && v->out != TW_T_bf16) || v->vec_c < 16),
            "boxes have whole sixteens of columns of a C of 16-bit elements, whose rows are aligned to 16 bytes, with "
            "operands as they are");
     REFUSE(c->staged && cluster, "a cluster's blocks share the sums out already");
-    REFUSE(c->staged == TW_GEMM_EXCHANGED && (c->swap || c->nl % 32),
+    REFUSE(v->epilogue.gated && (cluster || c->staged == TW_GEMM_STAGED || (!c->swap && c->nl % 16)),
+           "gates and values are in one thread, eight columns each: no split in a cluster, no staging");
+    REFUSE(c->staged == TW_GEMM_EXCHANGED && (c->swap || columns % 32),
            "lanes exchange sums of 32 columns, with operands as they are");
     REFUSE(c->staged == TW_GEMM_STAGED && p->group % ((c->swap ? c->ml : c->nl) / 4),
            "lines of C cannot be dealt to the threads");
@@ -236,6 +239,7 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring) {
 static void prepare(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const int wide = g->c->nl / 2;
+    g->columns = tw_gemm_stored_columns(g->c, g->v->epilogue.gated);
     tw_val first = tw_mul_imm(b, tw_shr(b, g->warp, 2), g->c->ms);
     tw_val within = tw_add(b, tw_mul_imm(b, tw_rem(b, g->warp, WARPS), 16), tw_shr(b, g->lane, 2));
     g->x.first = tw_add(b, first, within);
