@@ -110,8 +110,42 @@ static void warpgroups_are_right(void **state) {
     assert_true(n < 300 || (teams_together >= 5 && gated >= 30));
 }
 
+/* An end below the one before counts as that, and one beyond the last row as the last row's. */
+static void ends_that_are_wrong_are_bounded(void **state) {
+    (void)state;
+    static const char *const configs[] = {
+        "mma=2 ms=64 ns=32 ml=64 nl=32 u=64 stages=2 kg=1 vec=16 persistent=3 pingpong=1 staged=3",
+        "mma=2 ms=64 ns=16 ml=64 nl=16 u=64 stages=2 kg=1 vec=16 persistent=3 swap=1"};
+    enum { ROWS = 40, GROUPS = 60 };
+    for (int i = 0; i < 2; i++) {
+        tw_gemm_problem p = {
+            .type = TW_GEMM_F16, .m = ROWS, .n = 32, .k = 64, .groups = GROUPS, .trans_b = true, .alpha = 1};
+        tw_gemm_data d;
+        tw_diag diag;
+        assert_int_equal(tw_gemm_problem_complete(&p, &diag), TW_OK);
+        tw_gemm_config c = tw_gemm_config_default(&p);
+        assert_int_equal(tw_gemm_config_parse(&c, configs[i], &diag), TW_OK);
+        assert_int_equal(tw_gemm_data_make(&d, &p, 3, &diag), TW_OK);
+        int32_t *ends = d.of[TW_GEMM_ENDS];
+        int lower = 0, beyond = 0;
+        for (int g = GROUPS - 1; g > 0; g--) {
+            beyond += ends[g] == ROWS;
+            if (ends[g] == ROWS) {
+                ends[g] += 1000 * g;
+            } else if (ends[g] == ends[g - 1]) {
+                ends[g] = -g;
+                lower++;
+            }
+        }
+        assert_true(lower > 5 && beyond > 0);
+        if (tw_gemm_emulate(&d, &c, tw_target_find("sm_90a"), 5, NULL, &diag) != TW_OK) fail_msg("%s", diag.message);
+        tw_gemm_data_free(&d);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_configurations_are_right),
-                                       cmocka_unit_test(warpgroups_are_right)};
+                                       cmocka_unit_test(warpgroups_are_right),
+                                       cmocka_unit_test(ends_that_are_wrong_are_bounded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
