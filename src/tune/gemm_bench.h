@@ -27,9 +27,9 @@ typedef struct tw_gemm_bench_result {
     tw_gemm_timed best;           /* The result of the vendor's fastest correct algorithm. */
     int best_algorithm;           /* The number of that algorithm, from 0. */
     bool has_chosen;              /* tw_gemm_search_options.chosen was legal, and loaded. */
-    tw_gemm_timed chosen;         /* Its result. A wrong one has no times. */
+    tw_gemm_timed chosen;         /* The result of the chosen configuration. It has no times if it is wrong. */
     double clock_mhz;             /* The device's clock at the end of the comparison. 0: unknown. */
-    double watts;                 /* Its mean power meanwhile. 0: unknown. */
+    double watts;                 /* The device's mean power during the comparison. 0: unknown. */
     double load_ms;               /* Time from parameters to a loaded module, without caches. -1: loading failed. */
     double floor_us;              /* The device's lower bound for the product. */
     bool bytes_bound;             /* The bound is memory bandwidth. Otherwise it is arithmetic. */

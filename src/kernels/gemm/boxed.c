@@ -118,7 +118,7 @@ static void send(tw_gemm_gen *g, tw_val box, int row, int column) {
     }
     TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) tw_tensor_store(b, at, &to, box, TW_NONE);
     if (g->v->grouped) tw_pop(b, partial);
-    /* A box that was copied is an empty group, so that groups still tell boxes apart. */
+    /* Each box is a group of stores, which is empty if lanes copied the box. */
     TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) tw_do(b, TW_OP_bulk_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
 }
 
@@ -134,8 +134,8 @@ void tw_gemm_boxed_store(tw_gemm_gen *g) {
     for (int row = 0; row < g->c->ms; row += TW_WGMMA_ROWS)
         for (int column = 0; column < g->columns; column += columns, n++) {
             tw_val box = tw_add_imm(b, boxes, (int64_t)(n % BOXES) * bytes);
-            /* A tile begins with the first box, which with an odd number of boxes was also the last one's of the tile
-               before. */
+            /* Every tile begins with the warp's first box. If a tile has an odd number of boxes, that is also the one
+               it ended with. */
             wait_for_stores(g, n || all % BOXES == 0 ? BOXES - 1 : 0, true);
             tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
             for (int c = 0; c < columns; c += 2 * MATRIX)

@@ -23,16 +23,17 @@ typedef struct tw_gemm_line {
 
 /* The thread's cells: lines, and places along them. */
 typedef struct tw_gemm_cells {
-    const tw_gemm_operand *across,
-        *along;         /* The operands whose rows (columns of Y) are lines, and places along a line. */
-    tw_val line, place; /* The thread's first line, and its first place (i32). */
-    tw_val at;          /* Bytes from the first cell of C to the thread's first cell (i64). */
+    const tw_gemm_operand *across, *along; /* The operands along whose rows (columns of Y) lines follow one another, and
+                                              cells follow within a line. */
+    tw_val line, place;                    /* The thread's first line, and its first place (i32). */
+    tw_val at;                             /* Bytes from the first cell of C to the thread's first cell (i64). */
 } tw_gemm_cells;
 
 tw_gemm_cells tw_gemm_cells_of(tw_gemm_gen *g);
 /* Computes the addresses of the line of a sum. *inside is a predicate for whether it is within C, or TW_NONE: it is. */
 tw_gemm_line tw_gemm_line_of(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val *inside);
-/* Sets inside for the place of a run's first cell, which has all of the run. */
+/* Returns the predicate that the run which begins with a sum is within C, or TW_NONE. `line_inside` is that of its
+ * line. */
 tw_val tw_gemm_inside(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val line_inside);
 /* Computes the cells of a run from its sums, in the type that the epilogue computes with. */
 void tw_gemm_cells_compute(tw_gemm_gen *g, const tw_gemm_line *l, const tw_gemm_run *r, tw_val *x);

@@ -34,7 +34,7 @@ typedef enum tw_gemm_activation {
     TW_GEMM_LINEAR,
     TW_GEMM_GELU, /* The tanh form. */
     TW_GEMM_SILU,
-    TW_GEMM_GELU_ERF, /* By the error function. */
+    TW_GEMM_GELU_ERF, /* The form with the error function. */
     TW_GEMM_ACTIVATIONS
 } tw_gemm_activation;
 const char *tw_gemm_activation_name(tw_gemm_activation a); /* "none", "gelu", "silu", "gelu_erf" */
@@ -76,7 +76,7 @@ typedef enum tw_gemm_buffer {
     TW_GEMM_BIAS,
     TW_GEMM_MUL,
     TW_GEMM_RESIDUAL,
-    TW_GEMM_ENDS,     /* Of groups: for each the number of the row behind its last, i32. */
+    TW_GEMM_ENDS,     /* For each group the number of the row behind its last one (i32). */
     TW_GEMM_MATRICES, /* The number of matrices. */
     TW_GEMM_WORKSPACE = TW_GEMM_MATRICES,
     TW_GEMM_COUNTERS,
@@ -109,24 +109,25 @@ extern const char tw_gemm_problem_words[]; /* All words of a problem, for help t
 /* How the threads of a warpgroup exchange sums before they store them. */
 typedef enum tw_gemm_staging {
     TW_GEMM_DIRECT,    /* Not at all: a thread stores pairs. */
-    TW_GEMM_STAGED,    /* Through shared memory, so that a warp stores whole lines of C. */
-    TW_GEMM_EXCHANGED, /* Among lanes, so that a thread stores eight elements together. */
+    TW_GEMM_STAGED,    /* Sums go through shared memory, so that a warp stores whole lines of C. */
+    TW_GEMM_EXCHANGED, /* Lanes exchange sums, so that a thread stores eight elements together. */
     TW_GEMM_BOXED      /* A warp leaves boxes in shared memory, which the copy engine stores. */
 } tw_gemm_staging;
 
-/* Which tiles of a persistent grid are cut along k, so that all blocks get equally much of them. */
+/* Stream-K: which tiles of a persistent grid are cut along k, so that all blocks get equal parts. */
 typedef enum tw_gemm_stream {
-    TW_GEMM_WHOLE,      /* None. */
-    TW_GEMM_STREAM_ALL, /* All. */
-    TW_GEMM_STREAM_REST /* Those of the last wave and of one before it. The others are dealt to the blocks whole. */
+    TW_GEMM_WHOLE,      /* No tile is cut. */
+    TW_GEMM_STREAM_ALL, /* All tiles are cut. */
+    TW_GEMM_STREAM_REST /* The tiles of the last two waves are cut. */
 } tw_gemm_stream;
 
 /* Programmatic dependent launches. An early launch waits for the one before it before it reads what that may have
    written, and before it writes. */
 typedef enum tw_gemm_start {
     TW_GEMM_LATE,  /* The launch begins when the one before it is over. */
-    TW_GEMM_EARLY, /* It begins, and waits, before that. */
-    TW_GEMM_AHEAD /* Before it waits it also fills its stages with the operand that tw_gemm_problem.weights declares. */
+    TW_GEMM_EARLY, /* The launch begins, and waits, before the one before it is over. */
+    TW_GEMM_AHEAD  /* As TW_GEMM_EARLY. Before it waits it fills its stages with B, if tw_gemm_problem.weights allows
+                      that. */
 } tw_gemm_start;
 
 /* space.def lists the values of each parameter. */

@@ -47,19 +47,20 @@ typedef struct tw_gemm_plan {
     tw_tile tile_x, tile_y; /* The tiles of tensor copies. */
     tw_mma_kind mma;
     int lanes_m;            /* SIMT: lanes of a warp along rows. */
-    int group;              /* Threads per group: they hold the sums of a tile. A block has kl groups, or `teams`. */
-    int teams;              /* Groups that compute tiles of their own in turn. 1: all compute the same tile. */
+    int group;              /* Threads that hold the sums of a tile. A block has kl such groups, or `teams`. */
+    int teams;              /* Number of groups with tiles of their own. 1: all groups compute one tile. */
     int threads;            /* Threads per block. */
     int accumulators;       /* Registers of a thread's sums, of each of the ks parts. */
     int part_bytes;         /* Bytes of the sums of a group of threads. */
     int stage_bytes;        /* Shared memory per stage. */
     int shared_bytes;       /* Shared memory per block. */
-    int exchange;           /* Bytes from its beginning to where threads exchange sums. */
-    int join;               /* Bytes from its beginning to what blocks need to join their sums. */
-    int team_exchange;      /* Bytes of that for each team. */
+    int exchange;           /* Bytes from the start of shared memory to where threads exchange sums. */
+    int join;               /* Bytes from the start of shared memory to what blocks use to join sums. */
+    int team_exchange;      /* Bytes that a team needs to exchange sums. */
     int registers;          /* Registers per thread at launch, estimated. */
-    int consumer_registers; /* Of a thread with sums, after the producer's warpgroup has given up most of its own. */
-    int producer_registers; /* What that keeps. 0: registers stay as they are, and the producer is one warp. */
+    int consumer_registers; /* Registers of a thread with sums, once the producer has given up most of its own. */
+    int producer_registers; /* Registers that a producer's thread keeps. 0: registers are not moved, and the producer is
+                               one warp. */
     int depth;              /* Elements along k that a group takes from a stage. */
     int step;               /* Elements along k that a step takes. */
 } tw_gemm_plan;
@@ -134,11 +135,11 @@ typedef struct tw_gemm_gen {
     tw_val k_begin, k_end;          /* The block's part of k. */
     tw_val stages;                  /* Number of stages of the block's part of k. */
     tw_val all_stages;              /* Number of stages of all of k. */
-    tw_stream stream;               /* The tile at hand, if tiles are cut along k. */
-    tw_groups groups;               /* The tile at hand, if the product has groups. */
+    tw_stream stream;               /* The current tile. Only if tiles are cut along k. */
+    tw_groups groups;               /* The current tile. Only if the product has groups. */
     tw_val tiles;                   /* Number of tiles. Only with teams. */
     tw_gemm_operand x, y;           /* The operands. */
-    int columns;                    /* tw_gemm_stored_columns. Only with wgmma. */
+    int columns;                    /* Columns of C that a block stores of a tile. Only with wgmma. */
     tw_val acc[2][TW_GEMM_MAX_ACC]; /* Variables: the sums, of each of the ks parts. */
 } tw_gemm_gen;
 
@@ -212,7 +213,7 @@ tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v,
 
 /* plan.c: how the tiles of a problem are dealt to blocks. */
 typedef struct tw_gemm_tiling {
-    int64_t rows, columns; /* Tiles of a product, as X and Y have them. Blocks that fetch together fill up a cluster. */
+    int64_t rows, columns; /* Tiles of a product along X's rows and Y's columns, rounded up to whole clusters. */
     int64_t tiles;         /* Tiles of all products. */
     int64_t streamed;      /* Tiles that are cut along k (tw_gemm_stream). */
     int64_t blocks;        /* Blocks of the grid, for each of the parts of k. */

@@ -259,8 +259,8 @@ static void give_back(tw_gemm_gen *g, const tw_ring *ring, tw_val empty, tw_val 
         g->b, &(tw_ring_return){.ring = ring, .empty = empty, .blocks = blocks, .lane = g->lane, .when = again});
 }
 
-/* Teams multiply in turn. A team that waited for the stages of its own tile too early could take an older phase of an
-   mbarrier for its own, as only a parity tells phases apart. Only the block's first tile need not wait. */
+/* Waits until the other team has waited for all stages of its tile. Only a parity tells the phases of an mbarrier
+   apart, so that a team must not wait two phases ahead. The block's first tile has none before it. */
 static void take_turn(tw_gemm_gen *g, tw_val number) {
     tw_builder *b = g->b;
     const tw_attrs at = {.count = g->plan.group * g->plan.teams};

@@ -42,12 +42,12 @@ typedef struct tw_join {
     tw_val counters;  /* Address of the tiles' counters, i32. */
 } tw_join;
 
-/* A block's share of a tile whose parts along k went to consecutive blocks (tw_stream). Values are i32. */
+/* What a block has of a tile whose parts along k belong to consecutive blocks (tw_stream). Numbers are i32. */
 typedef struct tw_join_share {
-    tw_val whole;  /* Predicate: the block has all of the tile. */
-    tw_val begins; /* Predicate: the block has the tile's beginning along k. */
+    tw_val whole;  /* Predicate: the block has all parts of the tile. */
+    tw_val begins; /* Predicate: the block has the tile's first part. */
     tw_val block;  /* The block's number. */
-    tw_val first;  /* The number of the block that has the tile's beginning. */
+    tw_val first;  /* The number of the block that has the tile's first part. */
     tw_val blocks; /* Number of blocks that have parts of the tile. */
 } tw_join_share;
 

@@ -8,7 +8,7 @@
 typedef struct tw_meeting {
     int threads; /* Number of threads. 0: all threads of the block, at barrier 0. */
     int number;  /* Number of the barrier, 1 to 15. Unused if `threads` is 0. */
-    tw_val team; /* Added to the number (i32): each team has a barrier of its own. TW_NONE: there are no teams. */
+    tw_val team; /* The team's number (i32), which is added to the barrier's. TW_NONE: there are no teams. */
 } tw_meeting;
 
 /* Waits until all threads of the meeting arrived. Their earlier writes to shared memory are visible afterwards. */

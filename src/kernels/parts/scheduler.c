@@ -38,17 +38,17 @@ tw_scope tw_stream_push(tw_builder *b, tw_stream *s) {
     tw_val whole = tw_var_of(b, tw_add(b, s->streamed, block));
     tw_val begin = tw_add(b, whole, stage); /* Both only grow. */
     const tw_scope loop = tw_push_while(b);
+    tw_val some = tw_lt(b, stage, end);
+    tw_push_while_body(b, loop, tw_or(b, some, tw_lt(b, whole, s->tiles)));
     tw_val cut = tw_lt(b, stage, end);
-    tw_push_while_body(b, loop, tw_or(b, cut, tw_lt(b, whole, s->tiles)));
-    s->cut = tw_lt(b, stage, end);
     s->is_first = tw_eq(b, tw_add(b, whole, stage), begin);
     tw_val tile = divide(b, stage, s->stages), within = tw_sub(b, stage, tw_mul(b, tile, s->stages));
     tw_val count = tw_min(b, tw_sub(b, s->stages, within), tw_sub(b, end, stage));
-    s->tile = tw_select(b, s->cut, tile, whole);
-    s->first = tw_select(b, s->cut, within, tw_i32(b, 0));
-    s->count = tw_select(b, s->cut, count, s->stages);
-    tw_assign(b, whole, tw_select(b, s->cut, whole, tw_add(b, whole, s->blocks)));
-    tw_assign(b, stage, tw_select(b, s->cut, tw_add(b, stage, count), stage));
+    s->tile = tw_select(b, cut, tile, whole);
+    s->first = tw_select(b, cut, within, tw_i32(b, 0));
+    s->count = tw_select(b, cut, count, s->stages);
+    tw_assign(b, whole, tw_select(b, cut, whole, tw_add(b, whole, s->blocks)));
+    tw_assign(b, stage, tw_select(b, cut, tw_add(b, stage, count), stage));
     return loop;
 }
 

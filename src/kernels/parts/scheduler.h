@@ -18,19 +18,17 @@ typedef struct tw_scheduler_tile {
 /* Computes the position of a tile. `number` (i32) is 0 to rows * columns - 1. */
 tw_scheduler_tile tw_scheduler_find(tw_builder *b, const tw_scheduler *s, tw_val number);
 
-/* Tiles of which some are cut along k, so that all blocks of a grid get equally much of them: `streamed` tiles of
-   `stages` each are a row of stages, of which each block takes a part of its own, from one tile into the next. The
-   tiles behind them are dealt to the blocks whole. */
+/* Tiles of a grid, of which the first `streamed` are cut along k. The stages of these form one sequence, of which each
+   block takes an equal part. A part may begin in one tile and end in another. The other tiles are dealt out whole. */
 typedef struct tw_stream {
     tw_val tiles;    /* Number of tiles (i32). */
     tw_val streamed; /* Number of tiles that are cut, from tile 0 on (i32). streamed * stages * blocks is below 2^31. */
     tw_val stages;   /* Stages of a tile along k (i32). */
-    /* Set by tw_stream_push, for the tile at hand: */
-    tw_val tile;     /* Its number. */
-    tw_val first;    /* The first of its stages that this block takes. */
-    tw_val count;    /* Number of stages that this block takes. */
-    tw_val is_first; /* Predicate: it is the block's first. */
-    tw_val cut;      /* Predicate: the tile is among those that are cut, though perhaps not between blocks. */
+    /* tw_stream_push sets these, which are of the tile in the loop's body. */
+    tw_val tile;     /* The tile's number. */
+    tw_val first;    /* The first stage of the tile that this block takes. */
+    tw_val count;    /* Number of the tile's stages that this block takes. */
+    tw_val is_first; /* Predicate: the tile is the block's first. */
     tw_val blocks;   /* Number of the grid's blocks. */
 } tw_stream;
 /* Opens the loop of a block over its tiles. */
@@ -46,11 +44,11 @@ typedef struct tw_groups {
     tw_val count;   /* Number of matrices (i32). */
     tw_val columns; /* Tiles along columns of each (i32). */
     int height;     /* Rows of a tile. */
-    /* Set by tw_groups_push, for the tile at hand: */
-    tw_val group;    /* The number of its matrix. */
-    tw_val row, end; /* Its first row in the common matrix, and the end of its matrix. */
-    tw_val column;   /* Its column of tiles. */
-    tw_val number;   /* Its number, counted over all matrices. */
+    /* tw_groups_push sets these, which are of the tile in the loop's body. */
+    tw_val group;    /* The number of the tile's matrix. */
+    tw_val row, end; /* The tile's first row in the common matrix, and the row behind the last one of its matrix. */
+    tw_val column;   /* The tile's number along columns. */
+    tw_val number;   /* The tile's number among those of all matrices. */
 } tw_groups;
 /* Opens the loop over tiles `from`, `from` + `step`, ... of all matrices. */
 tw_scope tw_groups_push(tw_builder *b, tw_groups *s, tw_val from, tw_val step);
