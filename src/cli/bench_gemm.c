@@ -505,15 +505,13 @@ int cli_bench_gemm(int argc, char **argv) {
         if (!known_case) return cli_usage("bench gemm: --cases: \"%s\" is not a row, like linpack-512 or ica-32", name);
     }
     /* The known log is read before the new one is opened, which empties it, since both may be the same file. */
-    tw_buf known = {0};
-    if (known_path && tw_file_read(&known, known_path, &d) != TW_OK) return cli_fail(&d);
+    tw_buf known = {0}, products = {0};
+    tw_status st = known_path ? tw_file_read(&known, known_path, &d) : TW_OK;
+    if (st == TW_OK && products_path) st = tw_file_read(&products, products_path, &d);
     r.known = known.data;
-    tw_buf products = {0};
-    if (products_path && tw_file_read(&products, products_path, &d) != TW_OK) return cli_fail(&d);
-    r.products = products.data;
-    if (r.products && bench_list(NULL, products_path, r.products, &d) != TW_OK) return cli_fail(&d);
-    tw_status st = TW_OK;
-    if (log_path && !(r.log = fopen(log_path, "w")))
+    if (products_path) r.products = products.data ? products.data : "";
+    if (st == TW_OK && r.products) st = bench_list(NULL, products_path, r.products, &d);
+    if (st == TW_OK && log_path && !(r.log = fopen(log_path, "w")))
         st = tw_fail_at(&d, TW_ERR_IO, log_path, -1, "cannot write: %s", strerror(errno));
     if (st == TW_OK && artefact_path) st = tw_selector_open(&r.selector, artefact_path, &d);
     if (st == TW_OK && store_path) st = tw_store_open(&r.store, store_path, false, &d);
