@@ -78,8 +78,8 @@ double tw_prof_memory_times(int64_t n, int64_t of);            /* Returns n / of
 json_t *tw_prof_memory_json(const tw_prof_memory_report *r);
 /* Appends the results as lines to read, of at most `rows` operations a space (0: all). False: out of memory. */
 bool tw_prof_memory_lines(const tw_prof_memory_report *r, int rows, tw_buf *out);
-/* Adds a section to a page. Plots show the density over time and the heat of the hottest objects. Tables list all
-   objects and operations. */
+/* Adds the section about memory accesses to a page. Plots show their density over time, and the heat of the hottest
+   objects. Tables list all objects and operations. */
 void tw_prof_memory_page(const tw_prof_memory_report *r, tw_page *p);
 
 #endif

@@ -23,7 +23,7 @@ static void add_density(tw_page *p, const tw_prof_memory_report *r, int k, const
 
 /* ---- heat */
 
-/* Tells whether an object is of the space, and large enough to be divided into parts. */
+/* Tells whether an object is in a state space, and has enough bytes for the parts of the heat plot. */
 static bool has_parts(const tw_prof_memory_object *o, int space) {
     return o->space == space && o->size >= TW_PROF_MEMORY_PARTS;
 }

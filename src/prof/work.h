@@ -8,11 +8,12 @@
 typedef struct tw_prof_work {
     /* Operations of tensor cores, and additions, subtractions and multiplications of floats. An fma counts as two. */
     double flops;
-    double bytes; /* Bytes that the event requests from global memory. Caches or multicast may serve them. */
+    double bytes; /* Bytes that the event's instructions ask of global memory. Caches and multicast may serve a part of
+                     them. */
     bool unknown; /* The event has a loop whose bounds are no constants, or expects bytes that are none. */
 } tw_prof_work;
 
-/* Counts the work of the event that `record` begins. The event is that of `warps` warps.
+/* Counts the work of the event that `record` begins. `warps` warps take part in the event.
 
      event                                what counts
      a region                             everything between its begin and its end

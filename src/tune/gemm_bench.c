@@ -110,12 +110,14 @@ static int best_of_vendor(tw_gemm_rig *rig, tw_cublaslt_plan *plan) {
 
 /* ---- the comparison */
 
-/* Compiles and loads a configuration. */
+/* Compiles and loads a configuration. `fresh` is a number that no earlier compilation had, which makes the text new,
+   since the driver caches compilations by text. 0: a cached one will do. */
 static tw_status load(tw_gemm_own *own, tw_gemm_rig *rig, tw_cuda *cuda, const tw_ptx_compiler *by,
-                      const tw_gemm_problem *p, const tw_gemm_config *c, tw_diag *diag) {
+                      const tw_gemm_problem *p, const tw_gemm_config *c, int64_t fresh, tw_diag *diag) {
     tw_buf ptx = {0};
     tw_cubin cubin = {0};
     tw_status st = tw_gemm_ptx(p, c, tw_cuda_describe(cuda)->target, &ptx, diag);
+    if (st == TW_OK && fresh && !tw_buf_printf(&ptx, "// %lld\n", (long long)fresh)) st = tw_fail_memory(diag);
     if (st == TW_OK) st = tw_ptx_compile_by(by, ptx.data, ptx.size, &cubin, diag);
     if (st == TW_OK) st = tw_gemm_own_load(own, rig, c, cubin.data, cubin.bytes, diag);
     tw_cubin_free(&cubin);
@@ -139,18 +141,10 @@ static tw_status race_with_meter(tw_gemm_bench_result *out, tw_power *power, tw_
 static double milliseconds_to_load(tw_gemm_rig *rig, tw_cuda *cuda, const tw_ptx_compiler *by, const tw_gemm_problem *p,
                                    const tw_gemm_config *c) {
     const int64_t begin = tw_now_ns();
-    tw_buf ptx = {0};
-    tw_cubin cubin = {0};
     tw_gemm_own own = {0};
-    tw_status st = tw_gemm_ptx(p, c, tw_cuda_describe(cuda)->target, &ptx, NULL);
-    /* A comment with the time makes the text new, since the driver caches compilations by text. */
-    if (st == TW_OK && !tw_buf_printf(&ptx, "// %lld\n", (long long)begin)) st = TW_ERR_MEMORY;
-    if (st == TW_OK) st = tw_ptx_compile_by(by, ptx.data, ptx.size, &cubin, NULL);
-    if (st == TW_OK) st = tw_gemm_own_load(&own, rig, c, cubin.data, cubin.bytes, NULL);
+    const tw_status st = load(&own, rig, cuda, by, p, c, begin, NULL);
     const double ms = (double)(tw_now_ns() - begin) * 1e-6;
     tw_gemm_own_unload(&own);
-    tw_cubin_free(&cubin);
-    tw_buf_free(&ptx);
     return st == TW_OK ? ms : -1;
 }
 
@@ -209,7 +203,7 @@ tw_status tw_gemm_bench(tw_gemm_bench_result *out, const char *name, tw_gemm_rig
     int all = plan ? n + 2 : n;
     const int last = all;
     if (st == TW_OK && o->chosen && tw_gemm_legal(&d->problem, o->chosen, tw_cuda_describe(cuda)->target, NULL, NULL))
-        out->has_chosen = load(&chosen, rig, cuda, &o->compiler, &d->problem, o->chosen, NULL) == TW_OK;
+        out->has_chosen = load(&chosen, rig, cuda, &o->compiler, &d->problem, o->chosen, 0, NULL) == TW_OK;
     if (out->has_chosen) c[all++] = (contender){.candidate = tw_gemm_own_candidate(&chosen)};
     if (st == TW_OK) st = race_with_meter(out, o->power, rig, c, all, found[0].us, diag);
     if (st == TW_OK) st = judge(out, name, found, c, n, diag);

@@ -46,17 +46,24 @@ static void add(listing *l, tw_gemm_config c) {
     if (m && added) describe(l, m, &c);
 }
 
+/* Returns the most stages with which so many blocks share an SM. 0: there are none. */
+static int most_stages(const listing *l, tw_gemm_config c, int blocks) {
+    for (c.stages = MOST_STAGES; c.stages >= 2; c.stages--) {
+        const tw_gemm_config plain = tw_gemm_config_plain(&l->any, c);
+        tw_gemm_resources need;
+        if (tw_gemm_legal(&l->any, &plain, l->target, &need, NULL) &&
+            need.shared_bytes <= l->target->shared_sm / blocks - l->target->shared_reserved)
+            return c.stages;
+    }
+    return 0;
+}
+
 /* Adds a tile with the most stages that fit, and with as many as let two blocks share an SM. */
 static void add_stages(listing *l, tw_gemm_config c) {
-    for (int blocks = 1; blocks <= 2; blocks++)
-        for (c.stages = MOST_STAGES; c.stages >= 2; c.stages--) {
-            const tw_gemm_config plain = tw_gemm_config_plain(&l->any, c);
-            tw_gemm_resources need;
-            if (!tw_gemm_legal(&l->any, &plain, l->target, &need, NULL)) continue;
-            if (need.shared_bytes > (l->target->shared_sm / blocks - l->target->shared_reserved)) continue;
-            add(l, c);
-            break;
-        }
+    for (int blocks = 1; blocks <= 2; blocks++) {
+        c.stages = most_stages(l, c, blocks);
+        add(l, c);
+    }
 }
 
 static tw_gemm_config tile(int ml, int ms, int nl, int u) {
@@ -84,8 +91,7 @@ static void add_persistent(listing *l, int ml, int ms, int nl, bool pingpong) {
     for (int i = 0; i < COUNT(ways); i++) {
         c.group = ways[i].group;
         c.early = ways[i].early;
-        for (c.stages = MOST_STAGES; c.stages >= 2; c.stages--)
-            if (tw_gemm_legal(&l->any, &c, l->target, NULL, NULL)) break;
+        c.stages = most_stages(l, c, 1);
         add(l, c);
     }
 }

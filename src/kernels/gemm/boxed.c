@@ -7,7 +7,7 @@
 
 enum { ROWS = 16 /* Rows of a box. */, BOXES = 2 /* Boxes of a warp. */, MATRIX = 8 /* Rows of a stmatrix. */ };
 
-/* Returns the columns of a box of a tile. */
+/* Returns the columns of a box: the most that divide a tile's columns. */
 static int box_columns(int columns) {
     int width = TW_TILE_WIDTH;
     while (width > ROWS && columns % width) width /= 2;
@@ -43,11 +43,17 @@ void tw_gemm_boxed_end(tw_gemm_gen *g) {
     wait_for_stores(g, 0, false);
 }
 
-/* Where a lane's row of a stmatrix lies. Within each line, the 16-byte piece i lies at i ^ swizzle. */
+/* Computes by what the 16-byte pieces of a line are swizzled: piece i lies at i ^ swizzle. `line` is the bytes from the
+   box to the line, of which each has `pieces`. */
+static tw_val swizzle_of(tw_builder *b, tw_val line, int pieces) {
+    return tw_rem(b, tw_div(b, line, 128), pieces);
+}
+
+/* The place of a lane's row of a stmatrix. */
 typedef struct place {
     tw_val row;     /* Bytes from a box to the lane's row (i32). */
     tw_val piece;   /* The lane's piece within 16 columns: 0 or 1. */
-    tw_val swizzle; /* What its pieces are exchanged by. */
+    tw_val swizzle; /* swizzle_of the lane's row. */
 } place;
 
 /* A stmatrix stores four matrices of 8 by 8: the upper and the lower rows of eight columns, then those of the next
@@ -56,7 +62,7 @@ static place place_of(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const int pitch = box_columns(g->columns) * 2;
     tw_val row = tw_rem(b, g->lane, 2 * MATRIX), line = tw_mul_imm(b, row, pitch);
-    return (place){.row = line, .piece = tw_shr(b, g->lane, 4), .swizzle = tw_rem(b, tw_div(b, line, 128), pitch / 16)};
+    return (place){.row = line, .piece = tw_shr(b, g->lane, 4), .swizzle = swizzle_of(b, line, pitch / 16)};
 }
 
 /* Stores 16 rows of 16 columns. `sum` is the first of the thread's eight sums in them. */
@@ -87,7 +93,7 @@ static void copy(tw_gemm_gen *g, tw_val box, tw_val row, tw_val column) {
     for (int i = 0; i < ROWS * pieces / 32; i++) {
         tw_val number = tw_add_imm(b, g->lane, 32 * i), line = tw_div(b, number, pieces);
         tw_val piece = tw_rem(b, number, pieces), at = tw_mul_imm(b, line, pitch);
-        tw_val swizzled = tw_xor(b, piece, tw_rem(b, tw_div(b, at, 128), pieces)), x[4] = {{0}};
+        tw_val swizzled = tw_xor(b, piece, swizzle_of(b, at, pieces)), x[4] = {{0}};
         tw_ld_vec(b, from, tw_add(b, box, tw_add(b, at, tw_shl(b, swizzled, 4))), x);
         tw_val r = tw_add(b, row, line), c = tw_add(b, column, tw_mul_imm(b, piece, 8));
         tw_val offset = tw_add(b, tw_mul(b, tw_widen(b, r), g->arg.ldc), tw_mul_imm(b, tw_widen(b, c), 2));
@@ -111,7 +117,7 @@ static void send(tw_gemm_gen *g, tw_val box, int row, int column) {
     tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
     tw_scope partial = TW_NO_BLOCK;
     if (g->v->grouped) {
-        /* The rows behind a group are another's. */
+        /* Rows behind the end of a group belong to the next group. */
         partial = tw_push_if(b, tw_lt(b, g->x.limit, tw_add_imm(b, to.at[1], ROWS)));
         copy(g, box, to.at[1], to.at[0]);
         tw_push_else(b, partial);

@@ -32,12 +32,13 @@ typedef struct tw_gemm_cells {
 tw_gemm_cells tw_gemm_cells_of(tw_gemm_gen *g);
 /* Computes the addresses of the line of a sum. *inside is a predicate for whether it is within C, or TW_NONE: it is. */
 tw_gemm_line tw_gemm_line_of(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val *inside);
-/* Returns the predicate that the run which begins with a sum is within C, or TW_NONE. `line_inside` is that of its
- * line. */
+/* Returns the predicate that the run which begins with a sum is within C, or TW_NONE. `line_inside` is the
+   predicate of the run's line. */
 tw_val tw_gemm_inside(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val line_inside);
 /* Computes the cells of a run from its sums, in the type that the epilogue computes with. */
 void tw_gemm_cells_compute(tw_gemm_gen *g, const tw_gemm_line *l, const tw_gemm_run *r, tw_val *x);
 
+/* Applies an activation function to an f32. */
 tw_val tw_gemm_activate(tw_builder *b, tw_gemm_activation a, tw_val x);
 
 /* boxed.c: stores all sums through shared memory by the copy engine, as tw_gemm_config.staged says. */

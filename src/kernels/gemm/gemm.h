@@ -76,7 +76,7 @@ typedef enum tw_gemm_buffer {
     TW_GEMM_BIAS,
     TW_GEMM_MUL,
     TW_GEMM_RESIDUAL,
-    TW_GEMM_ENDS,     /* For each group the number of the row behind its last one (i32). */
+    TW_GEMM_ENDS,     /* The ends of groups (i32): row ends[i] is the first that group i does not have. */
     TW_GEMM_MATRICES, /* The number of matrices. */
     TW_GEMM_WORKSPACE = TW_GEMM_MATRICES,
     TW_GEMM_COUNTERS,
@@ -126,8 +126,8 @@ typedef enum tw_gemm_stream {
 typedef enum tw_gemm_start {
     TW_GEMM_LATE,  /* The launch begins when the one before it is over. */
     TW_GEMM_EARLY, /* The launch begins, and waits, before the one before it is over. */
-    TW_GEMM_AHEAD  /* As TW_GEMM_EARLY. Before it waits it fills its stages with B, if tw_gemm_problem.weights allows
-                      that. */
+    TW_GEMM_AHEAD  /* The launch begins as TW_GEMM_EARLY. If tw_gemm_problem.weights is set, it fetches B before it
+                      waits. */
 } tw_gemm_start;
 
 /* space.def lists the values of each parameter. */

@@ -214,9 +214,9 @@ tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v,
 /* plan.c: how the tiles of a problem are dealt to blocks. */
 typedef struct tw_gemm_tiling {
     int64_t rows, columns; /* Tiles of a product along X's rows and Y's columns, rounded up to whole clusters. */
-    int64_t tiles;         /* Tiles of all products. */
-    int64_t streamed;      /* Tiles that are cut along k (tw_gemm_stream). */
-    int64_t blocks;        /* Blocks of the grid, for each of the parts of k. */
+    int64_t tiles;         /* Number of tiles of all products. */
+    int64_t streamed;      /* Number of tiles that stream-K cuts along k (tw_gemm_stream). */
+    int64_t blocks;        /* Number of the grid's blocks, divided by kg. */
 } tw_gemm_tiling;
 tw_gemm_tiling tw_gemm_tiling_of(const tw_gemm_problem *p, const tw_gemm_config *c);
 /* wgmma.c: counts the blocks of a cluster that fetch a tile of X, or of Y, together. */

@@ -17,8 +17,8 @@ typedef struct tw_gemm_data {
     int64_t cells;                  /* Number of elements of C. */
 } tw_gemm_data;
 
-/* Draws the ends of a problem's groups. `even`: each row goes to any group with the same chance. Otherwise sizes differ
-   much, some groups are empty, and rows behind the last end may be of no group. */
+/* Draws the ends of a problem's groups. If `even`, each row falls into any group with the same chance. Otherwise the
+   groups' sizes differ much, and rows behind the last end may be in no group. */
 void tw_gemm_ends_draw(const tw_gemm_problem *p, uint64_t seed, bool even, int32_t *ends);
 
 tw_status tw_gemm_data_make(tw_gemm_data *d, const tw_gemm_problem *p, uint64_t seed, tw_diag *diag);

@@ -217,7 +217,7 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring) {
         if (!ready) wait_for_launch(g);
         TW_LOOP (b, number, push_tiles(g, TW_NONE)) {
             if (ready) {
-                /* Only the first tile begins with an empty ring. */
+                /* The ring is empty at the block's first tile alone. */
                 tw_assign(b, fetched, tw_i32(b, 0));
                 TW_IF (b, is_first(g, number)) tw_assign(b, fetched, fill_early(g, ring, &c));
             }

@@ -31,7 +31,7 @@ typedef struct tw_stream {
     tw_val is_first; /* Predicate: the tile is the block's first. */
     tw_val blocks;   /* Number of the grid's blocks. */
 } tw_stream;
-/* Opens the loop of a block over its tiles. */
+/* Opens the loop over the tiles of the block that runs it. */
 tw_scope tw_stream_push(tw_builder *b, tw_stream *s);
 /* Computes the number of the block that takes a stage of the streamed tiles, counted from the first tile's first. */
 tw_val tw_stream_block(tw_builder *b, const tw_stream *s, tw_val stage);
@@ -50,7 +50,7 @@ typedef struct tw_groups {
     tw_val column;   /* The tile's number along columns. */
     tw_val number;   /* The tile's number among those of all matrices. */
 } tw_groups;
-/* Opens the loop over tiles `from`, `from` + `step`, ... of all matrices. */
+/* Opens the loop of a block over tiles of all matrices: number `from` (i32), and every `step`-th (i32) after it. */
 tw_scope tw_groups_push(tw_builder *b, tw_groups *s, tw_val from, tw_val step);
 /* Counts the tiles of all matrices. */
 tw_val tw_groups_tiles(tw_builder *b, const tw_groups *s);
