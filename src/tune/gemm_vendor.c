@@ -14,7 +14,8 @@ tw_gemm_candidate tw_gemm_vendor_candidate(tw_gemm_vendor *v) {
 bool tw_gemm_vendor_problem(const tw_gemm_problem *p, tw_cublaslt_problem *out) {
     static const tw_cublaslt_type types[TW_GEMM_TYPES] = {
         [TW_GEMM_F32] = TW_CUBLASLT_F32,   [TW_GEMM_F64] = TW_CUBLASLT_F64,   [TW_GEMM_F16] = TW_CUBLASLT_F16,
-        [TW_GEMM_BF16] = TW_CUBLASLT_BF16, [TW_GEMM_TF32] = TW_CUBLASLT_TF32, [TW_GEMM_S8] = TW_CUBLASLT_S8};
+        [TW_GEMM_BF16] = TW_CUBLASLT_BF16, [TW_GEMM_TF32] = TW_CUBLASLT_TF32, [TW_GEMM_S8] = TW_CUBLASLT_S8,
+        [TW_GEMM_TF32X3] = TW_CUBLASLT_F32};
     /* cuBLASLt writes one type of C for each type of A, and for f16 and bf16 also f32. */
     const bool f32_too = p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16, c_f32 = f32_too && p->out == TW_T_f32;
     const tw_gemm_epilogue *e = &p->epilogue;

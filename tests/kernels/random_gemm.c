@@ -131,7 +131,7 @@ static bool draw_config(gemm_case *c, uint64_t number, const gemm_limits *most, 
     keep.kg = way ? draw_parts(&c->problem, most, r) : 1;
     if (way == TW_JOIN_CLUSTER + 1 && keep.kg > TW_JOIN_BLOCKS) keep.kg = 2 + below(r, TW_JOIN_BLOCKS - 1);
     keep.split = keep.kg > 1 ? way - 1 : 0;
-    keep.mma = c->problem.type == TW_GEMM_TF32 || (c->problem.type != TW_GEMM_F32 && chance(r, 60));
+    keep.mma = c->problem.type == TW_GEMM_TF32 || c->problem.type == TW_GEMM_TF32X3 || (c->problem.type != TW_GEMM_F32 && chance(r, 60));
     /* What is transposed in vectors on its way needs much to come together. */
     const bool turning = (c->problem.type == TW_GEMM_F32 || c->problem.type == TW_GEMM_F64) && chance(r, 35);
     if (turning) keep.mma = 0;
@@ -245,6 +245,7 @@ static bool turned(const tw_gemm_tile *t) {
     F("f16", 120, p->type == TW_GEMM_F16)                                                                              \
     F("bf16", 120, p->type == TW_GEMM_BF16)                                                                            \
     F("tf32", 120, p->type == TW_GEMM_TF32)                                                                            \
+    F("tf32x3", 120, p->type == TW_GEMM_TF32X3)                                                                        \
     F("s8", 120, p->type == TW_GEMM_S8)                                                                                \
     F("f64 on tensor cores", 30, p->type == TW_GEMM_F64 && c->mma)                                                     \
     F("f16 on tensor cores", 30, p->type == TW_GEMM_F16 && c->mma)                                                     \

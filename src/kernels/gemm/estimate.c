@@ -10,10 +10,11 @@
 /* Returns the most multiply-adds that an SM finishes in a clock, by tensor cores or by its threads. */
 static double peak(tw_gemm_type type, const tw_target *t, bool tensor) {
     if (!tensor) return type == TW_GEMM_F64 ? t->rate_f64 : t->rate_f32;
-    return type == TW_GEMM_F64    ? t->tensor_f64
-           : type == TW_GEMM_TF32 ? t->tensor_tf32
-           : type == TW_GEMM_S8   ? t->tensor_s8
-                                  : t->tensor_f16;
+    return type == TW_GEMM_F64      ? t->tensor_f64
+           : type == TW_GEMM_TF32   ? t->tensor_tf32
+           : type == TW_GEMM_TF32X3 ? t->tensor_tf32 / 3.0
+           : type == TW_GEMM_S8     ? t->tensor_s8
+                                    : t->tensor_f16;
 }
 
 /* Returns the bytes that device memory moves in a microsecond at most: two transfers per clock. 0: the driver does not

@@ -20,6 +20,9 @@ typedef enum tw_gemm_type {
     TW_GEMM_BF16, /* Stored in 16 bits, accumulated in f32. */
     TW_GEMM_TF32, /* Stored as f32, multiplied with 10 bits of fraction on tensor cores, accumulated in f32. */
     TW_GEMM_S8,   /* Stored in 8 bits, accumulated in 32-bit integers. */
+    /* Stored as f32. An element is the sum of two tf32 numbers, and a product that of three products on tensor cores,
+       accumulated in f32. A result is about as accurate as one of f32. An infinity becomes a NaN. */
+    TW_GEMM_TF32X3,
     TW_GEMM_TYPES
 } tw_gemm_type;
 bool tw_gemm_type_from_name(const char *name, tw_gemm_type *t);

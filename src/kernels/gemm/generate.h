@@ -167,7 +167,7 @@ typedef struct tw_gemm_way {
     /* Pipeline: sets the plan's threads, accumulators and steps. Returns NULL, or why the configuration is illegal. */
     const char *(*shape)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
     /* Pipeline: counts the values of one step's fragments. */
-    int (*fragments)(const tw_gemm_config *c, const tw_gemm_plan *p);
+    int (*fragments)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p);
     /* Pipeline: sets base, first and of in both operands. */
     void (*prepare)(tw_gemm_gen *g);
     /* Pipeline: adds a stage to the sums, and calls tw_gemm_copy_between after each step. */

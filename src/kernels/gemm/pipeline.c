@@ -14,7 +14,7 @@ static int pitch_of(const tw_gemm_tile *t, const tw_gemm_config *c, tw_gemm_type
     /* A half-warp reads four elements of four rows. Rows that are an odd multiple of 32 bytes apart have no bank
        conflicts. */
     if (c->mma && type == TW_GEMM_F64) return round_up(bytes, 32) | 32;
-    if (c->mma && type == TW_GEMM_TF32 && !t->k_stored) return round_up(bytes, 128) + 32;
+    if (c->mma && (type == TW_GEMM_TF32 || type == TW_GEMM_TF32X3) && !t->k_stored) return round_up(bytes, 128) + 32;
     if (!c->mma && !t->k_stored)
         return t->k_major ? row + 16 : row; /* The padding spares a transposing copy's stores bank conflicts. */
     return row | 16;
@@ -79,7 +79,7 @@ const char *tw_gemm_pipeline_plan(const tw_gemm_variant *v, const tw_gemm_config
     if ((why = plan_tile(p, v, c, true))) return why;
     if ((why = plan_tile(p, v, c, false))) return why;
     p->stage_bytes = p->x.bytes + p->y.bytes;
-    p->registers = registers_of(v, c, p, way->fragments(c, p));
+    p->registers = registers_of(v, c, p, way->fragments(v, c, p));
     return NULL;
 }
 

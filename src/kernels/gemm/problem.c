@@ -7,9 +7,13 @@
 #include <string.h>
 
 const struct tw_gemm_type_info tw_gemm_types[TW_GEMM_TYPES] = {
-    [TW_GEMM_F32] = {"f32", TW_T_f32, TW_T_f32, TW_T_f32},   [TW_GEMM_F64] = {"f64", TW_T_f64, TW_T_f64, TW_T_f64},
-    [TW_GEMM_F16] = {"f16", TW_T_f16, TW_T_f32, TW_T_f16},   [TW_GEMM_BF16] = {"bf16", TW_T_bf16, TW_T_f32, TW_T_bf16},
-    [TW_GEMM_TF32] = {"tf32", TW_T_f32, TW_T_f32, TW_T_f32}, [TW_GEMM_S8] = {"s8", TW_T_i8, TW_T_i32, TW_T_i32},
+    [TW_GEMM_F32] = {"f32", TW_T_f32, TW_T_f32, TW_T_f32},
+    [TW_GEMM_F64] = {"f64", TW_T_f64, TW_T_f64, TW_T_f64},
+    [TW_GEMM_F16] = {"f16", TW_T_f16, TW_T_f32, TW_T_f16},
+    [TW_GEMM_BF16] = {"bf16", TW_T_bf16, TW_T_f32, TW_T_bf16},
+    [TW_GEMM_TF32] = {"tf32", TW_T_f32, TW_T_f32, TW_T_f32},
+    [TW_GEMM_S8] = {"s8", TW_T_i8, TW_T_i32, TW_T_i32},
+    [TW_GEMM_TF32X3] = {"tf32x3", TW_T_f32, TW_T_f32, TW_T_f32},
 };
 
 bool tw_gemm_type_from_name(const char *name, tw_gemm_type *t) {

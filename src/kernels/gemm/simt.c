@@ -7,7 +7,7 @@
 
 static const char *shape(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
     (void)t;
-    REFUSE(v->type == TW_GEMM_TF32, "tf32 is what tensor cores compute with");
+    REFUSE(v->type == TW_GEMM_TF32 || v->type == TW_GEMM_TF32X3, "tf32 is what tensor cores compute with");
     p->step = 1;
     p->x.threads = c->ml / c->ms;
     p->y.threads = c->nl / c->ns;
@@ -26,7 +26,8 @@ static const char *shape(const tw_gemm_variant *v, const tw_gemm_config *c, cons
     return NULL;
 }
 
-static int fragments(const tw_gemm_config *c, const tw_gemm_plan *p) {
+static int fragments(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p) {
+    (void)v;
     return c->ms * (p->x.k_stored ? p->x.v : 1) + c->ns * (p->y.k_stored ? p->y.v : 1);
 }
 

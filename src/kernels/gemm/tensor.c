@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums on tensor cores. A warp has ms x ns of them, in tiles of mma's shape. ldmatrix loads 16-bit elements in either
    order. It loads other types if their rows lie along k, since it spreads 16 bytes of a row over four lanes as mma
-   needs them. Other fragments are loaded element by element. */
+   needs them. Other fragments are loaded element by element.
+
+   With tf32x3 an element x is split into high + low: high is x rounded to tf32, and low is the difference, of which mma
+   reads the upper bits. Three products are added: low * high, high * low and high * high. Tensor cores do not round
+   their sums but cut them off, so a stage is summed on its own, and rounded where it is added to the stages before. */
 #include "kernels/gemm/generate.h"
 
 /* Chooses the largest shape along k that divides this depth. */
@@ -10,10 +14,13 @@ static tw_mma_kind kind_for(tw_gemm_type type, int depth, int sm) {
         tw_gemm_type type;
         tw_mma_kind kind;
     } shapes[] = {
-        {TW_GEMM_F16, TW_MMA_m16n8k16_f16},  {TW_GEMM_F16, TW_MMA_m16n8k8_f16},   {TW_GEMM_BF16, TW_MMA_m16n8k16_bf16},
-        {TW_GEMM_BF16, TW_MMA_m16n8k8_bf16}, {TW_GEMM_TF32, TW_MMA_m16n8k8_tf32}, {TW_GEMM_TF32, TW_MMA_m16n8k4_tf32},
-        {TW_GEMM_F64, TW_MMA_m16n8k16_f64},  {TW_GEMM_F64, TW_MMA_m16n8k8_f64},   {TW_GEMM_F64, TW_MMA_m16n8k4_f64},
-        {TW_GEMM_F64, TW_MMA_m8n8k4_f64},    {TW_GEMM_S8, TW_MMA_m16n8k32_s8},    {TW_GEMM_S8, TW_MMA_m16n8k16_s8},
+        {TW_GEMM_F16, TW_MMA_m16n8k16_f16},    {TW_GEMM_F16, TW_MMA_m16n8k8_f16},
+        {TW_GEMM_BF16, TW_MMA_m16n8k16_bf16},  {TW_GEMM_BF16, TW_MMA_m16n8k8_bf16},
+        {TW_GEMM_TF32, TW_MMA_m16n8k8_tf32},   {TW_GEMM_TF32, TW_MMA_m16n8k4_tf32},
+        {TW_GEMM_F64, TW_MMA_m16n8k16_f64},    {TW_GEMM_F64, TW_MMA_m16n8k8_f64},
+        {TW_GEMM_F64, TW_MMA_m16n8k4_f64},     {TW_GEMM_F64, TW_MMA_m8n8k4_f64},
+        {TW_GEMM_S8, TW_MMA_m16n8k32_s8},      {TW_GEMM_S8, TW_MMA_m16n8k16_s8},
+        {TW_GEMM_TF32X3, TW_MMA_m16n8k8_tf32}, {TW_GEMM_TF32X3, TW_MMA_m16n8k4_tf32},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const tw_mma_info *m = tw_mma_describe(shapes[i].kind);
@@ -25,6 +32,7 @@ static tw_mma_kind kind_for(tw_gemm_type type, int depth, int sm) {
 static const char *shape(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
     p->mma = kind_for(v->type, p->depth, t->sm);
     REFUSE(!p->mma, "no tensor-core shape for this type and depth");
+    REFUSE(v->type == TW_GEMM_TF32X3 && c->ks > 1, "tf32x3 has one sum in a thread");
     const tw_mma_info *m = tw_mma_describe(p->mma);
     p->step = m->k;
     REFUSE(c->ms % m->m || c->ns % m->n, "a warp's tile is no whole number of tensor-core tiles");
@@ -36,9 +44,10 @@ static const char *shape(const tw_gemm_variant *v, const tw_gemm_config *c, cons
     return NULL;
 }
 
-static int fragments(const tw_gemm_config *c, const tw_gemm_plan *p) {
+static int fragments(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p) {
     const tw_mma_info *m = tw_mma_describe(p->mma);
-    return c->ms / m->m * m->a + c->ns / m->n * m->b;
+    const int of_step = c->ms / m->m * m->a + c->ns / m->n * m->b;
+    return v->type == TW_GEMM_TF32X3 ? 2 * of_step + p->accumulators : of_step;
 }
 
 typedef struct side {
@@ -48,6 +57,7 @@ typedef struct side {
     int extent;    /* Rows (columns) of an mma tile: 16 or 8. */
     int registers; /* Registers of an mma tile's fragment. */
     tw_val fragment[16][8];
+    tw_val low[16][8]; /* tf32x3: what the rounding of `fragment` left. */
 } side;
 
 static bool by_matrix(const tw_gemm_gen *g, const tw_gemm_tile *t) {
@@ -152,8 +162,36 @@ static void load_elements(tw_gemm_gen *g, side *s, int k) {
         }
 }
 
+/* Splits the elements of a fragment, which are f32. */
+static void split(tw_gemm_gen *g, side *s) {
+    tw_builder *b = g->b;
+    for (int i = 0; i < s->count; i++)
+        for (int r = 0; r < s->registers; r++) {
+            tw_val x = s->fragment[i][r], high = tw_and(b, tw_add_imm(b, x, 0x1000), tw_i32(b, ~0x1fff));
+            tw_val low = tw_sub(b, tw_bitcast(b, TW_T_f32, x), tw_bitcast(b, TW_T_f32, high));
+            s->fragment[i][r] = high;
+            s->low[i][r] = tw_bitcast(b, TW_T_i32, low);
+        }
+}
+
 static void load_side(tw_gemm_gen *g, side *s, int k) {
     (by_matrix(g, s->tile) ? load_matrices : load_elements)(g, s, k);
+    if (g->v->type == TW_GEMM_TF32X3) split(g, s);
+}
+
+/* Adds the products of two sides' fragments to d, or starts from zeros. Adjacent products have different sums. */
+static void multiply(tw_gemm_gen *g, const side *x, const side *y, bool x_low, bool y_low, tw_val *d, bool add) {
+    tw_builder *b = g->b;
+    const tw_mma_info *m = tw_mma_describe(g->plan.mma);
+    tw_val zero = tw_f32(b, 0);
+    const tw_val zeros[8] = {zero, zero, zero, zero, zero, zero, zero, zero};
+    for (int i = 0; i < x->count; i++)
+        for (int jj = 0; jj < y->count; jj++) {
+            const int j = i & 1 ? y->count - 1 - jj : jj;
+            tw_val *sum = d + (ptrdiff_t)(i * y->count + j) * m->c;
+            tw_mma(b, g->plan.mma, sum, x_low ? x->low[i] : x->fragment[i], y_low ? y->low[j] : y->fragment[j],
+                   add ? sum : zeros);
+        }
 }
 
 static void add_stage(tw_gemm_gen *g, tw_val stage) {
@@ -165,18 +203,20 @@ static void add_stage(tw_gemm_gen *g, tw_val stage) {
         .tile = &p->x, .base = tw_add(b, g->x.base, stage), .count = c->ms / m->m, .extent = m->m, .registers = m->a};
     side y = {
         .tile = &p->y, .base = tw_add(b, g->y.base, stage), .count = c->ns / m->n, .extent = m->n, .registers = m->b};
+    const bool thrice = g->v->type == TW_GEMM_TF32X3;
+    tw_val of_stage[TW_GEMM_MAX_ACC];
+    for (int i = 0; thrice && i < p->accumulators; i++) of_stage[i] = tw_var_of(b, tw_f32(b, 0));
     for (int k = 0; k < p->depth; k += m->k) {
         load_side(g, &x, k);
         load_side(g, &y, k);
-        tw_val *acc = g->acc[k / m->k % c->ks];
-        for (int i = 0; i < x.count; i++)
-            for (int jj = 0; jj < y.count; jj++) {
-                int j = i & 1 ? y.count - 1 - jj : jj;
-                tw_val *d = acc + (i * y.count + j) * m->c;
-                tw_mma(b, p->mma, d, x.fragment[i], y.fragment[j], d);
-            }
+        if (thrice) {
+            multiply(g, &x, &y, true, false, of_stage, k);
+            multiply(g, &x, &y, false, true, of_stage, true);
+        }
+        multiply(g, &x, &y, false, false, thrice ? of_stage : g->acc[k / m->k % c->ks], true);
         tw_gemm_copy_between(g, k / m->k, p->depth / m->k);
     }
+    for (int i = 0; thrice && i < p->accumulators; i++) tw_add_to(b, g->acc[0][i], of_stage[i]);
 }
 
 const tw_gemm_way tw_gemm_mma = {.plan = tw_gemm_pipeline_plan,

@@ -7,7 +7,8 @@
 #include <string.h>
 
 const char tw_gemm_problem_words[] =
-    "m n k; type=f32|f64|f16|bf16|tf32|s8; ta tb (1: stored transposed); lda ldb ldc; batch, sa sb sc (strides);\n"
+    "m n k; type=f32|f64|f16|bf16|tf32|s8|tf32x3; ta tb (1: stored transposed); lda ldb ldc; batch, sa sb sc "
+    "(strides);\n"
     "alpha beta; out=TYPE of C; bias=1 mul=1 residual=1 gated=1; activation=gelu|gelu_erf|silu;\n"
     "groups=E: rows of A in E groups, each with a B of its own; weights=1: nothing writes B while launches may overlap";
 
