@@ -129,6 +129,7 @@ static void print_json(const bench_run *r, const row *w) {
         json_object_set_new(o, "peer_spread", json_real(spread(&v->first.us)));
         json_object_set_new(o, "peer_correct", json_boolean(v->first.correct));
         json_object_set_new(o, "peer_best_correct", json_boolean(v->best.correct));
+        json_object_set_new(o, "peer_error", json_real(v->first.worst));
     }
     if (v->has_chosen) {
         const double us_chosen = v->chosen.us.median;
@@ -147,6 +148,7 @@ static void print_json(const bench_run *r, const row *w) {
     json_object_set_new(o, "ceiling", json_real(v->floor_us));
     json_object_set_new(o, "ceiling_by", json_string(v->bytes_bound ? "bytes" : "operations"));
     json_object_set_new(o, "correct", json_boolean(v->ours.correct));
+    json_object_set_new(o, "error", json_real(v->ours.worst));
     json_object_set_new(o, "load_ms", json_real(v->load_ms));
     json_object_set_new(o, "registers", json_integer(v->registers));
     json_object_set_new(o, "spill_bytes", json_integer(v->spill_bytes));

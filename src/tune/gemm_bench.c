@@ -18,6 +18,7 @@ typedef struct contender {
     bool vendor; /* True: an algorithm of the vendor. */
     tw_cuda_timer *timer;
     tw_gemm_timed timed;
+    double worst; /* The largest error that its check found, as tw_gemm_timed has it. */
 } contender;
 
 typedef struct contest {
@@ -30,7 +31,9 @@ typedef struct contest {
 
 static tw_status check(void *context, int i, tw_diag *diag) {
     const contest *k = context;
-    return tw_gemm_rig_check(k->rig, &k->of[i].candidate, diag);
+    const tw_status st = tw_gemm_rig_check(k->rig, &k->of[i].candidate, diag);
+    k->of[i].worst = tw_gemm_rig_worst(k->rig);
+    return st;
 }
 
 static tw_status warm(void *context, int i, tw_diag *diag) {
@@ -51,7 +54,8 @@ static void close(void *context, int i) {
 
 static tw_status take(void *context, const tw_measured *m, tw_diag *diag) {
     const contest *k = context;
-    k->of[m->candidate].timed = (tw_gemm_timed){m->status == TW_OK, m->time};
+    contender *c = &k->of[m->candidate];
+    c->timed = (tw_gemm_timed){m->status == TW_OK, c->worst, m->time};
     const bool wrong = m->status == TW_ERR_MISMATCH, ran = m->time.n || wrong;
     if (k->need == MAY_FAIL || (k->need == MUST_RUN ? ran : m->status == TW_OK)) return TW_OK;
     if (diag) *diag = *m->diag;

@@ -13,6 +13,7 @@ enum { TW_GEMM_BENCH_ROUNDS = 24 }; /* Samples of each contender. */
 /* The result of a contender. */
 typedef struct tw_gemm_timed {
     bool correct; /* Its output is right. */
+    double worst; /* Its largest error, as a multiple of what is allowed. */
     tw_stats us;  /* Its times in microseconds. */
 } tw_gemm_timed;
 

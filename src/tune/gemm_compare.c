@@ -16,14 +16,14 @@ tw_kernel *tw_gemm_compare_build(tw_type type, int sm) {
     tw_builder builder = tw_builder_of(k), *b = &builder;
     const int es = tw_type_bits(type) / 8;
     tw_val c = tw_pointer_add(b, "c", es, true), want = tw_pointer_add(b, "want", 8, true);
-    tw_val tolerance = tw_pointer_add(b, "tolerance", 4, true), count = tw_pointer_add(b, "count", 4, false);
+    tw_val tolerance = tw_pointer_add(b, "tolerance", 4, true), verdict = tw_pointer_add(b, "verdict", 4, false);
     tw_val cells = tw_parameter_add(b, "cells", TW_T_i64);
     tw_val block = tw_sreg(b, TW_SREG_ctaid_x), blocks = tw_sreg(b, TW_SREG_nctaid_x),
            thread = tw_sreg(b, TW_SREG_tid_x);
     tw_val threads = tw_i32(b, TW_GEMM_COMPARE_THREADS);
     tw_val from = tw_add(b, tw_binary(b, TW_OP_mul_wide_u32, block, threads), tw_widen(b, thread));
     tw_val step = tw_binary(b, TW_OP_mul_wide_u32, blocks, threads);
-    tw_val wrong = tw_var_of(b, tw_i32(b, 0));
+    tw_val wrong = tw_var_of(b, tw_i32(b, 0)), worst = tw_var_of(b, tw_f32(b, 0));
     TW_FOR (b, i, from, cells, step, false) {
         tw_val x = as_double(b, type, tw_ld(b, (tw_attrs){.type = type}, tw_add(b, c, tw_mul_imm(b, i, es))));
         tw_val y = tw_ld(b, (tw_attrs){.type = TW_T_f64}, tw_add(b, want, tw_mul_imm(b, i, 8)));
@@ -34,10 +34,16 @@ tw_kernel *tw_gemm_compare_build(tw_type type, int sm) {
         tw_val right = tw_lt(b, error, tw_unary(b, TW_OP_cvt_f64_f32, most));
         tw_val one = tw_select(b, right, tw_i32(b, 0), tw_i32(b, 1));
         tw_add_to(b, wrong, one);
+        tw_assign(b, worst, tw_max(b, worst, tw_binary(b, TW_OP_div_f32, tw_unary(b, TW_OP_cvt_f32_f64, error), most)));
     }
+    tw_attrs at = {.rmw = TW_RMW_add, .type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
     tw_when(b, tw_ne(b, wrong, tw_i32(b, 0)));
-    tw_red(b, (tw_attrs){.rmw = TW_RMW_add, .type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu}, count,
-           &wrong);
+    tw_red(b, at, verdict, &wrong);
+    /* Floats that are not negative have the order of their bits. */
+    tw_val bits = tw_bitcast(b, TW_T_i32, worst);
+    at.rmw = TW_RMW_max_s32;
+    at.offset = 4;
+    tw_red(b, at, verdict, &bits);
     if (!tw_kernel_failed(k)) return k;
     tw_kernel_free(k);
     return NULL;

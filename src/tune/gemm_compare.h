@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel that counts wrong cells where they are, for results too large to fetch each time. */
+/* A kernel that counts wrong cells, and finds the worst one, on the device: results may be too large to fetch. */
 #ifndef TW_TUNE_GEMM_COMPARE_H
 #define TW_TUNE_GEMM_COMPARE_H
 
@@ -7,8 +7,9 @@
 
 enum { TW_GEMM_COMPARE_THREADS = 256 };
 
-/* Parameters: c, want (f64), tolerance (f32), count (one i32, to which wrong cells are added), cells (i64). Any grid in
-   x. `type` is C's. NULL: out of memory. */
+/* Parameters: c, want (f64), tolerance (f32), verdict, cells (i64). Any grid in x. `type` is C's. The verdict has two
+   words. The number of wrong cells is added to the first (i32). The second (f32, not negative) is raised to the largest
+   error over its tolerance. NULL: out of memory. */
 tw_kernel *tw_gemm_compare_build(tw_type type, int sm);
 
 #endif

@@ -22,7 +22,8 @@ struct tw_gemm_rig {
     /* Atomic splits find their workspace zero, and leave it zero. Other splits leave anything in theirs. */
     uint64_t zero_workspace, workspace, counters;
     int64_t workspace_bytes;
-    uint64_t want, tolerance, count;
+    uint64_t want, tolerance, verdict;
+    double worst;  /* As tw_gemm_rig_worst returns it. */
     uint64_t ends; /* Ends of groups, for each set, of a problem whose matrices are in a pool. */
     tw_cuda_module *compare;
 };
@@ -59,7 +60,7 @@ static tw_status load_compare(tw_gemm_rig *r, tw_diag *diag) {
 
 /* Allocates a rig's buffers other than its matrices. */
 static tw_status make_rest(tw_gemm_rig *r, tw_diag *diag) {
-    tw_status st = zeros(r, 4, &r->count, diag);
+    tw_status st = zeros(r, 8, &r->verdict, diag);
     if (st == TW_OK) st = zeros(r, COUNTERS, &r->counters, diag);
     if (st == TW_OK) st = zeros(r, (size_t)r->workspace_bytes, &r->workspace, diag);
     if (st == TW_OK) st = zeros(r, (size_t)r->workspace_bytes, &r->zero_workspace, diag);
@@ -156,7 +157,7 @@ void tw_gemm_rig_free(tw_gemm_rig *r) {
     for (int i = 0; i < r->sets && r->data != &r->of_pool; i++)
         for (int j = 0; j < TW_GEMM_MATRICES; j++)
             if (r->set[i].of[j]) tw_cuda_release(r->cuda, r->set[i].of[j]);
-    const uint64_t rest[] = {r->ends, r->want, r->tolerance, r->count, r->counters, r->workspace, r->zero_workspace};
+    const uint64_t rest[] = {r->ends, r->want, r->tolerance, r->verdict, r->counters, r->workspace, r->zero_workspace};
     for (size_t j = 0; j < sizeof rest / sizeof *rest; j++)
         if (rest[j]) tw_cuda_release(r->cuda, rest[j]);
     if (r->compare) tw_cuda_unload(r->compare);
@@ -181,8 +182,12 @@ static bool dense(const tw_gemm_problem *p) {
 }
 
 static tw_status count_here(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
-    int32_t n = 0;
-    const uint64_t arguments[5] = {r->set[0].of[TW_GEMM_C], r->want, r->tolerance, r->count, (uint64_t)r->data->cells};
+    struct {
+        int32_t wrong;
+        float worst;
+    } said = {0};
+    const uint64_t arguments[5] = {r->set[0].of[TW_GEMM_C], r->want, r->tolerance, r->verdict,
+                                   (uint64_t)r->data->cells};
     const int bytes[5] = {8, 8, 8, 8, 8};
     int64_t blocks = tw_ceil_div(r->data->cells, TW_GEMM_COMPARE_THREADS);
     const tw_cuda_launch l = {.module = r->compare,
@@ -191,11 +196,12 @@ static tw_status count_here(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
                               .arguments = arguments,
                               .argument_bytes = bytes,
                               .n_arguments = 5};
-    tw_status st = tw_cuda_fill(r->cuda, r->count, 0, 1, diag);
+    tw_status st = tw_cuda_fill(r->cuda, r->verdict, 0, 2, diag);
     if (st == TW_OK) st = tw_cuda_run(r->cuda, &l, diag);
     if (st == TW_OK) st = tw_cuda_sync(r->cuda, diag);
-    if (st == TW_OK) st = tw_cuda_download(r->cuda, &n, r->count, 4, diag);
-    *wrong = n;
+    if (st == TW_OK) st = tw_cuda_download(r->cuda, &said, r->verdict, sizeof said, diag);
+    *wrong = said.wrong;
+    if (said.worst > r->worst) r->worst = said.worst;
     return st;
 }
 
@@ -204,7 +210,9 @@ static tw_status count_fetched(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
     void *c = malloc(bytes);
     if (!c) return tw_fail_memory(diag);
     tw_status st = tw_cuda_download(r->cuda, c, r->set[0].of[TW_GEMM_C], bytes, diag);
-    if (st == TW_OK) *wrong = tw_gemm_data_compare(r->data, c, NULL, NULL);
+    double worst = 0;
+    if (st == TW_OK) *wrong = tw_gemm_data_compare(r->data, c, &worst, NULL);
+    if (worst > r->worst) r->worst = worst;
     /* The gaps between C's rows have garbage, and so do those of the host's copy. */
     if (st == TW_OK) *wrong += tw_gemm_data_gaps(r->data, c, r->data->of[TW_GEMM_C]);
     free(c);
@@ -213,6 +221,7 @@ static tw_status count_fetched(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
 
 tw_status tw_gemm_rig_check(tw_gemm_rig *r, const tw_gemm_candidate *x, tw_diag *diag) {
     const tw_gemm_data *d = r->data;
+    r->worst = 0;
     for (int i = 0; i < 2; i++) {
         int64_t wrong = 0;
         tw_gemm_buffers b = tw_gemm_rig_buffers(r, 0);
@@ -235,6 +244,10 @@ tw_status tw_gemm_rig_check(tw_gemm_rig *r, const tw_gemm_candidate *x, tw_diag 
                                      (long long)d->cells, i ? ", the second time only" : "");
     }
     return TW_OK;
+}
+
+double tw_gemm_rig_worst(const tw_gemm_rig *r) {
+    return r->worst;
 }
 
 typedef struct rotation {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel that compares a result with what it should be, in the emulator: it counts each wrong cell once. */
+/* The kernel that compares a result with what it should be, in the emulator: it counts each wrong cell once, and finds the worst. */
 #include "support/support.h"
 
 #include "base/dtype.h"
@@ -24,10 +24,15 @@ static void put(tw_type type, void *cells, int i, double x) {
     if (type == TW_T_bf16) tw_from_f32(TW_BF16, &f, (uint16_t *)cells + i, 1);
 }
 
-static int32_t count(tw_type type, const void *cells, const double *want, const float *tolerance) {
+typedef struct verdict {
+    int32_t wrong;
+    float worst;
+} verdict;
+
+static verdict judge(tw_type type, const void *cells, const double *want, const float *tolerance) {
     tw_diag d;
     tw_emu_report report = {0};
-    int32_t n = 0;
+    verdict v = {0};
     tw_kernel *k = tw_gemm_compare_build(type, 80);
     assert_non_null(k);
     assert_int_equal(tw_pipeline_default(k, true, &d), TW_OK);
@@ -36,15 +41,15 @@ static int32_t count(tw_type type, const void *cells, const double *want, const 
         tw_emu_alloc(e, "c", cells, CELLS * (size_t)tw_type_bits(type) / 8, true),
         tw_emu_alloc(e, "want", want, CELLS * sizeof *want, true),
         tw_emu_alloc(e, "tolerance", tolerance, CELLS * sizeof *tolerance, true),
-        tw_emu_alloc(e, "count", &n, sizeof n, false),
+        tw_emu_alloc(e, "verdict", &v, sizeof v, false),
         CELLS,
     };
     const tw_emu_options o = {.grid = {BLOCKS}};
     if (tw_emu_launch(e, k, arguments, &o, &report, &d) != TW_OK) fail_msg("%s", d.message);
-    assert_true(tw_emu_read(e, arguments[3], &n, sizeof n));
+    assert_true(tw_emu_read(e, arguments[3], &v, sizeof v));
     tw_emu_free(e);
     tw_kernel_free(k);
-    return n;
+    return v;
 }
 
 static void wrong_cells_are_counted(void **state) {
@@ -61,17 +66,23 @@ static void wrong_cells_are_counted(void **state) {
             /* Half of them are off by less than what is allowed, either way. */
             put(types[t], cells, i, want[i] + (i % 2 ? (i % 4 == 1 ? 1 : -1) * (tolerance[i] - 1) : 0));
         }
-        assert_int_equal(count(types[t], cells, want, tolerance), 0);
+        verdict v = judge(types[t], cells, want, tolerance);
+        assert_int_equal(v.wrong, 0);
+        assert_true(v.worst > 0.66f && v.worst < 0.67f); /* 2 off, where 3 are allowed. */
         /* The first and the last cell, the bounds of blocks, and some in between. As far off as is allowed is wrong. */
         static const int wrong[] = {0, 1, 255, 256, 511, 512, 700, 767, 768, 998, 999};
         enum { N = sizeof wrong / sizeof *wrong };
         for (int i = 0; i < N; i++)
             put(types[t], cells, wrong[i], want[wrong[i]] + (i % 2 ? -1 : 1) * (double)tolerance[wrong[i]]);
-        assert_int_equal(count(types[t], cells, want, tolerance), N);
+        v = judge(types[t], cells, want, tolerance);
+        assert_int_equal(v.wrong, N);
+        assert_true(v.worst > 0.99f && v.worst < 1.01f);
         if (types[t] == TW_T_i32 || types[t] == TW_T_i8) continue;
         put(types[t], cells, 300, (double)NAN);
         put(types[t], cells, 301, (double)INFINITY);
-        assert_int_equal(count(types[t], cells, want, tolerance), N + 2);
+        v = judge(types[t], cells, want, tolerance);
+        assert_int_equal(v.wrong, N + 2);
+        assert_true(isinf(v.worst));
     }
 }
 

@@ -72,9 +72,6 @@ static double unit_of(tw_type t) {
    of the largest term instead of rounding. Each addition loses half of that bit on average, always towards zero, and
    adds at least 8 products. Elements are within 1, so partial sums are about the root of the sum of magnitudes. */
 static double cut_off(const tw_gemm_problem *p, double sum, double magnitude) {
-    /* Three products, whose sums are over at most 64 elements of k or so before they are rounded. */
-    if (p->type == TW_GEMM_TF32X3)
-        return 3 * (double)p->k / 8 * 2 * sqrt(magnitude * (p->k > 64 ? 64 / (double)p->k : 1));
     if (p->type != TW_GEMM_F16 && p->type != TW_GEMM_BF16 && p->type != TW_GEMM_TF32) return 0;
     return (double)p->k / 8 * (2 * sqrt(magnitude) + fabs(sum));
 }
