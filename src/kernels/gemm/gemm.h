@@ -20,6 +20,7 @@ typedef enum tw_gemm_type {
     TW_GEMM_BF16, /* Stored in 16 bits, accumulated in f32. */
     TW_GEMM_TF32, /* Stored as f32, multiplied with 10 bits of fraction on tensor cores, accumulated in f32. */
     TW_GEMM_S8,   /* Stored in 8 bits, accumulated in 32-bit integers. */
+    TW_GEMM_E4M3, /* Stored in 8 bits, accumulated in f32 by tensor cores that keep 14 bits (tw_gemm_problem.promote). */
     TW_GEMM_TYPES
 } tw_gemm_type;
 bool tw_gemm_type_from_name(const char *name, tw_gemm_type *t);
@@ -64,6 +65,9 @@ typedef struct tw_gemm_problem {
        have consecutive rows, and buffer TW_GEMM_ENDS has the end of each. */
     int64_t groups;
     bool weights; /* B is constant while launches that may overlap run: an early launch may read it before it waits. */
+    /* e4m3: tensor cores add up at most 128 elements along k. These sums are added in f32. false: tensor cores add up
+       all of k. */
+    bool promote;
     tw_gemm_epilogue epilogue;
 } tw_gemm_problem;
 enum { TW_GEMM_SHARED = -1 };
@@ -194,6 +198,7 @@ typedef struct tw_gemm_variant {
     bool whole_m, whole_n, whole_k; /* Tiles fit the extent exactly, so that the kernel needs no bounds. */
     bool grouped;                   /* The product has groups. */
     bool beta, batched;             /* beta is not 0. There are several products. */
+    bool promote;                   /* As tw_gemm_problem.promote. */
     bool ready_x, ready_y;          /* X or Y may be read before the launch before is over. Only with config.early. */
     tw_gemm_epilogue epilogue;
 } tw_gemm_variant;

@@ -51,6 +51,7 @@ typedef struct tw_gemm_plan {
     int teams;              /* Number of groups with tiles of their own. 1: all groups compute one tile. */
     int threads;            /* Threads per block. */
     int accumulators;       /* Registers of a thread's sums, of each of the ks parts. */
+    int partial;            /* Registers of a thread's sums of a stage, which are then promoted. 0: there are none. */
     int part_bytes;         /* Bytes of the sums of a group of threads. */
     int stage_bytes;        /* Shared memory per stage. */
     int shared_bytes;       /* Shared memory per block. */
@@ -140,7 +141,8 @@ typedef struct tw_gemm_gen {
     tw_val tiles;                   /* Number of tiles. Only with teams. */
     tw_gemm_operand x, y;           /* The operands. */
     int columns;                    /* Columns of C that a block stores of a tile. Only with wgmma. */
-    tw_val acc[2][TW_GEMM_MAX_ACC]; /* Variables: the sums, of each of the ks parts. */
+    /* Variables: the sums, of each of the ks parts. If sums are promoted, acc[1] has those of a stage. */
+    tw_val acc[2][TW_GEMM_MAX_ACC];
 } tw_gemm_gen;
 
 /* copy.c: prepares the copies of an operand's tile from global to shared memory. */

@@ -10,6 +10,7 @@ const struct tw_gemm_type_info tw_gemm_types[TW_GEMM_TYPES] = {
     [TW_GEMM_F32] = {"f32", TW_T_f32, TW_T_f32, TW_T_f32},   [TW_GEMM_F64] = {"f64", TW_T_f64, TW_T_f64, TW_T_f64},
     [TW_GEMM_F16] = {"f16", TW_T_f16, TW_T_f32, TW_T_f16},   [TW_GEMM_BF16] = {"bf16", TW_T_bf16, TW_T_f32, TW_T_bf16},
     [TW_GEMM_TF32] = {"tf32", TW_T_f32, TW_T_f32, TW_T_f32}, [TW_GEMM_S8] = {"s8", TW_T_i8, TW_T_i32, TW_T_i32},
+    [TW_GEMM_E4M3] = {"e4m3", TW_T_e4m3, TW_T_f32, TW_T_bf16},
 };
 
 bool tw_gemm_type_from_name(const char *name, tw_gemm_type *t) {
@@ -124,6 +125,10 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
     const tw_gemm_epilogue *e = &p->epilogue;
     if (e->gated && (p->n % 16 || e->bias || e->mul || p->beta != 0))
         return tw_fail(diag, TW_ERR_USAGE, "a gated product has whole sixteens of columns, and no bias, mul or beta");
+    if (p->type == TW_GEMM_E4M3 && (p->trans_a || !p->trans_b))
+        return tw_fail(diag, TW_ERR_USAGE, "tensor cores take e4m3 that is contiguous along k: ta=0 tb=1");
+    if (p->promote && p->type != TW_GEMM_E4M3)
+        return tw_fail(diag, TW_ERR_USAGE, "sums of e4m3 alone are promoted");
     bool integer = p->out == TW_T_i32 || p->out == TW_T_i8;
     if (integer && (p->alpha != 1 || (p->beta != 0 && p->beta != 1)))
         return tw_fail(diag, TW_ERR_USAGE, "an integer C needs alpha 1 and beta 0 or 1");
@@ -148,6 +153,7 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         {"sc", p->stride_c, p->ldc * p->m},
         {"groups", p->groups, 0},
         {"weights", p->weights, 0},
+        {"promote", p->promote, 0},
         {"bias", p->epilogue.bias, 0},
         {"mul", p->epilogue.mul, 0},
         {"residual", p->epilogue.residual, 0},
@@ -197,6 +203,7 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.whole_k = p->k % c->u == 0;
     v.beta = p->beta != 0;
     v.batched = p->batch > 1;
+    v.promote = p->promote;
     v.grouped = p->groups > 0;
     if (v.grouped && c->swap) v.whole_n = false;
     if (v.grouped && !c->swap) v.whole_m = false;
@@ -216,7 +223,7 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
 /* Makes the tensor map of an operand. Its boxes are as wide as the swizzle. */
 static tw_tensor_map map_of(const tw_gemm_matrix *m, bool k_major, uint64_t address, const tw_gemm_config *c, bool is_x,
                             bool batched) {
-    const tw_tile t = tw_tile_of(k_major, is_x ? c->ml : c->nl, c->u);
+    const tw_tile t = tw_tile_of(k_major, tw_type_bits(m->type) / 8, is_x ? c->ml : c->nl, c->u);
     const int64_t extent = k_major ? m->rows : m->columns, k = k_major ? m->columns : m->rows;
     const int64_t es = tw_type_bits(m->type) / 8;
     const tw_tile_matrices of = {.address = address,
