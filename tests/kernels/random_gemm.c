@@ -89,6 +89,10 @@ static void draw_problem(tw_gemm_problem *p, uint64_t number, const gemm_limits 
     if (chance(r, 30)) p->beta = integer ? 1 : (1 + below(r, 16)) / 8.0;
     if (!integer && complete.out != TW_T_f64)
         e->activation = (tw_gemm_activation)(chance(r, 40) ? 1 + below(r, TW_GEMM_ACTIVATIONS - 1) : 0);
+    if (integer || complete.out == TW_T_f64) return;
+    tw_random of_scales = tw_random_seed(number + 0x7363616c);
+    e->scale_rows = chance(&of_scales, 20);
+    e->scale_columns = chance(&of_scales, 20);
 }
 
 static bool within(const gemm_case *c, const gemm_limits *most) {
@@ -318,6 +322,7 @@ static bool turned(const tw_gemm_tile *t) {
     F("activation", 100, p->epilogue.activation != TW_GEMM_LINEAR)                                                     \
     F("GELU by erf", 20, p->epilogue.activation == TW_GEMM_GELU_ERF)                                                   \
     F("bias", 150, p->epilogue.bias)                                                                                   \
+    F("scales of rows or columns", 150, p->epilogue.scale_rows || p->epilogue.scale_columns)                           \
     F("mul or residual", 200, p->epilogue.mul || p->epilogue.residual)                                                 \
     F("blocks to keep resident", 300, c->blocks > 0)
 

@@ -280,6 +280,10 @@ static void problems_without_sense_are_refused(void **state) {
         {"C cannot be", {.type = TW_GEMM_S8, .m = 8, .n = 8, .k = 8, .alpha = 1, .out = TW_T_f16}},
         {"alpha 1", {.type = TW_GEMM_S8, .m = 8, .n = 8, .k = 8, .alpha = 2}},
         {"beta 0 or 1", {.type = TW_GEMM_S8, .m = 8, .n = 8, .k = 8, .alpha = 1, .beta = 0.5}},
+        {"scales are f32",
+         {.type = TW_GEMM_S8, .m = 8, .n = 8, .k = 8, .alpha = 1, .epilogue = {.scale_rows = true}}},
+        {"scales are f32",
+         {.type = TW_GEMM_F64, .m = 8, .n = 8, .k = 8, .alpha = 1, .epilogue = {.scale_columns = true}}},
         {"activations",
          {.type = TW_GEMM_S8, .m = 8, .n = 8, .k = 8, .alpha = 1, .epilogue = {.activation = TW_GEMM_SILU}}},
         {"activations",
@@ -407,7 +411,7 @@ static void variants_have_no_other_bytes(void **state) {
         memset(&p.epilogue, fill[i], sizeof p.epilogue);
         p.epilogue.bias = p.epilogue.mul = p.epilogue.residual = true;
         p.epilogue.activation = TW_GEMM_SILU;
-        p.epilogue.gated = false;
+        p.epilogue.gated = p.epilogue.scale_rows = p.epilogue.scale_columns = false;
         memset(&v[i], ~fill[i], sizeof v[i]);
         v[i] = tw_gemm_variant_of(&p, &c);
     }

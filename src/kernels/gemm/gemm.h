@@ -41,9 +41,11 @@ typedef enum tw_gemm_activation {
 const char *tw_gemm_activation_name(tw_gemm_activation a); /* "none", "gelu", "silu", "gelu_erf" */
 bool tw_gemm_activation_from_name(const char *name, tw_gemm_activation *a);
 
-/* y = activation(alpha * sum + beta * C + bias), then y * mul, then y + residual, then to the type of C. The matrices
-   of `mul` and `residual` have C's type, extents and leading dimension. */
+/* y = activation(alpha * (sum * row's scale * column's scale) + beta * C + bias), then y * mul, then y + residual, then
+   to the type of C. The matrices of `mul` and `residual` have C's type, extents and leading dimension. */
 typedef struct tw_gemm_epilogue {
+    bool scale_rows;    /* Multiply row i of the sums by element i of a vector of m f32, of which each A has one. */
+    bool scale_columns; /* Multiply column j of the sums by element j of a vector of n f32, of which each B has one. */
     bool bias; /* Add a vector of n elements of C's type. */
     tw_gemm_activation activation;
     bool mul;      /* Multiply by a matrix like C, as in SiLU(gate) * up. */
@@ -72,7 +74,8 @@ typedef struct tw_gemm_problem {
 } tw_gemm_problem;
 enum { TW_GEMM_SHARED = -1 };
 
-/* The buffers of a launch. All but the last two hold matrices. A bias is a matrix of one row. */
+/* The buffers of a launch. All but the last two hold matrices. A bias and a vector of scales are matrices of one row.
+ */
 typedef enum tw_gemm_buffer {
     TW_GEMM_A,
     TW_GEMM_B,
@@ -80,6 +83,8 @@ typedef enum tw_gemm_buffer {
     TW_GEMM_BIAS,
     TW_GEMM_MUL,
     TW_GEMM_RESIDUAL,
+    TW_GEMM_SCALE_ROWS,
+    TW_GEMM_SCALE_COLUMNS,
     TW_GEMM_ENDS,     /* The ends of groups (i32): row ends[i] is the first that group i does not have. */
     TW_GEMM_MATRICES, /* The number of matrices. */
     TW_GEMM_WORKSPACE = TW_GEMM_MATRICES,

@@ -121,6 +121,8 @@ typedef struct tw_gemm_gen {
         tw_val map_x, map_y, map_c; /* Tensor maps. Only with wgmma. map_c: only with boxed stores. */
         tw_val m, n, k, ldx, ldy, ldc, stride_x, stride_y, stride_c, chunk, tiles_m, tiles_n, tiles, streamed;
         tw_val alpha, beta, ends, groups;
+        tw_val scale_rows, scale_columns;
+        tw_val stride_scale_rows, stride_scale_columns; /* Bytes from vector to vector (i64). */
     } arg;                          /* The kernel's parameters. */
     tw_val tid;                     /* The thread's number in the block. */
     tw_val lane;                    /* Its number in the warp. */
@@ -193,6 +195,10 @@ tw_tensor_map tw_gemm_box_map(const tw_gemm_matrix *m, uint64_t address, int sto
 void tw_gemm_rearrange_sums(tw_gemm_gen *g);
 int tw_gemm_staged_bytes(const tw_gemm_config *c); /* Shared memory that it takes. */
 tw_val tw_gemm_exchange(tw_gemm_gen *g);           /* Shared address where the thread's team exchanges sums. */
+
+/* scale.c: multiplies sums from to below - 1 by the scales of their rows and columns. Integer sums are replaced by new
+   variables, so that acc[0] and acc_type must be put back afterwards. */
+void tw_gemm_scale(tw_gemm_gen *g, int from, int below);
 
 /* gate.c: multiplies gates and values. Half as many sums are left, and half as many rows of X or columns of Y. */
 void tw_gemm_gate(tw_gemm_gen *g);

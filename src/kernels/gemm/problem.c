@@ -44,8 +44,8 @@ static bool out_fits(tw_gemm_type t, tw_type out) {
     return out == TW_T_f32 || out == TW_T_f16 || out == TW_T_bf16;
 }
 
-const char *const tw_gemm_buffer_names[TW_GEMM_BUFFERS] = {"a",        "b",    "c",         "bias",    "mul",
-                                                           "residual", "ends", "workspace", "counters"};
+const char *const tw_gemm_buffer_names[TW_GEMM_BUFFERS] = {
+    "a", "b", "c", "bias", "mul", "residual", "scale_rows", "scale_columns", "ends", "workspace", "counters"};
 
 int64_t tw_gemm_columns(const tw_gemm_problem *p) {
     return p->epilogue.gated ? p->n / 2 : p->n;
@@ -53,7 +53,8 @@ int64_t tw_gemm_columns(const tw_gemm_problem *p) {
 
 tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which) {
     const tw_gemm_epilogue *e = &p->epilogue;
-    const bool used[TW_GEMM_MATRICES] = {true, true, true, e->bias, e->mul, e->residual, p->groups > 0};
+    const bool used[TW_GEMM_MATRICES] = {true,        true,          true,             e->bias,      e->mul,
+                                         e->residual, e->scale_rows, e->scale_columns, p->groups > 0};
     const bool ta = p->trans_a, tb = p->trans_b;
     const tw_type in = tw_gemm_types[p->type].element;
     tw_gemm_matrix m = {p->out, p->m, tw_gemm_columns(p), p->ldc, p->batch, p->stride_c};
@@ -62,6 +63,11 @@ tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which)
     if (which == TW_GEMM_B && p->groups) m.count = p->groups;
     if (which == TW_GEMM_ENDS) m = (tw_gemm_matrix){TW_T_i32, 1, p->groups, p->groups, 1, 0};
     if (which == TW_GEMM_BIAS) m = (tw_gemm_matrix){p->out, 1, p->n, p->n, 1, 0};
+    /* Scales are shared as the matrix is whose rows or columns they are of. */
+    if (which == TW_GEMM_SCALE_ROWS)
+        m = (tw_gemm_matrix){TW_T_f32, 1, p->m, p->m, p->batch, p->stride_a < 0 ? p->stride_a : p->m};
+    if (which == TW_GEMM_SCALE_COLUMNS)
+        m = (tw_gemm_matrix){TW_T_f32, 1, p->n, p->n, p->groups ? p->groups : p->batch, p->stride_b < 0 ? p->stride_b : p->n};
     if (m.stride == TW_GEMM_SHARED) m.stride = 0, m.count = 1;
     if (!used[which]) m.count = 0;
     return m;
@@ -132,6 +138,8 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
     bool integer = p->out == TW_T_i32 || p->out == TW_T_i8;
     if (integer && (p->alpha != 1 || (p->beta != 0 && p->beta != 1)))
         return tw_fail(diag, TW_ERR_USAGE, "an integer C needs alpha 1 and beta 0 or 1");
+    if ((integer || p->out == TW_T_f64) && (e->scale_rows || e->scale_columns))
+        return tw_fail(diag, TW_ERR_USAGE, "scales are f32: C cannot be %s", tw_type_name(p->out));
     if ((integer || p->out == TW_T_f64) && p->epilogue.activation)
         return tw_fail(diag, TW_ERR_USAGE, "activations are computed in f32: C cannot be %s", tw_type_name(p->out));
     return complete_strides(p, diag);
@@ -158,6 +166,8 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         {"mul", p->epilogue.mul, 0},
         {"residual", p->epilogue.residual, 0},
         {"gated", p->epilogue.gated, 0},
+        {"scale_rows", p->epilogue.scale_rows, 0},
+        {"scale_columns", p->epilogue.scale_columns, 0},
     };
     size_t n = (size_t)snprintf(out, size, "type=%s m=%lld n=%lld k=%lld", tw_gemm_types[p->type].name, (long long)p->m,
                                 (long long)p->n, (long long)p->k);
@@ -217,6 +227,8 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.epilogue.mul = p->epilogue.mul;
     v.epilogue.residual = p->epilogue.residual;
     v.epilogue.gated = p->epilogue.gated;
+    v.epilogue.scale_rows = p->epilogue.scale_rows;
+    v.epilogue.scale_columns = p->epilogue.scale_columns;
     return v;
 }
 
@@ -264,6 +276,8 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     tw_argument_number(to, "stride_c", p->stride_c * out);
     tw_argument_float(to, "alpha", p->alpha, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
     tw_argument_float(to, "beta", p->beta, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
+    tw_argument_number(to, "stride_scale_rows", tw_gemm_matrix_of(p, TW_GEMM_SCALE_ROWS).stride * 4);
+    tw_argument_number(to, "stride_scale_columns", tw_gemm_matrix_of(p, TW_GEMM_SCALE_COLUMNS).stride * 4);
     if (!tw_gemm_way_of(c)->tensor_copies) return;
     tw_argument_number(to, "groups", p->groups);
     const tw_tensor_map map_a = map_of(&a, !p->trans_a, buffers->of[TW_GEMM_A], c, !swap, p->batch > 1);

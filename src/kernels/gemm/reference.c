@@ -31,21 +31,31 @@ static void element_write(tw_type t, void *data, int64_t i, double x) {
     memcpy((char *)data + i * es, &bits, (size_t)es);
 }
 
-/* Fills matrices with random elements. */
-static void fill(const tw_gemm_matrix *m, void *data, tw_random *r) {
+/* Fills matrices with random elements. Scales are at most 1, so that scaled elements are, too. */
+static void fill(const tw_gemm_matrix *m, bool scales, void *data, tw_random *r) {
     for (int64_t b = 0; b < m->count; b++)
         for (int64_t i = 0; i < m->rows; i++)
             for (int64_t j = 0; j < m->columns; j++) {
-                double x = m->type == TW_T_i8    ? (double)tw_random_below(r, 256) - 128
+                double x = scales               ? 0.5 + tw_random_unit(r) / 2
+                           : m->type == TW_T_i8 ? (double)tw_random_below(r, 256) - 128
                            : m->type == TW_T_i32 ? (double)tw_random_below(r, 2001) - 1000
                                                  : 2 * tw_random_unit(r) - 1;
                 element_write(m->type, data, b * m->stride + i * m->ld + j, x);
             }
 }
 
-/* Reads a product's A or B as doubles without gaps. Elements of tf32 are rounded as tensor cores need them. */
+/* Returns the scale of a row of A or a column of B, as stored. */
+static double scale_of(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, int64_t i) {
+    const tw_gemm_buffer scales = which == TW_GEMM_A ? TW_GEMM_SCALE_ROWS : TW_GEMM_SCALE_COLUMNS;
+    if (!d->of[scales]) return 1;
+    return (double)((const float *)d->of[scales])[product * tw_gemm_matrix_of(&d->problem, scales).stride + i];
+}
+
+/* Reads a product's A or B as doubles without gaps, and multiplies them by the scales of their rows of A or columns of
+   B. Elements of tf32 are rounded as tensor cores need them. */
 static void widen(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, double *out, double *magnitude) {
     const tw_gemm_matrix m = tw_gemm_matrix_of(&d->problem, which);
+    const bool rows_first = which == TW_GEMM_A ? !d->problem.trans_a : d->problem.trans_b;
     for (int64_t i = 0; i < m.rows; i++)
         for (int64_t j = 0; j < m.columns; j++) {
             double x = element_read(m.type, d->of[which], product * m.stride + i * m.ld + j);
@@ -53,6 +63,7 @@ static void widen(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, 
                 uint32_t bits = tw_f32_bits((float)x);
                 x = (double)tw_bits_f32((bits + 0x1000u) & ~0x1fffu);
             }
+            x *= scale_of(d, which, product, rows_first ? i : j);
             *out++ = x;
             *magnitude++ = fabs(x);
         }
@@ -223,7 +234,7 @@ static bool make_matrices(tw_gemm_data *d, uint64_t seed) {
         if (i == TW_GEMM_ENDS)
             tw_gemm_ends_draw(&d->problem, seed, false, d->of[i]);
         else
-            fill(&m, d->of[i], &r);
+            fill(&m, i == TW_GEMM_SCALE_ROWS || i == TW_GEMM_SCALE_COLUMNS, d->of[i], &r);
     }
     /* Rows of C that are of no group hold NaNs, too. */
     const tw_gemm_matrix c = tw_gemm_matrix_of(&d->problem, TW_GEMM_C);
