@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/dtype.h"
 
+#include <math.h>
+
 static const struct {
     const char *name;
     size_t bits;
@@ -46,6 +48,26 @@ uint16_t tw_f32_to_f16(float f) {
     }
     a += 0xfffu + ((a >> 13) & 1u);
     return (uint16_t)(sign | ((a - 0x38000000u) >> 13));
+}
+
+float tw_e4m3_to_f32(uint8_t x) {
+    const int exponent = x >> 3 & 15, fraction = x & 7;
+    float y = exponent ? ldexpf((float)(8 + fraction), exponent - 10) : (float)fraction * 0x1p-9f;
+    if ((x & 0x7f) == 0x7f) y = NAN;
+    return x & 0x80 ? -y : y;
+}
+
+uint8_t tw_f32_to_e4m3(float f) {
+    const uint8_t sign = (uint8_t)(tw_f32_bits(f) >> 24 & 0x80);
+    const float a = fabsf(f);
+    if (a != a) return 0x7f;
+    if (a >= 448) return (uint8_t)(sign | 0x7e);
+    /* Numbers of one exponent are whole multiples of a step, and those below 2^-6 have the step of 2^-6. */
+    int exponent = -5;
+    if (a >= 0x1p-6f) frexpf(a, &exponent);
+    const int steps = (int)rintf(ldexpf(a, 4 - exponent));
+    /* Sixteen steps carry into the exponent, as eight of the smallest exponent do. */
+    return (uint8_t)(sign | (steps + ((exponent + 5) << 3)));
 }
 
 void tw_to_f32(tw_dtype t, const void *src, float *dst, size_t n) {

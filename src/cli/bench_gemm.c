@@ -497,7 +497,7 @@ int cli_bench_gemm(int argc, char **argv) {
         tw_gemm_type t;
         snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
         if (!tw_gemm_type_from_name(name, &t))
-            return cli_usage("bench gemm: --types: \"%s\" is not f32, f64, f16, bf16, tf32, s8 or tf32x3", name);
+            return cli_usage("bench gemm: --types: \"%s\" is not f32, f64, f16, bf16, tf32, s8, e4m3 or tf32x3", name);
     }
     for (const char *at = cases; at && *at; at += strcspn(at, ","), at += *at == ',') {
         char name[32];

@@ -40,13 +40,10 @@ typedef struct matrix {
     int bytes; /* Bytes of an element. */
 } matrix;
 
-/* Converts an e4m3 or e5m2. e4m3 has no infinity, and its largest exponent has numbers. */
+/* Converts an e4m3 or e5m2. */
 static double small_float(uint8_t x, tw_wgmma_element of) {
     if (of == TW_WGMMA_OF_e5m2) return (double)tw_f16_to_f32((uint16_t)(x << 8));
-    const int exponent = x >> 3 & 15, mantissa = x & 7;
-    double y = exponent ? ldexp(8 + mantissa, exponent - 10) : ldexp(mantissa, -9);
-    if ((x & 0x7f) == 0x7f) y = NAN;
-    return x & 0x80 ? -y : y;
+    return (double)tw_e4m3_to_f32(x);
 }
 
 static double element(tw_wgmma_element of, const uint8_t *p) {

@@ -235,7 +235,7 @@ static tw_type take_type(parser *p) {
     if (t.kind == WORD) {
         word w = word_of(&t);
         for (int i = TW_T_none + 1; i < TW_T_COUNT; i++)
-            if (i != TW_T_i8 && !strcmp(w.text, tw_type_name((tw_type)i))) {
+            if (i != TW_T_i8 && i != TW_T_e4m3 && !strcmp(w.text, tw_type_name((tw_type)i))) {
                 next(p);
                 return (tw_type)i;
             }

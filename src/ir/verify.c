@@ -434,7 +434,7 @@ static bool is_power_of_two(int64_t x) {
 }
 
 static bool in_register(tw_type t) {
-    return t > TW_T_none && t < TW_T_COUNT && t != TW_T_i8;
+    return t > TW_T_none && t < TW_T_COUNT && t != TW_T_i8 && t != TW_T_e4m3;
 }
 
 static void check_table(tw_verifier *v) {

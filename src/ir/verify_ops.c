@@ -59,7 +59,8 @@ static void verify_record_end(tw_verifier *v, const tw_ir_op *op) {
 /* -- values of any type */
 
 static void register_type(tw_verifier *v, const tw_ir_op *op) {
-    if (op->at.type == TW_T_i8) tw_verify_find(v, "no register is i8");
+    if (op->at.type == TW_T_i8 || op->at.type == TW_T_e4m3)
+        tw_verify_find(v, "no register is %s", tw_type_name((tw_type)op->at.type));
 }
 
 static void a_variable(tw_verifier *v, const tw_ir_op *op) {
@@ -116,6 +117,7 @@ static void check_space(tw_verifier *v, const tw_ir_op *op) {
 static void check_access(tw_verifier *v, const tw_ir_op *op) {
     const tw_attrs *at = &op->at;
     if (at->type == TW_T_pred) tw_verify_find(v, "a predicate is not kept in memory");
+    if (at->type == TW_T_e4m3) tw_verify_find(v, "e4m3 is moved as i8");
     check_space(v, op);
     if (access_bytes(op) > 32 || (access_bytes(op) > 16 && at->space != TW_SPACE_global))
         tw_verify_find(v, "%d bytes at once: 16 at most", access_bytes(op));

@@ -7,7 +7,7 @@
 #include "kernels/arguments.h"
 #include "tilewright/kernel.h"
 
-enum { TW_PLAN_BUFFERS = 9, TW_PLAN_TEXT = 512 };
+enum { TW_PLAN_BUFFERS = 16, TW_PLAN_TEXT = 512 };
 
 /* A kernel before compilation, and its launch. Must not be copied. */
 typedef struct tw_plan {

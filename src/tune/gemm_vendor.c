@@ -39,7 +39,7 @@ bool tw_gemm_vendor_problem(const tw_gemm_problem *p, tw_cublaslt_problem *out) 
         .beta = p->beta,
     };
     if (p->out != tw_gemm_types[p->type].out && !c_f32) return false;
-    return !(e->bias || e->mul || e->residual || e->activation);
+    return !(e->bias || e->mul || e->residual || e->activation || e->scale_rows || e->scale_columns);
 }
 
 tw_status tw_gemm_vendor_plan(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_cublaslt_plan **plan, tw_diag *diag) {

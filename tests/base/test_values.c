@@ -115,6 +115,30 @@ static void halves_are_what_their_bits_say(void **state) {
     assert_int_equal(tw_f32_to_f16(-INFINITY), 0xfc00);
 }
 
+static void e4m3_is_what_its_bits_say(void **state) {
+    (void)state;
+    for (int x = 0; x < 256; x++) {
+        const int e = x >> 3 & 15, m = x & 7;
+        const float f = tw_e4m3_to_f32((uint8_t)x), want = ldexpf((float)(e ? m + 8 : m), (e ? e : 1) - 10);
+        if (e == 15 && m == 7) {
+            assert_true(isnan(f));
+            continue;
+        }
+        assert_true(fabsf(f) == want && !signbit(f) == !(x & 0x80));
+        assert_int_equal(tw_f32_to_e4m3(f), x);
+        if ((x & 0x7f) == 0x7e) continue;
+        /* Half way to the next magnitude, and just off it. */
+        const float next = tw_e4m3_to_f32((uint8_t)(x + 1)), middle = (f + next) / 2;
+        assert_int_equal(tw_f32_to_e4m3(middle), x % 2 ? x + 1 : x);
+        assert_int_equal(tw_f32_to_e4m3(nextafterf(middle, next)), x + 1);
+        assert_int_equal(tw_f32_to_e4m3(nextafterf(middle, f)), x);
+    }
+    assert_int_equal(tw_f32_to_e4m3(463), 0x7e);
+    assert_int_equal(tw_f32_to_e4m3(-INFINITY), 0xfe);
+    assert_int_equal(tw_f32_to_e4m3(NAN) & 0x7f, 0x7f);
+    assert_int_equal(tw_f32_to_e4m3(-0x1p-20f), 0x80);
+}
+
 static void elements_convert_in_rows(void **state) {
     (void)state;
     const float x[] = {1, -2.5f, 0x1p-20f, 65504, 3.140625f};
@@ -348,6 +372,7 @@ int main(void) {
         cmocka_unit_test(draws_have_the_promised_range_and_moments),
         cmocka_unit_test(f32_rounds_to_the_nearest_bf16),
         cmocka_unit_test(halves_are_what_their_bits_say),
+        cmocka_unit_test(e4m3_is_what_its_bits_say),
         cmocka_unit_test(elements_convert_in_rows),
         cmocka_unit_test(statistics_of_few_samples),
         cmocka_unit_test(an_arena_gives_zeroed_memory_that_is_nobody_elses),

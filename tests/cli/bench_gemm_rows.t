@@ -111,7 +111,7 @@ $ sh ./gemm --table4 --cases linpack
   tilewright: bench gemm: --cases: "linpack" is not a row, like linpack-512 or ica-32
   [2]
 $ sh ./gemm --table4 --types f33
-  tilewright: bench gemm: --types: "f33" is not f32, f64, f16, bf16, tf32, s8 or tf32x3
+  tilewright: bench gemm: --types: "f33" is not f32, f64, f16, bf16, tf32, s8, e4m3 or tf32x3
   [2]
 $ sh ./gemm --table4 m=3
   tilewright: bench gemm: "m=3": --table4 has its own products

@@ -52,7 +52,7 @@ $ TILEWRIGHT_PTXAS=nothing-of-that-name TILEWRIGHT_LIBCUDA=none tilewright kerne
 # What there is to say.
 $ tilewright kernel gemm --list | sed -n '1,2p;/^  u /p;/^  split /p'
   of the problem:
-  m n k; type=f32|f64|f16|bf16|tf32|s8|tf32x3; ta tb (1: stored transposed); lda ldb ldc; batch, sa sb sc (strides);
+  m n k; type=f32|f64|f16|bf16|tf32|s8|e4m3|tf32x3; ta tb (1: stored transposed); lda ldb ldc; batch, sa sb sc (strides);
     u      macro  4 8 16 32 64 128
     split  micro  0 1 2 3
 $ tilewright kernel gemm --list --json | json - stages.values.0 stages.role kg.role

@@ -54,20 +54,23 @@ static void draw_batch(tw_gemm_problem *p, tw_random *r) {
     }
 }
 
+/* Types that every way multiplies. e4m3 is for warpgroups alone. */
+enum { TYPES = TW_GEMM_E4M3 };
+
 static tw_type draw_out(tw_gemm_type t, uint64_t number, tw_random *r) {
     static const tw_type floating[] = {TW_T_f32, TW_T_f16, TW_T_bf16};
     static const tw_type integer[] = {TW_T_none, TW_T_i32, TW_T_i8, TW_T_f32};
-    if (t == TW_GEMM_S8) return integer[number / TW_GEMM_TYPES % 4];
+    if (t == TW_GEMM_S8) return integer[number / TYPES % 4];
     return t == TW_GEMM_F64 || chance(r, 40) ? TW_T_none : floating[below(r, 3)];
 }
 
 static void draw_problem(tw_gemm_problem *p, uint64_t number, const gemm_limits *most, tw_random *r) {
-    *p = (tw_gemm_problem){.type = (tw_gemm_type)(number % TW_GEMM_TYPES),
+    *p = (tw_gemm_problem){.type = (tw_gemm_type)(number % TYPES),
                            .m = extent(r, most->m),
                            .n = extent(r, most->n),
                            .k = extent(r, most->k),
                            .alpha = 1};
-    const uint64_t layout = number / TW_GEMM_TYPES + number / ((TW_JOIN_WAYS + 1) * TW_GEMM_TYPES);
+    const uint64_t layout = number / TYPES + number / ((TW_JOIN_WAYS + 1) * TYPES);
     p->trans_a = layout & 1;
     p->trans_b = layout >> 1 & 1;
     p->out = draw_out(p->type, number, r);
@@ -86,6 +89,10 @@ static void draw_problem(tw_gemm_problem *p, uint64_t number, const gemm_limits 
     if (chance(r, 30)) p->beta = integer ? 1 : (1 + below(r, 16)) / 8.0;
     if (!integer && complete.out != TW_T_f64)
         e->activation = (tw_gemm_activation)(chance(r, 40) ? 1 + below(r, TW_GEMM_ACTIVATIONS - 1) : 0);
+    if (integer || complete.out == TW_T_f64) return;
+    tw_random of_scales = tw_random_seed(number + 0x7363616c);
+    e->scale_rows = chance(&of_scales, 20);
+    e->scale_columns = chance(&of_scales, 20);
 }
 
 static bool within(const gemm_case *c, const gemm_limits *most) {
@@ -126,12 +133,13 @@ static int draw_parts(const tw_gemm_problem *p, const gemm_limits *most, tw_rand
 
 static bool draw_config(gemm_case *c, uint64_t number, const gemm_limits *most, tw_random *r) {
     tw_gemm_config keep = tw_gemm_config_any();
-    int way = (int)(number / TW_GEMM_TYPES % (TW_JOIN_WAYS + 1)); /* The tw_join_way plus 1. 0: no split. */
+    int way = (int)(number / TYPES % (TW_JOIN_WAYS + 1)); /* The tw_join_way plus 1. 0: no split. */
     if (way == TW_JOIN_CLUSTER + 1 && c->target->sm < 90) way = 0;
     keep.kg = way ? draw_parts(&c->problem, most, r) : 1;
     if (way == TW_JOIN_CLUSTER + 1 && keep.kg > TW_JOIN_BLOCKS) keep.kg = 2 + below(r, TW_JOIN_BLOCKS - 1);
     keep.split = keep.kg > 1 ? way - 1 : 0;
-    keep.mma = c->problem.type == TW_GEMM_TF32 || c->problem.type == TW_GEMM_TF32X3 || (c->problem.type != TW_GEMM_F32 && chance(r, 60));
+    keep.mma = c->problem.type == TW_GEMM_TF32 || c->problem.type == TW_GEMM_TF32X3 ||
+               (c->problem.type != TW_GEMM_F32 && chance(r, 60));
     /* What is transposed in vectors on its way needs much to come together. */
     const bool turning = (c->problem.type == TW_GEMM_F32 || c->problem.type == TW_GEMM_F64) && chance(r, 35);
     if (turning) keep.mma = 0;
@@ -160,9 +168,15 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
     *c = (gemm_case){.target = t, .seed = number};
     tw_gemm_problem *p = &c->problem;
     for (int tries = 0; tries < 100; tries++) {
-        draw_problem(p, number * TW_GEMM_TYPES + (number / 4 % 2 ? TW_GEMM_F16 : TW_GEMM_BF16), most, &r);
-        p->trans_a = number & 1;
-        p->trans_b = number >> 1 & 1;
+        static const tw_gemm_type types[] = {TW_GEMM_BF16, TW_GEMM_F16, TW_GEMM_E4M3};
+        const tw_gemm_type type = types[number / 4 % 3];
+        const bool bytes = type == TW_GEMM_E4M3;
+        const int row = bytes ? 16 : 8; /* Elements of 16 bytes. */
+        draw_problem(p, number * TYPES + (bytes ? TW_GEMM_BF16 : type), most, &r);
+        p->type = type;
+        p->trans_a = !bytes && (number & 1);
+        p->trans_b = bytes || (number >> 1 & 1);
+        p->promote = bytes && (number & 1);
         p->weights = chance(&r, 50);
         if (chance(&r, 20)) {
             p->n = (p->n + 15) / 16 * 16;
@@ -171,8 +185,8 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
             p->epilogue.gated = true;
         }
         /* Rows of whole 16 bytes, whatever is in them. */
-        p->lda = ((p->trans_a ? p->m : p->k) + 7) / 8 * 8 + 8 * below(&r, 3);
-        p->ldb = ((p->trans_b ? p->k : p->n) + 7) / 8 * 8 + 8 * below(&r, 3);
+        p->lda = ((p->trans_a ? p->m : p->k) + row - 1) / row * row + row * below(&r, 3);
+        p->ldb = ((p->trans_b ? p->k : p->n) + row - 1) / row * row + row * below(&r, 3);
         p->ldc = chance(&r, 50) ? (tw_gemm_columns(p) + 7) / 8 * 8 : padded(&r, tw_gemm_columns(p));
         p->batch = 1;
         p->stride_a = p->stride_b = p->stride_c = 0;
@@ -310,6 +324,7 @@ static bool turned(const tw_gemm_tile *t) {
     F("activation", 100, p->epilogue.activation != TW_GEMM_LINEAR)                                                     \
     F("GELU by erf", 20, p->epilogue.activation == TW_GEMM_GELU_ERF)                                                   \
     F("bias", 150, p->epilogue.bias)                                                                                   \
+    F("scales of rows or columns", 150, p->epilogue.scale_rows || p->epilogue.scale_columns)                           \
     F("mul or residual", 200, p->epilogue.mul || p->epilogue.residual)                                                 \
     F("blocks to keep resident", 300, c->blocks > 0)
 

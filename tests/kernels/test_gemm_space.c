@@ -127,7 +127,8 @@ static void any_numbers_are_judged(void **state) {
 
 static void the_default_is_legal(void **state) {
     (void)state;
-    for (int type = 0; type < TW_GEMM_TYPES; type++)
+    /* e4m3 is multiplied on one target, and with one layout. */
+    for (int type = 0; type < TW_GEMM_E4M3; type++)
         for (int layout = 0; layout < 4; layout++)
             for (int size = 0; size < 3; size++)
                 for (int t = 0; t < 5; t++) {
@@ -147,6 +148,31 @@ static void the_default_is_legal(void **state) {
                         fail_msg("%s, layout %d, size %d, %s: %s", tw_gemm_types[p.type].name, layout, size,
                                  tw_target_at(t)->name, why);
                 }
+}
+
+static void the_default_of_e4m3_is_legal(void **state) {
+    (void)state;
+    tw_gemm_problem p = {.type = TW_GEMM_E4M3, .m = 33, .n = 65, .k = 144, .trans_b = true, .alpha = 1};
+    for (int promote = 0; promote < 2; promote++) {
+        const char *why;
+        p.promote = promote;
+        assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+        assert_int_equal(p.out, TW_T_bf16);
+        const tw_gemm_config c = tw_gemm_config_default(&p);
+        if (!tw_gemm_legal(&p, &c, tw_target_find("sm_90a"), NULL, &why)) fail_msg("%s", why);
+        assert_false(tw_gemm_legal(&p, &c, tw_target_find("sm_80"), NULL, &why));
+        tw_gemm_config other = c;
+        other.mma = 1;
+        assert_false(tw_gemm_legal(&p, &other, tw_target_find("sm_90a"), NULL, &why));
+        assert_string_equal(why, "e4m3 needs mma=2");
+    }
+    tw_gemm_config deep = tw_gemm_config_default(&p);
+    const char *why;
+    deep.u = 256;
+    assert_false(tw_gemm_legal(&p, &deep, tw_target_find("sm_90a"), NULL, &why));
+    assert_string_equal(why, "tensor cores add up more than 128 elements of a stage");
+    p.promote = false;
+    assert_true(tw_gemm_legal(&p, &deep, tw_target_find("sm_90a"), NULL, &why));
 }
 
 static void grids_have_an_end(void **state) {
@@ -254,10 +280,17 @@ static void problems_without_sense_are_refused(void **state) {
         {"C cannot be", {.type = TW_GEMM_S8, .m = 8, .n = 8, .k = 8, .alpha = 1, .out = TW_T_f16}},
         {"alpha 1", {.type = TW_GEMM_S8, .m = 8, .n = 8, .k = 8, .alpha = 2}},
         {"beta 0 or 1", {.type = TW_GEMM_S8, .m = 8, .n = 8, .k = 8, .alpha = 1, .beta = 0.5}},
+        {"scales are f32", {.type = TW_GEMM_S8, .m = 8, .n = 8, .k = 8, .alpha = 1, .epilogue = {.scale_rows = true}}},
+        {"scales are f32",
+         {.type = TW_GEMM_F64, .m = 8, .n = 8, .k = 8, .alpha = 1, .epilogue = {.scale_columns = true}}},
         {"activations",
          {.type = TW_GEMM_S8, .m = 8, .n = 8, .k = 8, .alpha = 1, .epilogue = {.activation = TW_GEMM_SILU}}},
         {"activations",
          {.type = TW_GEMM_F64, .m = 8, .n = 8, .k = 8, .alpha = 1, .epilogue = {.activation = TW_GEMM_GELU}}},
+        {"contiguous along k", {.type = TW_GEMM_E4M3, .m = 8, .n = 8, .k = 16, .alpha = 1}},
+        {"contiguous along k",
+         {.type = TW_GEMM_E4M3, .m = 16, .n = 8, .k = 16, .trans_a = true, .trans_b = true, .alpha = 1}},
+        {"e4m3 alone", {.type = TW_GEMM_BF16, .m = 8, .n = 8, .k = 8, .alpha = 1, .promote = true}},
         {"lda =", {.m = 8, .n = 8, .k = 8, .alpha = 1, .lda = 7}},
         {"ldb =", {.m = 8, .n = 9, .k = 8, .alpha = 1, .ldb = 8}},
         {"ldc =", {.m = 8, .n = 9, .k = 8, .alpha = 1, .ldc = 8}},
@@ -377,7 +410,7 @@ static void variants_have_no_other_bytes(void **state) {
         memset(&p.epilogue, fill[i], sizeof p.epilogue);
         p.epilogue.bias = p.epilogue.mul = p.epilogue.residual = true;
         p.epilogue.activation = TW_GEMM_SILU;
-        p.epilogue.gated = false;
+        p.epilogue.gated = p.epilogue.scale_rows = p.epilogue.scale_columns = false;
         memset(&v[i], ~fill[i], sizeof v[i]);
         v[i] = tw_gemm_variant_of(&p, &c);
     }
@@ -417,6 +450,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(legal_ones_build_and_fit),
                                        cmocka_unit_test(any_numbers_are_judged),
                                        cmocka_unit_test(the_default_is_legal),
+                                       cmocka_unit_test(the_default_of_e4m3_is_legal),
                                        cmocka_unit_test(grids_have_an_end),
                                        cmocka_unit_test(drawing_keeps_what_it_is_told),
                                        cmocka_unit_test(configurations_are_read_back),

@@ -9,7 +9,7 @@ enum { ROWS = 16 /* Rows of a box. */, BOXES = 2 /* Boxes of a warp. */, MATRIX 
 
 /* Returns the columns of a box: the most that divide a tile's columns. */
 static int box_columns(int columns) {
-    int width = TW_TILE_WIDTH;
+    int width = TW_TILE_LINE / 2;
     while (width > ROWS && columns % width) width /= 2;
     return width;
 }

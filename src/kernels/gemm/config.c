@@ -102,6 +102,12 @@ tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p) {
                         .frag = 8,
                         .stages = 3,
                         .group = 4};
+    if (p->type == TW_GEMM_E4M3) {
+        c.mma = 2;
+        c.ms = c.ns = c.ml = c.nl = 64;
+        c.u = 128;
+        return c;
+    }
     /* Rows that are aligned to less than an asynchronous copy go through registers. */
     tw_gemm_variant v = tw_gemm_variant_of(p, &c);
     if (v.vec_a < 4 || v.vec_b < 4) c.stages = c.copy = 1;

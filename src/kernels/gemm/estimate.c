@@ -10,11 +10,11 @@
 /* Returns the most multiply-adds that an SM finishes in a clock, by tensor cores or by its threads. */
 static double peak(tw_gemm_type type, const tw_target *t, bool tensor) {
     if (!tensor) return type == TW_GEMM_F64 ? t->rate_f64 : t->rate_f32;
-    return type == TW_GEMM_F64      ? t->tensor_f64
-           : type == TW_GEMM_TF32   ? t->tensor_tf32
-           : type == TW_GEMM_TF32X3 ? t->tensor_tf32 / 3.0
-           : type == TW_GEMM_S8     ? t->tensor_s8
-                                    : t->tensor_f16;
+    return type == TW_GEMM_F64                          ? t->tensor_f64
+           : type == TW_GEMM_TF32                       ? t->tensor_tf32
+           : type == TW_GEMM_TF32X3                     ? t->tensor_tf32 / 3.0
+           : type == TW_GEMM_S8 || type == TW_GEMM_E4M3 ? t->tensor_s8 /* Both have the same rate. */
+                                                        : t->tensor_f16;
 }
 
 /* Returns the bytes that device memory moves in a microsecond at most: two transfers per clock. 0: the driver does not
@@ -84,11 +84,12 @@ static stage_count count_warps(const tw_gemm_problem *p, const tw_gemm_config *c
 
 static stage_count count_warpgroups(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_plan *plan,
                                     const tw_target *t) {
-    const double products =
-        (double)c->ml / TW_WGMMA_ROWS * c->u / 16; /* Number of instructions. Each multiplies 16 elements along k. */
+    enum { K = 32 };
+    const double products = (double)c->ml / TW_WGMMA_ROWS * c->u * plan->x.es /
+                            K; /* Number of instructions. Each multiplies K bytes along k. */
     /* An instruction reads its rows and all columns from shared memory, where the stage was written before. */
     return (stage_count){.multiply = (double)c->ml * c->nl * c->u / peak(p->type, t, true),
-                         .shared = products * (TW_WGMMA_ROWS + c->nl) * 16 * 2 / 128 + plan->stage_bytes / 128.0};
+                         .shared = products * (TW_WGMMA_ROWS + c->nl) * K / 128 + plan->stage_bytes / 128.0};
 }
 
 bool tw_gemm_demand(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_cuda_info *info, tw_demand *out) {

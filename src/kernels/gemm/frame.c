@@ -3,6 +3,8 @@
    in parts along k: in a thread (ks), in groups of a block's threads (kl), and in blocks (kg). */
 #include "kernels/gemm/epilogue.h"
 
+#include <string.h>
+
 static tw_scheduler scheduler_of(const tw_gemm_gen *g) {
     return (tw_scheduler){.rows = g->arg.tiles_m, .columns = g->arg.tiles_n, .band = g->c->group};
 }
@@ -74,18 +76,34 @@ static void store_sums(tw_gemm_gen *g, int from, int below) {
     tw_gemm_epilogue_store(g, from, below);
 }
 
-/* A gated product's sums are of C's columns afterwards. The operands are put back for the producer. */
-static void store(void *context, int from, int below) {
-    tw_gemm_gen *g = context;
+/* Stores sums that were scaled, if they are. A gated product's are of C's columns afterwards. The operands are put back
+   for the producer. */
+static void store_scaled(tw_gemm_gen *g, int from, int below) {
     const tw_gemm_operand x = g->x, y = g->y;
-    if (g->v->epilogue.gated) {
-        tw_gemm_gate(g);
-        below /= 2;
+    if (!g->v->epilogue.gated) {
+        store_sums(g, from, below);
+        return;
     }
-    store_sums(g, from, below);
-    if (!g->v->epilogue.gated) return;
+    tw_gemm_gate(g);
+    store_sums(g, from, below / 2);
     g->x = x;
     g->y = y;
+}
+
+static void store(void *context, int from, int below) {
+    tw_gemm_gen *g = context;
+    const tw_gemm_epilogue *e = &g->v->epilogue;
+    if (!e->scale_rows && !e->scale_columns) {
+        store_scaled(g, from, below);
+        return;
+    }
+    const tw_type type = g->acc_type;
+    tw_val sums[TW_GEMM_MAX_ACC];
+    memcpy(sums, g->acc[0], sizeof sums);
+    tw_gemm_scale(g, from, below);
+    store_scaled(g, from, below);
+    memcpy(g->acc[0], sums, sizeof sums);
+    g->acc_type = type;
 }
 
 static tw_join_share share_of(tw_gemm_gen *g) {

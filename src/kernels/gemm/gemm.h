@@ -23,6 +23,8 @@ typedef enum tw_gemm_type {
     /* Stored as f32. An element is the sum of two tf32 numbers, and a product that of three products on tensor cores,
        accumulated in f32. A result is about as accurate as one of f32. An infinity becomes a NaN. */
     TW_GEMM_TF32X3,
+    TW_GEMM_E4M3, /* Stored in 8 bits, accumulated in f32 by tensor cores that keep 14 bits (tw_gemm_problem.promote).
+                   */
     TW_GEMM_TYPES
 } tw_gemm_type;
 bool tw_gemm_type_from_name(const char *name, tw_gemm_type *t);
@@ -43,10 +45,12 @@ typedef enum tw_gemm_activation {
 const char *tw_gemm_activation_name(tw_gemm_activation a); /* "none", "gelu", "silu", "gelu_erf" */
 bool tw_gemm_activation_from_name(const char *name, tw_gemm_activation *a);
 
-/* y = activation(alpha * sum + beta * C + bias), then y * mul, then y + residual, then to the type of C. The matrices
-   of `mul` and `residual` have C's type, extents and leading dimension. */
+/* y = activation(alpha * (sum * row's scale * column's scale) + beta * C + bias), then y * mul, then y + residual, then
+   to the type of C. The matrices of `mul` and `residual` have C's type, extents and leading dimension. */
 typedef struct tw_gemm_epilogue {
-    bool bias; /* Add a vector of n elements of C's type. */
+    bool scale_rows;    /* Multiply row i of the sums by element i of a vector of m f32, of which each A has one. */
+    bool scale_columns; /* Multiply column j of the sums by element j of a vector of n f32, of which each B has one. */
+    bool bias;          /* Add a vector of n elements of C's type. */
     tw_gemm_activation activation;
     bool mul;      /* Multiply by a matrix like C, as in SiLU(gate) * up. */
     bool residual; /* Add a matrix like C. */
@@ -67,11 +71,15 @@ typedef struct tw_gemm_problem {
        have consecutive rows, and buffer TW_GEMM_ENDS has the end of each. */
     int64_t groups;
     bool weights; /* B is constant while launches that may overlap run: an early launch may read it before it waits. */
+    /* e4m3: tensor cores add up at most 128 elements along k. These sums are added in f32. false: tensor cores add up
+       all of k. */
+    bool promote;
     tw_gemm_epilogue epilogue;
 } tw_gemm_problem;
 enum { TW_GEMM_SHARED = -1 };
 
-/* The buffers of a launch. All but the last two hold matrices. A bias is a matrix of one row. */
+/* The buffers of a launch. All but the last two hold matrices. A bias and a vector of scales are matrices of one row.
+ */
 typedef enum tw_gemm_buffer {
     TW_GEMM_A,
     TW_GEMM_B,
@@ -79,6 +87,8 @@ typedef enum tw_gemm_buffer {
     TW_GEMM_BIAS,
     TW_GEMM_MUL,
     TW_GEMM_RESIDUAL,
+    TW_GEMM_SCALE_ROWS,
+    TW_GEMM_SCALE_COLUMNS,
     TW_GEMM_ENDS,     /* The ends of groups (i32): row ends[i] is the first that group i does not have. */
     TW_GEMM_MATRICES, /* The number of matrices. */
     TW_GEMM_WORKSPACE = TW_GEMM_MATRICES,
@@ -197,6 +207,7 @@ typedef struct tw_gemm_variant {
     bool whole_m, whole_n, whole_k; /* Tiles fit the extent exactly, so that the kernel needs no bounds. */
     bool grouped;                   /* The product has groups. */
     bool beta, batched;             /* beta is not 0. There are several products. */
+    bool promote;                   /* As tw_gemm_problem.promote. */
     bool ready_x, ready_y;          /* X or Y may be read before the launch before is over. Only with config.early. */
     tw_gemm_epilogue epilogue;
 } tw_gemm_variant;

@@ -51,6 +51,7 @@ typedef struct tw_gemm_plan {
     int teams;              /* Number of groups with tiles of their own. 1: all groups compute one tile. */
     int threads;            /* Threads per block. */
     int accumulators;       /* Registers of a thread's sums, of each of the ks parts. */
+    int partial;            /* Registers of a thread's sums of a stage, which are then promoted. 0: there are none. */
     int part_bytes;         /* Bytes of the sums of a group of threads. */
     int stage_bytes;        /* Shared memory per stage. */
     int shared_bytes;       /* Shared memory per block. */
@@ -120,27 +121,30 @@ typedef struct tw_gemm_gen {
         tw_val map_x, map_y, map_c; /* Tensor maps. Only with wgmma. map_c: only with boxed stores. */
         tw_val m, n, k, ldx, ldy, ldc, stride_x, stride_y, stride_c, chunk, tiles_m, tiles_n, tiles, streamed;
         tw_val alpha, beta, ends, groups;
-    } arg;                          /* The kernel's parameters. */
-    tw_val tid;                     /* The thread's number in the block. */
-    tw_val lane;                    /* Its number in the warp. */
-    tw_val warp;                    /* The warp's number in its group. */
-    tw_val group;                   /* The group's number, below kl. */
-    tw_val team;                    /* The team's number. TW_NONE: there is one team. */
-    tw_val group_tid;               /* The thread's number in its group. */
-    tw_val tile, split, batch;      /* Numbers of the block's tile, its part of k, and its product. */
-    tw_val shared;                  /* Address of the block's shared memory. */
-    tw_val next_stage;              /* The stage that copies between steps fill. TW_NONE: there are no such copies. */
-    tw_val more;                    /* Predicate: there is such a stage. */
-    tw_val k_position;              /* Variable: the first k of the next stage to fetch. */
-    tw_val k_begin, k_end;          /* The block's part of k. */
-    tw_val stages;                  /* Number of stages of the block's part of k. */
-    tw_val all_stages;              /* Number of stages of all of k. */
-    tw_stream stream;               /* The current tile. Only if tiles are cut along k. */
-    tw_groups groups;               /* The current tile. Only if the product has groups. */
-    tw_val tiles;                   /* Number of tiles. Only with teams. */
-    tw_gemm_operand x, y;           /* The operands. */
-    int columns;                    /* Columns of C that a block stores of a tile. Only with wgmma. */
-    tw_val acc[2][TW_GEMM_MAX_ACC]; /* Variables: the sums, of each of the ks parts. */
+        tw_val scale_rows, scale_columns;
+        tw_val stride_scale_rows, stride_scale_columns; /* Bytes from vector to vector (i64). */
+    } arg;                                              /* The kernel's parameters. */
+    tw_val tid;                                         /* The thread's number in the block. */
+    tw_val lane;                                        /* Its number in the warp. */
+    tw_val warp;                                        /* The warp's number in its group. */
+    tw_val group;                                       /* The group's number, below kl. */
+    tw_val team;                                        /* The team's number. TW_NONE: there is one team. */
+    tw_val group_tid;                                   /* The thread's number in its group. */
+    tw_val tile, split, batch; /* Numbers of the block's tile, its part of k, and its product. */
+    tw_val shared;             /* Address of the block's shared memory. */
+    tw_val next_stage;         /* The stage that copies between steps fill. TW_NONE: there are no such copies. */
+    tw_val more;               /* Predicate: there is such a stage. */
+    tw_val k_position;         /* Variable: the first k of the next stage to fetch. */
+    tw_val k_begin, k_end;     /* The block's part of k. */
+    tw_val stages;             /* Number of stages of the block's part of k. */
+    tw_val all_stages;         /* Number of stages of all of k. */
+    tw_stream stream;          /* The current tile. Only if tiles are cut along k. */
+    tw_groups groups;          /* The current tile. Only if the product has groups. */
+    tw_val tiles;              /* Number of tiles. Only with teams. */
+    tw_gemm_operand x, y;      /* The operands. */
+    int columns;               /* Columns of C that a block stores of a tile. Only with wgmma. */
+    /* Variables: the sums, of each of the ks parts. If sums are promoted, acc[1] has those of a stage. */
+    tw_val acc[2][TW_GEMM_MAX_ACC];
 } tw_gemm_gen;
 
 /* copy.c: prepares the copies of an operand's tile from global to shared memory. */
@@ -191,6 +195,10 @@ tw_tensor_map tw_gemm_box_map(const tw_gemm_matrix *m, uint64_t address, int sto
 void tw_gemm_rearrange_sums(tw_gemm_gen *g);
 int tw_gemm_staged_bytes(const tw_gemm_config *c); /* Shared memory that it takes. */
 tw_val tw_gemm_exchange(tw_gemm_gen *g);           /* Shared address where the thread's team exchanges sums. */
+
+/* scale.c: multiplies sums from to below - 1 by the scales of their rows and columns. Integer sums are replaced by new
+   variables, so that acc[0] and acc_type must be put back afterwards. */
+void tw_gemm_scale(tw_gemm_gen *g, int from, int below);
 
 /* gate.c: multiplies gates and values. Half as many sums are left, and half as many rows of X or columns of Y. */
 void tw_gemm_gate(tw_gemm_gen *g);

@@ -53,7 +53,7 @@ void tw_gemm_describe_buffers(const tw_gemm_problem *p, const tw_gemm_config *c,
     for (int i = 0; i < TW_GEMM_MATRICES; i++) {
         const tw_gemm_matrix m = tw_gemm_matrix_of(p, (tw_gemm_buffer)i);
         const bool is_x = i == (c->swap ? TW_GEMM_B : TW_GEMM_A);
-        const int align = i == TW_GEMM_ENDS                  ? 4
+        const int align = m.type != p->out && i > TW_GEMM_C  ? tw_type_bits(m.type) / 8
                           : i >= TW_GEMM_C                   ? v.vec_c
                           : tw_gemm_way_of(c)->tensor_copies ? 16
                           : is_x                             ? v.vec_a

@@ -14,6 +14,7 @@ const struct tw_gemm_type_info tw_gemm_types[TW_GEMM_TYPES] = {
     [TW_GEMM_TF32] = {"tf32", TW_T_f32, TW_T_f32, TW_T_f32},
     [TW_GEMM_S8] = {"s8", TW_T_i8, TW_T_i32, TW_T_i32},
     [TW_GEMM_TF32X3] = {"tf32x3", TW_T_f32, TW_T_f32, TW_T_f32},
+    [TW_GEMM_E4M3] = {"e4m3", TW_T_e4m3, TW_T_f32, TW_T_bf16},
 };
 
 bool tw_gemm_type_from_name(const char *name, tw_gemm_type *t) {
@@ -47,8 +48,8 @@ static bool out_fits(tw_gemm_type t, tw_type out) {
     return out == TW_T_f32 || out == TW_T_f16 || out == TW_T_bf16;
 }
 
-const char *const tw_gemm_buffer_names[TW_GEMM_BUFFERS] = {"a",        "b",    "c",         "bias",    "mul",
-                                                           "residual", "ends", "workspace", "counters"};
+const char *const tw_gemm_buffer_names[TW_GEMM_BUFFERS] = {
+    "a", "b", "c", "bias", "mul", "residual", "scale_rows", "scale_columns", "ends", "workspace", "counters"};
 
 int64_t tw_gemm_columns(const tw_gemm_problem *p) {
     return p->epilogue.gated ? p->n / 2 : p->n;
@@ -56,7 +57,8 @@ int64_t tw_gemm_columns(const tw_gemm_problem *p) {
 
 tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which) {
     const tw_gemm_epilogue *e = &p->epilogue;
-    const bool used[TW_GEMM_MATRICES] = {true, true, true, e->bias, e->mul, e->residual, p->groups > 0};
+    const bool used[TW_GEMM_MATRICES] = {
+        true, true, true, e->bias, e->mul, e->residual, e->scale_rows, e->scale_columns, p->groups > 0};
     const bool ta = p->trans_a, tb = p->trans_b;
     const tw_type in = tw_gemm_types[p->type].element;
     tw_gemm_matrix m = {p->out, p->m, tw_gemm_columns(p), p->ldc, p->batch, p->stride_c};
@@ -65,6 +67,12 @@ tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which)
     if (which == TW_GEMM_B && p->groups) m.count = p->groups;
     if (which == TW_GEMM_ENDS) m = (tw_gemm_matrix){TW_T_i32, 1, p->groups, p->groups, 1, 0};
     if (which == TW_GEMM_BIAS) m = (tw_gemm_matrix){p->out, 1, p->n, p->n, 1, 0};
+    /* Scales are shared as the matrix is whose rows or columns they are of. */
+    if (which == TW_GEMM_SCALE_ROWS)
+        m = (tw_gemm_matrix){TW_T_f32, 1, p->m, p->m, p->batch, p->stride_a < 0 ? p->stride_a : p->m};
+    if (which == TW_GEMM_SCALE_COLUMNS)
+        m = (tw_gemm_matrix){
+            TW_T_f32, 1, p->n, p->n, p->groups ? p->groups : p->batch, p->stride_b < 0 ? p->stride_b : p->n};
     if (m.stride == TW_GEMM_SHARED) m.stride = 0, m.count = 1;
     if (!used[which]) m.count = 0;
     return m;
@@ -128,9 +136,14 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
     const tw_gemm_epilogue *e = &p->epilogue;
     if (e->gated && (p->n % 16 || e->bias || e->mul || p->beta != 0))
         return tw_fail(diag, TW_ERR_USAGE, "a gated product has whole sixteens of columns, and no bias, mul or beta");
+    if (p->type == TW_GEMM_E4M3 && (p->trans_a || !p->trans_b))
+        return tw_fail(diag, TW_ERR_USAGE, "tensor cores take e4m3 that is contiguous along k: ta=0 tb=1");
+    if (p->promote && p->type != TW_GEMM_E4M3) return tw_fail(diag, TW_ERR_USAGE, "sums of e4m3 alone are promoted");
     bool integer = p->out == TW_T_i32 || p->out == TW_T_i8;
     if (integer && (p->alpha != 1 || (p->beta != 0 && p->beta != 1)))
         return tw_fail(diag, TW_ERR_USAGE, "an integer C needs alpha 1 and beta 0 or 1");
+    if ((integer || p->out == TW_T_f64) && (e->scale_rows || e->scale_columns))
+        return tw_fail(diag, TW_ERR_USAGE, "scales are f32: C cannot be %s", tw_type_name(p->out));
     if ((integer || p->out == TW_T_f64) && p->epilogue.activation)
         return tw_fail(diag, TW_ERR_USAGE, "activations are computed in f32: C cannot be %s", tw_type_name(p->out));
     return complete_strides(p, diag);
@@ -152,10 +165,13 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         {"sc", p->stride_c, p->ldc * p->m},
         {"groups", p->groups, 0},
         {"weights", p->weights, 0},
+        {"promote", p->promote, 0},
         {"bias", p->epilogue.bias, 0},
         {"mul", p->epilogue.mul, 0},
         {"residual", p->epilogue.residual, 0},
         {"gated", p->epilogue.gated, 0},
+        {"scale_rows", p->epilogue.scale_rows, 0},
+        {"scale_columns", p->epilogue.scale_columns, 0},
     };
     size_t n = (size_t)snprintf(out, size, "type=%s m=%lld n=%lld k=%lld", tw_gemm_types[p->type].name, (long long)p->m,
                                 (long long)p->n, (long long)p->k);
@@ -201,6 +217,7 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.whole_k = p->k % c->u == 0;
     v.beta = p->beta != 0;
     v.batched = p->batch > 1;
+    v.promote = p->promote;
     v.grouped = p->groups > 0;
     if (v.grouped && c->swap) v.whole_n = false;
     if (v.grouped && !c->swap) v.whole_m = false;
@@ -214,13 +231,15 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.epilogue.mul = p->epilogue.mul;
     v.epilogue.residual = p->epilogue.residual;
     v.epilogue.gated = p->epilogue.gated;
+    v.epilogue.scale_rows = p->epilogue.scale_rows;
+    v.epilogue.scale_columns = p->epilogue.scale_columns;
     return v;
 }
 
 /* Makes the tensor map of an operand. Its boxes are as wide as the swizzle. */
 static tw_tensor_map map_of(const tw_gemm_matrix *m, bool k_major, uint64_t address, const tw_gemm_config *c, bool is_x,
                             bool batched) {
-    const tw_tile t = tw_tile_of(k_major, is_x ? c->ml : c->nl, c->u);
+    const tw_tile t = tw_tile_of(k_major, tw_type_bits(m->type) / 8, is_x ? c->ml : c->nl, c->u);
     const int64_t extent = k_major ? m->rows : m->columns, k = k_major ? m->columns : m->rows;
     const int64_t es = tw_type_bits(m->type) / 8;
     const tw_tile_matrices of = {.address = address,
@@ -261,6 +280,8 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     tw_argument_number(to, "stride_c", p->stride_c * out);
     tw_argument_float(to, "alpha", p->alpha, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
     tw_argument_float(to, "beta", p->beta, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
+    tw_argument_number(to, "stride_scale_rows", tw_gemm_matrix_of(p, TW_GEMM_SCALE_ROWS).stride * 4);
+    tw_argument_number(to, "stride_scale_columns", tw_gemm_matrix_of(p, TW_GEMM_SCALE_COLUMNS).stride * 4);
     if (!tw_gemm_way_of(c)->tensor_copies) return;
     tw_argument_number(to, "groups", p->groups);
     const tw_tensor_map map_a = map_of(&a, !p->trans_a, buffers->of[TW_GEMM_A], c, !swap, p->batch > 1);

@@ -15,6 +15,7 @@ static double element_read(tw_type t, const void *data, int64_t i) {
            : t == TW_T_f32  ? (double)((const float *)data)[i]
            : t == TW_T_f16  ? (double)tw_f16_to_f32(((const uint16_t *)data)[i])
            : t == TW_T_bf16 ? (double)tw_bf16_to_f32(((const uint16_t *)data)[i])
+           : t == TW_T_e4m3 ? (double)tw_e4m3_to_f32(((const uint8_t *)data)[i])
            : t == TW_T_i32  ? ((const int32_t *)data)[i]
                             : ((const int8_t *)data)[i];
 }
@@ -24,26 +25,37 @@ static void element_write(tw_type t, void *data, int64_t i, double x) {
                           : t == TW_T_f32  ? tw_write_f32((float)x)
                           : t == TW_T_f16  ? tw_f32_to_f16((float)x)
                           : t == TW_T_bf16 ? tw_f32_to_bf16((float)x)
+                          : t == TW_T_e4m3 ? tw_f32_to_e4m3((float)x)
                                            : (uint64_t)(int64_t)x;
     const int es = tw_type_bits(t) / 8;
     memcpy((char *)data + i * es, &bits, (size_t)es);
 }
 
-/* Fills matrices with random elements. */
-static void fill(const tw_gemm_matrix *m, void *data, tw_random *r) {
+/* Fills matrices with random elements. Scales are at most 1, so that scaled elements are, too. */
+static void fill(const tw_gemm_matrix *m, bool scales, void *data, tw_random *r) {
     for (int64_t b = 0; b < m->count; b++)
         for (int64_t i = 0; i < m->rows; i++)
             for (int64_t j = 0; j < m->columns; j++) {
-                double x = m->type == TW_T_i8    ? (double)tw_random_below(r, 256) - 128
+                double x = scales                ? 0.5 + tw_random_unit(r) / 2
+                           : m->type == TW_T_i8  ? (double)tw_random_below(r, 256) - 128
                            : m->type == TW_T_i32 ? (double)tw_random_below(r, 2001) - 1000
                                                  : 2 * tw_random_unit(r) - 1;
                 element_write(m->type, data, b * m->stride + i * m->ld + j, x);
             }
 }
 
-/* Reads a product's A or B as doubles without gaps. Elements of tf32 are rounded as tensor cores need them. */
+/* Returns the scale of a row of A or a column of B, as stored. */
+static double scale_of(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, int64_t i) {
+    const tw_gemm_buffer scales = which == TW_GEMM_A ? TW_GEMM_SCALE_ROWS : TW_GEMM_SCALE_COLUMNS;
+    if (!d->of[scales]) return 1;
+    return (double)((const float *)d->of[scales])[product * tw_gemm_matrix_of(&d->problem, scales).stride + i];
+}
+
+/* Reads a product's A or B as doubles without gaps, and multiplies them by the scales of their rows of A or columns of
+   B. Elements of tf32 are rounded as tensor cores need them. */
 static void widen(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, double *out, double *magnitude) {
     const tw_gemm_matrix m = tw_gemm_matrix_of(&d->problem, which);
+    const bool rows_first = which == TW_GEMM_A ? !d->problem.trans_a : d->problem.trans_b;
     for (int64_t i = 0; i < m.rows; i++)
         for (int64_t j = 0; j < m.columns; j++) {
             double x = element_read(m.type, d->of[which], product * m.stride + i * m.ld + j);
@@ -51,6 +63,7 @@ static void widen(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, 
                 uint32_t bits = tw_f32_bits((float)x);
                 x = (double)tw_bits_f32((bits + 0x1000u) & ~0x1fffu);
             }
+            x *= scale_of(d, which, product, rows_first ? i : j);
             *out++ = x;
             *magnitude++ = fabs(x);
         }
@@ -68,10 +81,22 @@ static double unit_of(tw_type t) {
     return t == TW_T_f64 ? 0x1p-53 : t == TW_T_f32 ? 0x1p-24 : t == TW_T_f16 ? 0x1p-11 : t == TW_T_bf16 ? 0x1p-8 : 0;
 }
 
+/* Estimates the same as cut_off for e4m3. Hopper's tensor cores keep 13 bits of fraction of the largest of 32 products
+   and their sum so far, and cut off what lies below. Each of the k / 32 additions cuts up to a unit off the sum, always
+   towards zero. It also cuts up to a unit off each product, whose signs vary: k losses add up as their root, of which
+   four deviations are allowed. A unit is 2^-13 of the largest term. Partial sums are about the root of the sum of
+   magnitudes, of promoted ones that of their part. */
+static double cut_off_e4m3(const tw_gemm_problem *p, double sum, double magnitude) {
+    const double k = (double)p->k, part = p->promote && k > 128 ? 128 / k : 1;
+    const double largest = 1 + 2 * sqrt(magnitude * part) + (p->promote ? 0 : fabs(sum));
+    return (k / 32 + 4 * sqrt(k)) * largest * 0x1p-13 / 0x1p-24;
+}
+
 /* Estimates what tensor cores may lose beside roundings, in roundings of f32. They cut off what lies below the last bit
    of the largest term instead of rounding. Each addition loses half of that bit on average, always towards zero, and
    adds at least 8 products. Elements are within 1, so partial sums are about the root of the sum of magnitudes. */
 static double cut_off(const tw_gemm_problem *p, double sum, double magnitude) {
+    if (p->type == TW_GEMM_E4M3) return cut_off_e4m3(p, sum, magnitude);
     if (p->type != TW_GEMM_F16 && p->type != TW_GEMM_BF16 && p->type != TW_GEMM_TF32) return 0;
     return (double)p->k / 8 * (2 * sqrt(magnitude) + fabs(sum));
 }
@@ -209,7 +234,7 @@ static bool make_matrices(tw_gemm_data *d, uint64_t seed) {
         if (i == TW_GEMM_ENDS)
             tw_gemm_ends_draw(&d->problem, seed, false, d->of[i]);
         else
-            fill(&m, d->of[i], &r);
+            fill(&m, i == TW_GEMM_SCALE_ROWS || i == TW_GEMM_SCALE_COLUMNS, d->of[i], &r);
     }
     /* Rows of C that are of no group hold NaNs, too. */
     const tw_gemm_matrix c = tw_gemm_matrix_of(&d->problem, TW_GEMM_C);

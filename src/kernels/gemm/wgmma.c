@@ -6,6 +6,7 @@
 #include "kernels/parts/ring.h"
 
 enum { ROWS = TW_WGMMA_ROWS, WARPS = 4 };
+enum { PROMOTED = 128 /* The most elements along k whose sums are promoted. */ };
 
 enum {
     QUARTER = 512, /* Registers of a quarter of an SM for each lane. A quarter runs one warp of each warpgroup. */
@@ -14,9 +15,17 @@ enum {
     PRODUCT = 28   /* Registers that ptxas needs beside the sums of one product. */
 };
 
+/* Returns the products of a type, or TW_WGMMA_none. */
+static tw_wgmma_kind kind_of(tw_gemm_type t) {
+    return t == TW_GEMM_F16    ? TW_WGMMA_f16
+           : t == TW_GEMM_BF16 ? TW_WGMMA_bf16
+           : t == TW_GEMM_E4M3 ? TW_WGMMA_e4m3
+                               : TW_WGMMA_none;
+}
+
 /* Decides whether registers are moved from the producer to the threads that need them for sums. */
 static const char *plan_registers(const tw_gemm_config *c, tw_gemm_plan *p) {
-    const int needed = p->accumulators + OTHERS, groups = p->group / (WARPS * 32) * p->teams;
+    const int needed = p->accumulators + p->partial + OTHERS, groups = p->group / (WARPS * 32) * p->teams;
     p->registers = needed;
     p->threads = (groups * WARPS + 1) * 32;
     if (needed <= QUARTER / (groups + 1) / UNIT * UNIT || groups < 2) return NULL;
@@ -38,7 +47,8 @@ int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x) {
 
 static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
     REFUSE(t->sm != 90, "warpgroups' products are of sm_90a alone");
-    REFUSE(v->type != TW_GEMM_F16 && v->type != TW_GEMM_BF16, "warpgroups multiply f16 and bf16");
+    const int es = tw_type_bits(tw_gemm_types[v->type].element) / 8;
+    REFUSE(kind_of(v->type) == TW_WGMMA_none, "warpgroups multiply f16, bf16 and e4m3");
     REFUSE(v->grouped && (!c->persistent || c->stream || c->multicast),
            "groups need a persistent grid, whose tiles are whole, without multicast");
     REFUSE(c->ks != 1 || c->kl != 1 || c->copy || c->ns != c->nl || c->vec != 16,
@@ -47,16 +57,17 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     REFUSE(c->ms != ROWS && c->ms != 2 * ROWS, "a warpgroup has 64 or 128 rows");
     REFUSE(c->ml > 256 || c->nl > 256 || c->nl % 8,
            "a warpgroup's tile is 256 rows and 256 columns at most, of whole eights");
-    REFUSE(c->u < 16 || ((v->a_k_major || v->b_k_major) && c->u % TW_TILE_WIDTH),
-           "a stage is no whole number of what the copy engine swizzles");
-    p->tile_x = tw_tile_of(v->a_k_major, c->ml, c->u);
-    p->tile_y = tw_tile_of(v->b_k_major, c->nl, c->u);
-    p->x = (tw_gemm_tile){.es = 2, .vec = 16, .bytes = tw_tile_bytes(&p->tile_x)};
-    p->y = (tw_gemm_tile){.es = 2, .vec = 16, .bytes = tw_tile_bytes(&p->tile_y)};
+    REFUSE(c->u * es < 32, "a stage is less than what the copy engine swizzles");
+    REFUSE(v->promote && c->u > PROMOTED, "tensor cores add up more than 128 elements of a stage");
+    p->tile_x = tw_tile_of(v->a_k_major, es, c->ml, c->u);
+    p->tile_y = tw_tile_of(v->b_k_major, es, c->nl, c->u);
+    p->x = (tw_gemm_tile){.es = es, .vec = 16, .bytes = tw_tile_bytes(&p->tile_x)};
+    p->y = (tw_gemm_tile){.es = es, .vec = 16, .bytes = tw_tile_bytes(&p->tile_y)};
     REFUSE(p->x.bytes % TW_TILE_ALIGN || p->y.bytes % TW_TILE_ALIGN, "tiles do not end where the swizzle begins anew");
     p->group = c->ml / c->ms * WARPS * 32;
     p->teams = c->pingpong ? TW_GEMM_TEAMS : 1;
     p->accumulators = c->ms / ROWS * c->nl / 2;
+    p->partial = v->promote ? p->accumulators : 0;
     p->stage_bytes = p->x.bytes + p->y.bytes;
     const char *why = plan_registers(c, p);
     if (why) return why;
@@ -248,6 +259,7 @@ static void prepare(tw_gemm_gen *g) {
         g->x.of[i] = i / wide * ROWS + i / 2 % 2 * 8;
         g->y.of[i] = i % wide / 4 * 8 + i % 2;
         g->acc[0][i] = tw_var_of(b, tw_f32(b, 0));
+        if (g->plan.partial) g->acc[1][i] = tw_var_of(b, tw_f32(b, 0));
     }
 }
 
@@ -277,37 +289,57 @@ static void pass_turn(tw_gemm_gen *g, tw_val number) {
     TW_IF (b, tw_lt(b, next, g->tiles)) tw_do(b, TW_OP_barrier_arrive, at, other, TW_NONE);
 }
 
-/* Multiplies all stages. The previous stage is given back while the tensor cores multiply this one. */
+/* Begins the tile's sums of promoted ones. */
+static void clear(tw_gemm_gen *g) {
+    for (int i = 0; i < g->plan.partial; i++) tw_assign(g->b, g->acc[0][i], tw_f32(g->b, 0));
+}
+
+/* Adds the sums of a stage to those of the tile. */
+static void promote(tw_gemm_gen *g) {
+    for (int i = 0; i < g->plan.partial; i++) tw_add_to(g->b, g->acc[0][i], g->acc[1][i]);
+}
+
+/* Multiplies all stages. The previous stage is given back while the tensor cores multiply this one. If sums are
+   promoted, each stage is given back when it has been multiplied. */
 static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw_val number) {
     tw_builder *b = g->b;
-    const bool persistent = g->c->persistent;
+    const bool persistent = g->c->persistent, partial = g->plan.partial;
     const tw_tile *x = &g->plan.tile_x, *y = &g->plan.tile_y;
-    tw_val group = tw_shr(b, g->warp, 2), zero = tw_i32(b, 0);
+    tw_val group = tw_shr(b, g->warp, 2), zero = tw_i32(b, 0), yes = tw_const(b, TW_T_pred, 1);
     const int apart = tw_tile_offset(x, g->c->ms, 0);
     tw_val x0 = tw_tile_descriptor(b, x, tw_add(b, g->shared, tw_mul_imm(b, group, apart)));
     tw_val y0 = tw_tile_descriptor(b, y, tw_add_imm(b, g->shared, g->plan.x.bytes));
     tw_val before = tw_var_of(b, zero), last = tw_add_imm(b, g->stages, 1 - g->c->stages);
+    clear(g);
     TW_FOR (b, i, zero, g->stages, tw_i32(b, 1), false) {
         tw_val stage = tw_shr(b, c->stage, 4);
         tw_ring_wait(b, ring, tw_ring_full(b, ring, c), c);
         tw_val first = tw_eq(b, i, zero), y_at = tw_add(b, y0, stage), x_at = tw_add(b, x0, stage);
-        tw_tile_multiply(b, &(tw_tile_product){.kind = g->v->type == TW_GEMM_F16 ? TW_WGMMA_f16 : TW_WGMMA_bf16,
+        tw_tile_multiply(b, &(tw_tile_product){.kind = kind_of(g->v->type),
                                                .x = x,
                                                .y = y,
                                                .rows = g->c->ms,
                                                .x_at = x_at,
                                                .y_at = y_at,
-                                               .add = tw_not(b, first),
-                                               .sums = g->acc[0]});
-        tw_tile_wait(b, 1);
-        tw_val filled = tw_lt(b, zero, i);
-        give_back(g, ring, before, persistent ? filled : tw_and(b, filled, tw_lt(b, i, last)));
-        tw_assign(b, before, tw_ring_empty(b, ring, c));
+                                               .add = partial ? tw_not(b, yes) : tw_not(b, first),
+                                               .sums = partial ? g->acc[1] : g->acc[0]});
+        if (partial) {
+            tw_tile_wait(b, 0);
+            tw_val again = tw_lt(b, tw_add_imm(b, i, 1), last);
+            give_back(g, ring, tw_ring_empty(b, ring, c), persistent ? yes : again);
+            promote(g);
+        } else {
+            tw_tile_wait(b, 1);
+            tw_val filled = tw_lt(b, zero, i);
+            give_back(g, ring, before, persistent ? filled : tw_and(b, filled, tw_lt(b, i, last)));
+            tw_assign(b, before, tw_ring_empty(b, ring, c));
+        }
         tw_ring_advance(b, ring, c);
     }
     if (g->team.id) pass_turn(g, number);
+    if (partial) return;
     tw_tile_wait(b, 0);
-    if (persistent) give_back(g, ring, before, tw_const(b, TW_T_pred, 1));
+    if (persistent) give_back(g, ring, before, yes);
 }
 
 static void build(tw_gemm_gen *g) {

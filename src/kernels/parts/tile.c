@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/parts/tile.h"
 
-enum { BYTES = 2 /* Bytes per element. */, K = 16 /* Elements along k of a wgmma. */ };
+enum { K = 32 /* Bytes along k of a wgmma. */ };
 
 static int pitch(const tw_tile *t) {
-    return t->width * BYTES;
+    return t->width * t->es;
 }
 
 static int box_bytes(const tw_tile *t) {
     return t->lines * pitch(t);
 }
 
-tw_tile tw_tile_of(bool k_major, int extent, int depth) {
-    tw_tile t = {.k_major = k_major, .extent = extent, .depth = depth};
-    t.width = k_major || extent > 32 ? TW_TILE_WIDTH : extent > 16 ? 32 : 16;
+tw_tile tw_tile_of(bool k_major, int es, int extent, int depth) {
+    tw_tile t = {.k_major = k_major, .es = es, .extent = extent, .depth = depth};
+    const int along = (k_major ? depth : extent) * es;
+    t.width = (along > TW_TILE_LINE / 2 ? TW_TILE_LINE : along > TW_TILE_LINE / 4 ? TW_TILE_LINE / 2 : K) / es;
     t.lines = k_major ? extent : depth;
     t.boxes = ((k_major ? depth : extent) + t.width - 1) / t.width;
     return t;
@@ -24,13 +25,13 @@ int tw_tile_bytes(const tw_tile *t) {
 }
 
 int tw_tile_offset(const tw_tile *t, int row, int k) {
-    if (t->k_major) return k / t->width * box_bytes(t) + row * pitch(t) + k % t->width * BYTES;
+    if (t->k_major) return k / t->width * box_bytes(t) + row * pitch(t) + k % t->width * t->es;
     return row / t->width * box_bytes(t) + k * pitch(t);
 }
 
 tw_tensor_map tw_tile_map(const tw_tile *t, const tw_tile_matrices *m, int blocks) {
     return (tw_tensor_map){.address = m->address,
-                           .element = TW_TENSOR_U16,
+                           .element = t->es == 1 ? TW_TENSOR_U8 : TW_TENSOR_U16,
                            .dims = m->count ? 3 : 2,
                            .extent = {t->k_major ? m->k : m->extent, t->k_major ? m->extent : m->k, m->count},
                            .stride = {0, m->row_bytes, m->matrix_bytes},
@@ -61,7 +62,7 @@ tw_val tw_tile_descriptor(tw_builder *b, const tw_tile *t, tw_val address) {
 }
 
 static tw_val descriptor(tw_builder *b, const tw_tile *t, tw_val low, int offset) {
-    const uint32_t swizzle = t->width == 64 ? 1 : t->width == 32 ? 2 : 3;
+    const uint32_t swizzle = pitch(t) == 128 ? 1 : pitch(t) == 64 ? 2 : 3;
     tw_val high = tw_i32(b, (int32_t)(swizzle << 30 | (uint32_t)pitch(t) * 8 / 16));
     return tw_binary(b, TW_OP_pack_i64_i32, tw_add_imm(b, low, offset / 16), high);
 }
@@ -81,7 +82,7 @@ void tw_tile_multiply(tw_builder *b, const tw_tile_product *p) {
     tw_val yes = tw_const(b, TW_T_pred, 1);
     tw_record_arrive(b, products, TW_ARRIVAL_own, TW_ENGINE_OF_tensor);
     tw_do(b, TW_OP_wgmma_fence, (tw_attrs){0}, TW_NONE, TW_NONE);
-    for (int k = 0; k < p->x->depth; k += K)
+    for (int k = 0; k < p->x->depth; k += K / p->x->es)
         for (int i = 0; i < p->rows / TW_WGMMA_ROWS; i++) {
             tw_val x = descriptor(b, p->x, p->x_at, tw_tile_offset(p->x, i * TW_WGMMA_ROWS, k)),
                    y = descriptor(b, p->y, p->y_at, tw_tile_offset(p->y, 0, k));

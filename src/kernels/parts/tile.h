@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles of 16-bit elements in shared memory. Tensor copies write them, and wgmma reads them (ir/wgmma.def). A tile has
-   `extent` rows of A, or columns of B, with `depth` elements of each along k. It consists of consecutive boxes. A box
-   has lines of `width` elements, and the swizzle is as wide as a line. */
+/* Tiles of 8- or 16-bit elements in shared memory. Tensor copies write them, and wgmma reads them (ir/wgmma.def). A
+   tile has `extent` rows of A, or columns of B, with `depth` elements of each along k. It consists of consecutive
+   boxes. A box has lines of `width` elements, and the swizzle is as wide as a line. */
 #ifndef TW_KERNELS_PARTS_TILE_H
 #define TW_KERNELS_PARTS_TILE_H
 
@@ -9,24 +9,26 @@
 #include "ir/builder.h"
 
 enum {
-    TW_TILE_WIDTH = 64,  /* Elements of the longest line. */
+    TW_TILE_LINE = 128,  /* Bytes of the longest line. */
     TW_TILE_ALIGN = 1024 /* Alignment of a tile's address in bytes. */
 };
 
 typedef struct tw_tile {
     bool k_major; /* True: a line lies along k. False: along rows of A, or columns of B. */
+    int es;       /* Bytes of an element: 1 or 2. */
     int extent;   /* Rows of A, or columns of B. */
     int depth;    /* Elements along k. */
-    int width;    /* Elements of a line: 64, 32 or 16. */
+    int width;    /* Elements of a line, which has 128, 64 or 32 bytes. */
     int lines;    /* Lines of a box. */
     int boxes;    /* Boxes of the tile. */
 } tw_tile;
 
-/* Makes a tile with the longest possible lines. If lines lie along k, `depth` is a multiple of 64. */
-tw_tile tw_tile_of(bool k_major, int extent, int depth);
+/* Makes a tile with the longest possible lines. `es` is the bytes of an element. If lines lie along k, these are a
+   power of two times `depth`, at least 32 bytes. Otherwise elements have two bytes. */
+tw_tile tw_tile_of(bool k_major, int es, int extent, int depth);
 int tw_tile_bytes(const tw_tile *t);
 
-/* Computes the offset of element (row, k) in bytes. `row` is a multiple of 8, and `k` of 16. */
+/* Computes the offset of element (row, k) in bytes. `row` is a multiple of 8, and `k` of 32 bytes. */
 int tw_tile_offset(const tw_tile *t, int row, int k);
 
 /* Matrices that tiles are cut from. */
@@ -59,7 +61,7 @@ tw_val tw_tile_descriptor(tw_builder *b, const tw_tile *t, tw_val address);
 
 /* A warpgroup's product of two tiles. */
 typedef struct tw_tile_product {
-    tw_wgmma_kind kind; /* A kind of f16 or bf16. */
+    tw_wgmma_kind kind; /* A kind whose elements have the tiles' size. */
     const tw_tile *x;   /* Tile of A. */
     const tw_tile *y;   /* Tile of B. All of its columns are multiplied. */
     int rows;           /* Rows of A to multiply from `x_at` on, a multiple of 64. */
