@@ -283,7 +283,7 @@ enum { POOL_BYTES = 2000 << 20 };
 /* Makes the run's pool of elements, if it covers the product. *covered tells. */
 static tw_status open_pool(bench_run *r, const tw_gemm_problem *p, bool *covered, tw_diag *diag) {
     *covered = false;
-    if (p->type != TW_GEMM_F16 && p->type != TW_GEMM_BF16) return TW_OK;
+    if (p->type != TW_GEMM_F16 && p->type != TW_GEMM_BF16 && p->type != TW_GEMM_E4M3) return TW_OK;
     if (r->pool && r->pool_type != p->type) {
         tw_gemm_pool_free(r->pool);
         r->pool = NULL;

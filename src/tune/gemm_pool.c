@@ -10,6 +10,7 @@
 #include "tune/gemm_refer.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     ALIGN = 256,              /* Bytes of which each matrix's address is a multiple. */
@@ -29,25 +30,37 @@ struct tw_gemm_pool {
 
 static tw_status load_refer(tw_gemm_pool *p, tw_diag *diag) {
     const tw_ptx_compiler by = tw_ptx_compiler_for(p->cuda, true);
-    tw_kernel *k = tw_gemm_refer_build(tw_gemm_types[p->type].element, tw_cuda_describe(p->cuda)->target->sm);
+    tw_kernel *k = tw_gemm_refer_build(p->type, tw_cuda_describe(p->cuda)->target->sm);
     tw_status st = k ? tw_pipeline_default(k, false, diag) : tw_fail_memory(diag);
     if (st == TW_OK) st = tw_ptx_load(&by, k, &p->refer, NULL, diag);
     tw_kernel_free(k);
     return st;
 }
 
+static size_t element_bytes(tw_gemm_type t) {
+    return (size_t)tw_type_bits(tw_gemm_types[t].element) / 8;
+}
+
+static void element_write(tw_gemm_type t, unsigned char *at, float value) {
+    const uint16_t half = t == TW_GEMM_F16 ? tw_f32_to_f16(value) : tw_f32_to_bf16(value);
+    if (t == TW_GEMM_E4M3)
+        *at = tw_f32_to_e4m3(value);
+    else
+        memcpy(at, &half, sizeof half);
+}
+
 static tw_status fill(tw_gemm_pool *p, uint64_t seed, tw_diag *diag) {
-    const size_t elements = p->bytes / 2, most = elements < REPEAT ? elements : REPEAT;
-    uint16_t *some = malloc(most * sizeof *some);
+    const size_t es = element_bytes(p->type), elements = p->bytes / es, most = elements < REPEAT ? elements : REPEAT;
+    unsigned char *some = malloc(most * es);
     tw_random r = tw_random_seed(seed);
     tw_status st = some ? tw_cuda_alloc(p->cuda, p->bytes, &p->at, diag) : tw_fail_memory(diag);
     for (size_t i = 0; i < most && some; i++) {
         const float value = (float)tw_random_unit(&r) * 2 - 1;
-        some[i] = p->type == TW_GEMM_F16 ? tw_f32_to_f16(value) : tw_f32_to_bf16(value);
+        element_write(p->type, some + i * es, value);
     }
     for (size_t i = 0; i < elements && st == TW_OK; i += most) {
         const size_t n = elements - i < most ? elements - i : most;
-        st = tw_cuda_upload(p->cuda, p->at + 2 * i, some, 2 * n, diag);
+        st = tw_cuda_upload(p->cuda, p->at + es * i, some, es * n, diag);
     }
     free(some);
     return st;
@@ -56,8 +69,8 @@ static tw_status fill(tw_gemm_pool *p, uint64_t seed, tw_diag *diag) {
 tw_status tw_gemm_pool_make(tw_gemm_pool **out, tw_cuda *c, tw_gemm_type type, size_t bytes, uint64_t seed,
                             tw_diag *diag) {
     *out = NULL;
-    if (type != TW_GEMM_F16 && type != TW_GEMM_BF16)
-        return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s: only f16 and bf16 have a reference on the device",
+    if (type != TW_GEMM_F16 && type != TW_GEMM_BF16 && type != TW_GEMM_E4M3)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s: only f16, bf16 and e4m3 have a reference on the device",
                        tw_gemm_types[type].name);
     tw_gemm_pool *p = calloc(1, sizeof *p);
     if (!p) return tw_fail_memory(diag);
@@ -81,9 +94,9 @@ void tw_gemm_pool_free(tw_gemm_pool *p) {
     free(p);
 }
 
-/* Returns the size of a matrix in bytes, rounded up to a multiple of ALIGN. */
-static size_t room(int64_t rows, int64_t columns) {
-    return ((size_t)(rows * columns) * 2 + ALIGN - 1) / ALIGN * ALIGN;
+/* Returns the size in bytes of a matrix of elements of `es` bytes, rounded up to a multiple of ALIGN. */
+static size_t room(int64_t rows, int64_t columns, size_t es) {
+    return ((size_t)(rows * columns) * es + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 /* Rows of all matrices of B. */
@@ -93,26 +106,27 @@ static int64_t rows_of_b(const tw_gemm_problem *q) {
 
 tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *q, tw_diag *diag) {
     const tw_gemm_epilogue *e = &q->epilogue;
-    if (q->type != p->type || q->out != tw_gemm_types[q->type].element || q->trans_a || !q->trans_b || q->batch != 1 ||
+    if (q->type != p->type || q->out != tw_gemm_types[q->type].out || q->trans_a || !q->trans_b || q->batch != 1 ||
         q->lda != q->k || q->ldb != q->k || q->ldc != q->n || q->alpha != 1 || q->beta != 0 ||
         (q->groups && q->stride_b != q->n * q->k) || e->bias || e->activation || e->mul || e->residual || e->gated ||
-        e->scale_rows || e->scale_columns || q->k % 8)
+        e->scale_rows || e->scale_columns || q->k * (int64_t)element_bytes(q->type) % 16)
         return tw_fail(diag, TW_ERR_UNSUPPORTED,
-                       "only plain products A B^T with k a multiple of 8 have a reference on "
-                       "the device");
-    if (room(q->m, q->k) + room(rows_of_b(q), q->k) > p->bytes)
+                       "only plain products A B^T whose rows have whole 16 bytes have a reference on the device");
+    const size_t es = element_bytes(q->type);
+    if (room(q->m, q->k, es) + room(rows_of_b(q), q->k, es) > p->bytes)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "the pool of %lld bytes is too small", (long long)p->bytes);
     return TW_OK;
 }
 
 void tw_gemm_pool_place(const tw_gemm_pool *p, const tw_gemm_problem *q, int set, uint64_t *a, uint64_t *b) {
-    const size_t for_a = room(q->m, q->k), for_both = for_a + room(rows_of_b(q), q->k);
+    const size_t es = element_bytes(q->type);
+    const size_t for_a = room(q->m, q->k, es), for_both = for_a + room(rows_of_b(q), q->k, es);
     *a = p->at + (size_t)set % (p->bytes / for_both) * for_both;
     *b = *a + for_a;
 }
 
 tw_status tw_gemm_pool_outputs(tw_gemm_pool *p, const tw_gemm_problem *q, int n, uint64_t *c, tw_diag *diag) {
-    const size_t apart = room(q->m, q->n), bytes = (size_t)n * apart;
+    const size_t apart = room(q->m, q->n, (size_t)tw_type_bits(q->out) / 8), bytes = (size_t)n * apart;
     if (bytes > p->output_bytes) {
         if (p->outputs) tw_cuda_release(p->cuda, p->outputs);
         p->outputs = 0;
@@ -128,14 +142,14 @@ tw_status tw_gemm_pool_outputs(tw_gemm_pool *p, const tw_gemm_problem *q, int n,
 
 tw_status tw_gemm_pool_refer(tw_gemm_pool *p, const tw_gemm_problem *q, uint64_t a, uint64_t b, uint64_t want,
                              uint64_t tolerance, tw_diag *diag) {
-    const uint64_t arguments[] = {a, b, want, tolerance, (uint64_t)q->m, (uint64_t)q->n, (uint64_t)q->k};
-    static const int bytes[] = {8, 8, 8, 8, 4, 4, 4};
+    const uint64_t arguments[] = {a, b, want, tolerance, (uint64_t)q->m, (uint64_t)q->n, (uint64_t)q->k, q->promote};
+    static const int bytes[] = {8, 8, 8, 8, 4, 4, 4, 4};
     const tw_cuda_launch l = {
         .module = p->refer,
         .grid = {(int)(tw_ceil_div(q->n, TW_GEMM_REFER_THREADS)), (int)(tw_ceil_div(q->m, TW_GEMM_REFER_ROWS)), 1},
         .threads = TW_GEMM_REFER_THREADS,
         .arguments = arguments,
         .argument_bytes = bytes,
-        .n_arguments = 7};
+        .n_arguments = 8};
     return tw_cuda_run(p->cuda, &l, diag);
 }

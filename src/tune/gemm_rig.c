@@ -97,8 +97,9 @@ tw_status tw_gemm_rig_make_sets(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_dat
 /* Computes the reference of rows of A from `row` on, with a matrix of B. The problem's m is the number of rows. */
 static tw_status refer(tw_gemm_rig *r, tw_gemm_pool *pool, const tw_gemm_problem *p, int64_t row, int64_t matrix,
                        tw_diag *diag) {
-    const uint64_t a = r->set[0].of[TW_GEMM_A] + 2 * (uint64_t)(row * p->k);
-    const uint64_t b = r->set[0].of[TW_GEMM_B] + 2 * (uint64_t)(matrix * p->n * p->k), cell = (uint64_t)(row * p->n);
+    const uint64_t es = (uint64_t)tw_type_bits(tw_gemm_types[p->type].element) / 8;
+    const uint64_t a = r->set[0].of[TW_GEMM_A] + es * (uint64_t)(row * p->k);
+    const uint64_t b = r->set[0].of[TW_GEMM_B] + es * (uint64_t)(matrix * p->n * p->k), cell = (uint64_t)(row * p->n);
     return tw_gemm_pool_refer(pool, p, a, b, r->want + 8 * cell, r->tolerance + 4 * cell, diag);
 }
 

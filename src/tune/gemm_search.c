@@ -211,7 +211,7 @@ static tw_gemm_config draw_warpgroups(search *s) {
     tw_gemm_config c = {.mma = 2,
                         .ms = PICK(s, 64, 64, 64, 128),
                         .nl = PICK(s, 8, 16, 24, 32, 40, 64, 64, 80, 128, 128, 192, 256),
-                        .u = PICK(s, 32, 64, 64, 64, 128),
+                        .u = PICK(s, 32, 64, 64, 64, 128) * (s->data->problem.type == TW_GEMM_E4M3 ? 2 : 1),
                         .ks = 1,
                         .kl = 1,
                         .kg = 1,
@@ -262,8 +262,9 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
     c->ml = c->ms * (mma ? PICK(s, 1, 2, 4) : PICK(s, 4, 8, 16));
     c->nl = c->ns * (mma ? PICK(s, 1, 2, 4) : PICK(s, 4, 8, 16));
     const int kept_mma = s->options->keep ? s->options->keep->mma : -1;
+    const bool bytes = p->type == TW_GEMM_E4M3;
     const bool halves = (p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16) && info->target->sm == 90;
-    if (kept_mma == 2 || (kept_mma < 0 && halves && PICK(s, 0, 1))) *c = draw_warpgroups(s);
+    if (kept_mma == 2 || (kept_mma < 0 && (bytes || (halves && PICK(s, 0, 1))))) *c = draw_warpgroups(s);
     for (int i = 0; i < tw_gemm_space.n; i++)
         if (s->keep[i] >= 0) tw_space_set(&tw_gemm_space, c, i, s->keep[i]);
     const tw_gemm_config drawn = *c; /* The plain spelling of one part forgets how parts are joined. */

@@ -15,9 +15,10 @@ bool tw_gemm_vendor_problem(const tw_gemm_problem *p, tw_cublaslt_problem *out) 
     static const tw_cublaslt_type types[TW_GEMM_TYPES] = {
         [TW_GEMM_F32] = TW_CUBLASLT_F32,   [TW_GEMM_F64] = TW_CUBLASLT_F64,   [TW_GEMM_F16] = TW_CUBLASLT_F16,
         [TW_GEMM_BF16] = TW_CUBLASLT_BF16, [TW_GEMM_TF32] = TW_CUBLASLT_TF32, [TW_GEMM_S8] = TW_CUBLASLT_S8,
-        [TW_GEMM_TF32X3] = TW_CUBLASLT_F32};
-    /* cuBLASLt writes one type of C for each type of A, and for f16 and bf16 also f32. */
-    const bool f32_too = p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16, c_f32 = f32_too && p->out == TW_T_f32;
+        [TW_GEMM_E4M3] = TW_CUBLASLT_E4M3, [TW_GEMM_TF32X3] = TW_CUBLASLT_F32};
+    /* cuBLASLt writes one type of C for each type of A, and for f16, bf16 and e4m3 also f32. */
+    const bool f32_too = p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16 || p->type == TW_GEMM_E4M3,
+               c_f32 = f32_too && p->out == TW_T_f32;
     const tw_gemm_epilogue *e = &p->epilogue;
     if (p->groups || p->epilogue.gated) return false;
     *out = (tw_cublaslt_problem){
@@ -37,6 +38,7 @@ bool tw_gemm_vendor_problem(const tw_gemm_problem *p, tw_cublaslt_problem *out) 
         .stride_c = p->stride_c,
         .alpha = p->alpha,
         .beta = p->beta,
+        .fast_sums = !p->promote,
     };
     if (p->out != tw_gemm_types[p->type].out && !c_f32) return false;
     return !(e->bias || e->mul || e->residual || e->activation || e->scale_rows || e->scale_columns);

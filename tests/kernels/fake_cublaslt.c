@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for cuBLASLt over the host's memory: it multiplies f32, f64, s8 and, into f32, f16 and bf16 as its
-   descriptors say; f32 loses its last 13 bits where the fast TF32 is asked for. It knows four algorithms, of which the
+/* A stand-in for cuBLASLt over the host's memory: it multiplies f32, f64, s8 and, into f32, f16, bf16 and e4m3 as its
+   descriptors say; f32 loses its last 13 bits where the fast TF32 is asked for, and e4m3 takes 1 for 1.5 where fast sums are. It knows four algorithms, of which the
    second is not to be used. Algorithm i + 1 writes 1 into its workspace. On the stand-in for the driver the first takes
    as long as three kernels, the third as two, the fourth as four.
 
    Attribute TILE is 64 times a tile's columns of C plus its rows, both in steps of 8. Each further part of a split
    needs 1024 bytes of workspace more. An algorithm has 8 stages at most, and one whose CUSTOM is 14 cannot be checked.
    With FAKE_CUBLASLT_ODD the waves of the third one are not those of its tiles where a product has more than 512
-   columns. */
+   columns. With FAKE_CUBLASLT_OLD it does not know fast sums. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 
 typedef struct desc {
     int compute, scale, transposed[2];
+    int8_t fast;
 } desc;
 typedef struct layout {
     int type;
@@ -78,7 +80,7 @@ int cublasLtDestroy(void *lt) {
 EXPORT int cublasLtMatmulDescCreate(void **d, int compute, int scale);
 int cublasLtMatmulDescCreate(void **d, int compute, int scale) {
     int s = made(d, sizeof(desc));
-    if (!s) *(desc *)*d = (desc){compute, scale, {0, 0}};
+    if (!s) *(desc *)*d = (desc){compute, scale, {0, 0}, 0};
     return s;
 }
 EXPORT int cublasLtMatmulDescDestroy(void *d);
@@ -88,6 +90,10 @@ int cublasLtMatmulDescDestroy(void *d) {
 }
 EXPORT int cublasLtMatmulDescSetAttribute(void *d, int attribute, const void *value, size_t bytes);
 int cublasLtMatmulDescSetAttribute(void *d, int attribute, const void *value, size_t bytes) {
+    if (attribute == 25 && bytes == 1 && !getenv("FAKE_CUBLASLT_OLD")) {
+        memcpy(&((desc *)d)->fast, value, 1);
+        return 0;
+    }
     if (attribute < 3 || attribute > 4 || bytes != 4) return 7;
     memcpy(&((desc *)d)->transposed[attribute - 3], value, 4);
     return 0;
@@ -140,7 +146,8 @@ int cublasLtMatmulAlgoGetHeuristic(void *lt, void *d, void *a, void *b, void *c,
     (void)lt, (void)a, (void)b, (void)out;
     *count = 0;
     /* As the real one: bytes only where the first is transposed and the second is not. */
-    if (x->compute == 72 && (!x->transposed[0] || x->transposed[1])) return 15;
+    const bool bytes = x->compute == 72 || ((layout *)a)->type == 28;
+    if (bytes && (!x->transposed[0] || x->transposed[1])) return 15;
     if (((layout *)c)->rows == 13) return 0; /* none, without an error */
     for (uint64_t i = 0; i < 4 && *count < wanted; i++) {
         results[*count] = (result){.algorithm = {i + 1}, .status = i == 1 ? 15 : 0};
@@ -216,7 +223,8 @@ static double of_half(uint32_t h) {
     return of_bits((h & 0x8000) << 16 | (rest ? (rest << 13) + (112u << 23) : 0));
 }
 
-static double get(const void *p, int type, int64_t i, int compute) {
+static double get(const void *p, int type, int64_t i, const desc *how) {
+    const int compute = how->compute;
     uint32_t bits;
     switch (type) {
     case 0:
@@ -226,6 +234,9 @@ static double get(const void *p, int type, int64_t i, int compute) {
         return ((const double *)p)[i];
     case 2:
         return of_half(((const uint16_t *)p)[i]);
+    case 28: /* Of a normal number or zero. */
+        bits = how->fast && ((const uint8_t *)p)[i] == 0x3c ? 0x38 : ((const uint8_t *)p)[i];
+        return of_bits((bits & 0x80) << 24 | (bits & 0x7f ? ((bits & 0x7f) << 20) + (120u << 23) : 0));
     case 14:
         return of_bits((uint32_t)((const uint16_t *)p)[i] << 16);
     default:
@@ -277,9 +288,9 @@ int cublasLtMatmul(void *lt, void *d, const void *alpha, const void *a, void *al
                 double sum = 0;
                 for (int64_t l = 0; l < k; l++)
                     sum += get(a, la->type, z * la->stride + (x->transposed[0] ? l + i * la->ld : i + l * la->ld),
-                               x->compute) *
+                               x) *
                            get(b, lb->type, z * lb->stride + (x->transposed[1] ? j + l * lb->ld : l + j * lb->ld),
-                               x->compute);
+                               x);
                 put(out, lc->type, z * lc->stride + i + j * lc->ld, scalar(alpha, x->scale) * sum,
                     scalar(beta, x->scale));
             }

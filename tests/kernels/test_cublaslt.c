@@ -107,15 +107,16 @@ static void products_are_as_asked_for(void **state) {
                                                 .stride_c = 41,
                                                 .alpha = 2,
                                                 .beta = batch == 2 ? 3 : 0});
-    multiply(&(tw_cublaslt_problem){TW_CUBLASLT_S8, 8, 4, 16, true, false, false, 16, 16, 8, 0, 0, 0, 0, 1, 1});
+    multiply(&(tw_cublaslt_problem){TW_CUBLASLT_S8, 8, 4, 16, true, false, false, 16, 16, 8, 0, 0, 0, 0, 1, 1, false});
 }
 
 /* One number times one, by its bits. */
-static float times_one(tw_cublaslt_type type, bool c_f32, const void *x, const void *one) {
+static float times_one_by(tw_cublaslt_type type, bool c_f32, bool fast_sums, const void *x, const void *one) {
     static _Alignas(16) unsigned char a[16], b[16];
     float c = 0;
     const tw_cublaslt_problem p = {
-        .type = type, .m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1, .ldc = 1, .alpha = 1, .c_f32 = c_f32};
+        .type = type, .m = 1, .n = 1, .k = 1, .trans_a = true, .lda = 1, .ldb = 1, .ldc = 1, .alpha = 1,
+        .c_f32 = c_f32, .fast_sums = fast_sums};
     tw_cublaslt_plan *plan;
     tw_diag d;
     memcpy(a, x, 4);
@@ -124,6 +125,10 @@ static float times_one(tw_cublaslt_type type, bool c_f32, const void *x, const v
     if (tw_cublaslt_run(plan, 0, (uintptr_t)a, (uintptr_t)b, (uintptr_t)&c, NULL, &d)) fail_msg("%s", d.message);
     tw_cublaslt_plan_free(plan);
     return c;
+}
+
+static float times_one(tw_cublaslt_type type, bool c_f32, const void *x, const void *one) {
+    return times_one_by(type, c_f32, false, x, one);
 }
 
 /* A peer that computes with fewer bits than ours would be beaten, or win, for the wrong reason. */
@@ -136,6 +141,9 @@ static void a_type_is_computed_as_that_type(void **state) {
     static const uint16_t half[2] = {0x3e00}, half_one[2] = {0x3c00}, brain[2] = {0x3fc0}, brain_one[2] = {0x3f80};
     assert_true(times_one(TW_CUBLASLT_F16, true, half, half_one) == 1.5f);
     assert_true(times_one(TW_CUBLASLT_BF16, true, brain, brain_one) == 1.5f);
+    static const uint8_t byte[4] = {0x3c}, byte_one[4] = {0x38};
+    assert_true(times_one_by(TW_CUBLASLT_E4M3, true, false, byte, byte_one) == 1.5f);
+    assert_true(times_one_by(TW_CUBLASLT_E4M3, true, true, byte, byte_one) == 1);
 }
 
 static void what_cannot_be_is_refused(void **state) {
@@ -157,6 +165,12 @@ static void what_cannot_be_is_refused(void **state) {
     p.type = TW_CUBLASLT_S8;
     assert_int_equal(tw_cublaslt_plan_make(lt, &p, 16, 0, &plan, &d), TW_ERR_UNSUPPORTED);
     assert_non_null(strstr(d.message, "not supported"));
+    p.type = TW_CUBLASLT_E4M3;
+    assert_int_equal(tw_cublaslt_plan_make(lt, &p, 16, 0, &plan, &d), TW_ERR_UNSUPPORTED);
+    p.trans_a = true;
+    setenv("FAKE_CUBLASLT_OLD", "1", 1);
+    assert_int_equal(tw_cublaslt_plan_make(lt, &p, 16, 0, &plan, &d), TW_ERR_UNSUPPORTED);
+    unsetenv("FAKE_CUBLASLT_OLD");
     p = good;
     p.m = p.lda = p.ldc = 13;
     assert_int_equal(tw_cublaslt_plan_make(lt, &p, 16, 0, &plan, &d), TW_ERR_UNSUPPORTED);

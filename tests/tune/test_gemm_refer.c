@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void compare(tw_gemm_type type, int m, int n, int k) {
-    tw_gemm_problem p = {.type = type, .m = m, .n = n, .k = k, .trans_b = true, .alpha = 1};
+static void compare(tw_gemm_type type, int m, int n, int k, bool promote) {
+    tw_gemm_problem p = {.type = type, .m = m, .n = n, .k = k, .trans_b = true, .alpha = 1, .promote = promote};
     tw_gemm_data d;
     tw_diag diag;
     assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
     assert_int_equal(tw_gemm_data_make(&d, &p, (uint64_t)(m + n + k), NULL), TW_OK);
-    tw_kernel *kernel = tw_gemm_refer_build(tw_gemm_types[type].element, 80);
+    tw_kernel *kernel = tw_gemm_refer_build(type, 80);
     assert_non_null(kernel);
     assert_int_equal(tw_pipeline_default(kernel, true, &diag), TW_OK);
     tw_emu *e = tw_emu_new();
@@ -32,7 +32,8 @@ static void compare(tw_gemm_type type, int m, int n, int k) {
                                   tw_emu_alloc(e, "tolerance", tolerance, cells * sizeof *tolerance, false),
                                   (uint64_t)m,
                                   (uint64_t)n,
-                                  (uint64_t)k};
+                                  (uint64_t)k,
+                                  promote};
     const tw_emu_options o = {.grid = {(n + TW_GEMM_REFER_THREADS - 1) / TW_GEMM_REFER_THREADS,
                                        (m + TW_GEMM_REFER_ROWS - 1) / TW_GEMM_REFER_ROWS}};
     tw_emu_report report = {0};
@@ -53,10 +54,13 @@ static void compare(tw_gemm_type type, int m, int n, int k) {
 
 static void both_references_agree(void **state) {
     (void)state;
-    compare(TW_GEMM_BF16, 9, 200, 64);
-    compare(TW_GEMM_F16, 9, 130, 40);
-    compare(TW_GEMM_BF16, 1, 1, 8);
-    compare(TW_GEMM_F16, 4, 128, 256);
+    compare(TW_GEMM_BF16, 9, 200, 64, false);
+    compare(TW_GEMM_F16, 9, 130, 40, false);
+    compare(TW_GEMM_BF16, 1, 1, 8, false);
+    compare(TW_GEMM_F16, 4, 128, 256, false);
+    compare(TW_GEMM_E4M3, 9, 130, 272, false);
+    compare(TW_GEMM_E4M3, 9, 130, 272, true);
+    compare(TW_GEMM_E4M3, 1, 1, 16, true);
 }
 
 int main(void) {

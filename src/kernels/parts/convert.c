@@ -29,6 +29,14 @@ tw_val tw_part_half(tw_builder *b, tw_type pair, tw_val x, int second) {
     return tw_bitcast(b, TW_T_f32, bits);
 }
 
+tw_val tw_part_e4m3(tw_builder *b, tw_val x, int i) {
+    /* With its sign moved to the front, an e4m3 is an f16 whose exponent's bias is 15 instead of 7. */
+    tw_val byte = tw_shr(b, x, 8 * i), sign = tw_shl(b, tw_and(b, byte, tw_i32(b, 0x80)), 8);
+    tw_val bits = tw_or(b, sign, tw_shl(b, tw_and(b, byte, tw_i32(b, 0x7f)), 7));
+    tw_val half = tw_bitcast(b, TW_T_f16, tw_unary(b, TW_OP_trunc_i16_i32, bits));
+    return tw_mul(b, tw_unary(b, TW_OP_cvt_f32_f16, half), tw_f32(b, 256));
+}
+
 void tw_part_split(tw_builder *b, tw_type pair, tw_val x, tw_val y, tw_val *high, tw_val *low) {
     *high = tw_part_pair(b, pair, x, y);
     tw_val first = tw_sub(b, x, tw_part_half(b, pair, *high, 0)),

@@ -13,6 +13,8 @@ tw_val tw_part_pair(tw_builder *b, tw_type pair, tw_val x, tw_val y);
 /* Converts one half of a pair to f32, exactly. `second` is 0 for the lower half and 1 for the upper. `x` is a pair, or
    an i32 with its bits. */
 tw_val tw_part_half(tw_builder *b, tw_type pair, tw_val x, int second);
+/* Converts byte `i` of an i32, an e4m3 that is no NaN, to f32, exactly. */
+tw_val tw_part_e4m3(tw_builder *b, tw_val x, int i);
 /* Splits two f32 into the sum of two pairs. *high holds the rounded values, *low the rounded remainders. */
 void tw_part_split(tw_builder *b, tw_type pair, tw_val x, tw_val y, tw_val *high, tw_val *low);
 

@@ -19,6 +19,7 @@ enum {
     R_8I = 3,
     R_32I = 10,
     R_16BF = 14,
+    R_8F_E4M3 = 28,
 
     COMPUTE_32F = 68, /* IEEE: TF32 only where asked for */
     COMPUTE_64F = 70,
@@ -29,6 +30,7 @@ enum {
     LAYOUT_STRIDE = 6,
     DESC_TRANSA = 3,
     DESC_TRANSB = 4,
+    DESC_FAST_ACCUM = 25,
     PREF_MAX_WORKSPACE = 1,
 
     STATUS_ALLOC_FAILED = 3,
@@ -115,6 +117,7 @@ static const struct {
     [TW_CUBLASLT_TF32] = {R_32F, R_32F, R_32F, COMPUTE_32F_FAST_TF32},
     [TW_CUBLASLT_F16] = {R_16F, R_16F, R_32F, COMPUTE_32F},
     [TW_CUBLASLT_BF16] = {R_16BF, R_16BF, R_32F, COMPUTE_32F},
+    [TW_CUBLASLT_E4M3] = {R_8F_E4M3, R_16BF, R_32F, COMPUTE_32F},
     [TW_CUBLASLT_F64] = {R_64F, R_64F, R_64F, COMPUTE_64F},
     [TW_CUBLASLT_S8] = {R_8I, R_32I, R_32I, COMPUTE_32I},
 };
@@ -267,12 +270,16 @@ static int make_desc(tw_cublaslt_plan *x, const tw_cublaslt_problem *p) {
         return s;
     }
     s = lt->cublasLtMatmulDescSetAttribute(x->desc, DESC_TRANSA, &ta, sizeof ta);
-    return s ? s : lt->cublasLtMatmulDescSetAttribute(x->desc, DESC_TRANSB, &tb, sizeof tb);
+    if (s == 0) s = lt->cublasLtMatmulDescSetAttribute(x->desc, DESC_TRANSB, &tb, sizeof tb);
+    if (s || p->type != TW_CUBLASLT_E4M3) return s;
+    const int8_t fast = p->fast_sums;
+    return lt->cublasLtMatmulDescSetAttribute(x->desc, DESC_FAST_ACCUM, &fast, sizeof fast);
 }
 
 static int describe(tw_cublaslt_plan *x, const tw_cublaslt_problem *p) {
     const tw_cublaslt *lt = x->lt;
-    bool wide = p->c_f32 && (p->type == TW_CUBLASLT_F16 || p->type == TW_CUBLASLT_BF16);
+    const bool choice = p->type == TW_CUBLASLT_F16 || p->type == TW_CUBLASLT_BF16 || p->type == TW_CUBLASLT_E4M3;
+    const bool wide = p->c_f32 && choice;
     int ab = types[p->type].ab, c = wide ? R_32F : types[p->type].c;
     x->type_ab = ab;
     x->type_c = c;
@@ -296,6 +303,21 @@ static scalar scalar_of(tw_cublaslt_type t, double v) {
     return s;
 }
 
+/* The library's status of a question as ours. Nothing runs on the device, and another version may know the answer, so
+   that all errors but those of memory are TW_ERR_UNSUPPORTED. */
+static tw_status refuse(int status, const char *what, tw_diag *diag) {
+    const tw_status st = result(status, what, diag);
+    if (st == TW_OK || st == TW_ERR_MEMORY) return st;
+    if (diag) diag->status = TW_ERR_UNSUPPORTED;
+    return TW_ERR_UNSUPPORTED;
+}
+
+/* The library's status of a plan's description as ours. Libraries and devices differ in what they know of e4m3, so that
+   what they say of it is an answer. */
+static tw_status answer(const tw_cublaslt_plan *x, int status, const char *what, tw_diag *diag) {
+    return (x->type_ab == R_8F_E4M3 ? refuse : result)(status, what, diag);
+}
+
 static tw_status choose(tw_cublaslt_plan *x, int most, tw_diag *diag) {
     const tw_cublaslt *lt = x->lt;
     const uint64_t limit = x->limit;
@@ -308,7 +330,7 @@ static tw_status choose(tw_cublaslt_plan *x, int most, tw_diag *diag) {
     if (s == 0)
         s = lt->cublasLtMatmulAlgoGetHeuristic(lt->handle, x->desc, x->a, x->b, x->c, x->c, x->preference, x->room,
                                                x->found, &count);
-    if (s != 0) return result(s, "find an algorithm", diag);
+    if (s != 0) return answer(x, s, "find an algorithm", diag);
     for (int i = 0; i < count; i++)
         if (x->found[i].status == 0) x->found[x->n++] = x->found[i];
     return x->n ? TW_OK : result(STATUS_NOT_SUPPORTED, "find an algorithm", diag);
@@ -341,7 +363,7 @@ static tw_status make(tw_cublaslt *lt, const tw_cublaslt_problem *p, size_t work
     x->limit = workspace;
     x->alpha = scalar_of(p->type, p->alpha);
     x->beta = scalar_of(p->type, p->beta);
-    st = result(describe(x, p), "describe a product", diag);
+    st = answer(x, describe(x, p), "describe a product", diag);
     if (st == TW_OK)
         *out = x;
     else
@@ -409,15 +431,6 @@ static const struct {
     {offsetof(tw_cublaslt_algorithm, swizzle), 4}, {offsetof(tw_cublaslt_algorithm, custom), 4},
     {offsetof(tw_cublaslt_algorithm, stages), 4},  {offsetof(tw_cublaslt_algorithm, inner), 2},
     {offsetof(tw_cublaslt_algorithm, cluster), 2}};
-
-/* The library's status of a question as ours. Nothing runs on the device, and another version may know the answer, so
-   that all errors but those of memory are TW_ERR_UNSUPPORTED. */
-static tw_status refuse(int status, const char *what, tw_diag *diag) {
-    const tw_status st = result(status, what, diag);
-    if (st == TW_OK || st == TW_ERR_MEMORY) return st;
-    if (diag) diag->status = TW_ERR_UNSUPPORTED;
-    return TW_ERR_UNSUPPORTED;
-}
 
 tw_status tw_cublaslt_describe(const tw_cublaslt_plan *p, int i, tw_cublaslt_algorithm *out, tw_diag *diag) {
     if (i < 0 || i >= p->n) return tw_fail(diag, TW_ERR_USAGE, "algorithm %d of %d", i, p->n);

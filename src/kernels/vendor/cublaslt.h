@@ -16,6 +16,9 @@ typedef enum tw_cublaslt_type {
     TW_CUBLASLT_F16,  /* summed in f32 */
     TW_CUBLASLT_BF16, /* summed in f32 */
     TW_CUBLASLT_F64,
+    /* Summed in f32, C in bf16. The library wants trans_a, no trans_b, and rows of whole 16 bytes. Scales of its own for
+       A, B and C are left at 1. */
+    TW_CUBLASLT_E4M3,
     TW_CUBLASLT_S8, /* summed in i32, C in i32; the library wants trans_a, no trans_b, and multiples of 4 */
     TW_CUBLASLT_TYPES
 } tw_cublaslt_type;
@@ -26,11 +29,12 @@ typedef struct tw_cublaslt_problem {
     tw_cublaslt_type type;
     int64_t m, n, k;
     bool trans_a, trans_b;
-    bool c_f32; /* F16 and BF16: C in f32 instead */
+    bool c_f32; /* F16, BF16 and E4M3: C in f32 instead */
     int64_t lda, ldb, ldc;
     int batch; /* 0 or 1: one product, and no strides */
     int64_t stride_a, stride_b, stride_c;
     double alpha, beta;
+    bool fast_sums; /* E4M3: tensor cores add up all of k. Otherwise their sums are promoted to f32 now and then. */
 } tw_cublaslt_problem;
 
 /* TW_ERR_UNSUPPORTED with the reason where the library is missing or does not start. Uses the device until closed. */
