@@ -54,6 +54,9 @@ typedef struct tw_gemm_plan {
     int partial;            /* Registers of a thread's sums of a stage, which are then promoted. 0: there are none. */
     int part_bytes;         /* Bytes of the sums of a group of threads. */
     int stage_bytes;        /* Shared memory per stage. */
+    int fetched_bytes;      /* Bytes of a stage that tensor copies fetch. */
+    int mbarrier_bytes;     /* Shared memory of the stages' mbarriers. */
+    int splitters;          /* Warps beside the producer that split elements into terms. */
     int shared_bytes;       /* Shared memory per block. */
     int exchange;           /* Bytes from the start of shared memory to where threads exchange sums. */
     int join;               /* Bytes from the start of shared memory to what blocks use to join sums. */
@@ -145,6 +148,7 @@ typedef struct tw_gemm_gen {
     int columns;               /* Columns of C that a block stores of a tile. Only with wgmma. */
     /* Variables: the sums, of each of the ks parts. If sums are promoted, acc[1] has those of a stage. */
     tw_val acc[2][TW_GEMM_MAX_ACC];
+    tw_val terms[2][16]; /* Variables: high and low terms of a thread's elements of X. Only of tf32x3 with wgmma. */
 } tw_gemm_gen;
 
 /* copy.c: prepares the copies of an operand's tile from global to shared memory. */

@@ -53,7 +53,7 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     p->shared_bytes = beside ? ring + join : join > ring ? join : ring;
     p->exchange = beside ? ring : 0;
     p->join = p->exchange + flag;
-    if (way->tensor_copies) p->shared_bytes += 16 * c->stages; /* The stages' mbarriers. */
+    p->shared_bytes += p->mbarrier_bytes;
     REFUSE(p->shared_bytes > t->shared_block, "more shared memory than a block may have");
     REFUSE(p->registers > t->thread_registers, "more registers than a thread may have");
     const int blocks = tw_target_blocks(t, p->threads, p->registers, p->shared_bytes);

@@ -3,7 +3,7 @@
    the tiles, each 64 or 128 rows. A stage has two mbarriers: `full` counts bytes that arrive, and `empty` counts warps
    that are done with the stage. */
 #include "kernels/gemm/epilogue.h"
-#include "kernels/parts/ring.h"
+#include "kernels/gemm/terms.h"
 
 enum { ROWS = TW_WGMMA_ROWS, WARPS = 4 };
 enum { PROMOTED = 128 /* The most elements along k whose sums are promoted. */ };
@@ -12,27 +12,31 @@ enum {
     QUARTER = 512, /* Registers of a quarter of an SM for each lane. A quarter runs one warp of each warpgroup. */
     UNIT = 8,      /* Registers are given out in multiples of it. */
     OTHERS = 40,   /* Registers that a thread needs beside its sums. */
-    PRODUCT = 28   /* Registers that ptxas needs beside the sums of one product. */
+    PRODUCT = 28,  /* Registers that ptxas needs beside the sums of one product. */
+    TERMS = 32,    /* Registers of the terms of a thread's elements. */
+    SPLITTING = 56 /* Registers of a thread that splits elements. */
 };
 
 /* Returns the products of a type, or TW_WGMMA_none. */
 static tw_wgmma_kind kind_of(tw_gemm_type t) {
-    return t == TW_GEMM_F16    ? TW_WGMMA_f16
-           : t == TW_GEMM_BF16 ? TW_WGMMA_bf16
-           : t == TW_GEMM_E4M3 ? TW_WGMMA_e4m3
-                               : TW_WGMMA_none;
+    return t == TW_GEMM_F16      ? TW_WGMMA_f16
+           : t == TW_GEMM_BF16   ? TW_WGMMA_bf16
+           : t == TW_GEMM_E4M3   ? TW_WGMMA_e4m3
+           : t == TW_GEMM_TF32X3 ? TW_WGMMA_tf32
+                                 : TW_WGMMA_none;
 }
 
 /* Decides whether registers are moved from the producer to the threads that need them for sums. */
 static const char *plan_registers(const tw_gemm_config *c, tw_gemm_plan *p) {
-    const int needed = p->accumulators + p->partial + OTHERS, groups = p->group / (WARPS * 32) * p->teams;
+    const int needed = p->accumulators + p->partial + OTHERS + (p->splitters ? TERMS : 0),
+              groups = p->group / (WARPS * 32) * p->teams;
     p->registers = needed;
-    p->threads = (groups * WARPS + 1) * 32;
+    p->threads = (groups * WARPS + 1 + p->splitters) * 32;
     if (needed <= QUARTER / (groups + 1) / UNIT * UNIT || groups < 2) return NULL;
     REFUSE(groups > 3, "more registers than an SM has");
     p->threads = (groups + 1) * WARPS * 32;
     p->registers = QUARTER / (groups + 1) / UNIT * UNIT;
-    p->producer_registers = groups == 2 ? 24 : 32;
+    p->producer_registers = p->splitters ? SPLITTING : groups == 2 ? 24 : 32;
     p->consumer_registers = (QUARTER - p->producer_registers) / groups / UNIT * UNIT;
     /* ptxas wants the registers of one product to fit those of the launch. */
     REFUSE(c->nl / 2 + PRODUCT > p->registers, "a product takes more registers than a thread has at launch");
@@ -48,7 +52,7 @@ int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x) {
 static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
     REFUSE(t->sm != 90, "warpgroups' products are of sm_90a alone");
     const int es = tw_type_bits(tw_gemm_types[v->type].element) / 8;
-    REFUSE(kind_of(v->type) == TW_WGMMA_none, "warpgroups multiply f16, bf16 and e4m3");
+    REFUSE(kind_of(v->type) == TW_WGMMA_none, "warpgroups multiply f16, bf16, e4m3 and tf32x3");
     REFUSE(v->grouped && (!c->persistent || c->stream || c->multicast),
            "groups need a persistent grid, whose tiles are whole, without multicast");
     REFUSE(c->ks != 1 || c->kl != 1 || c->copy || c->ns != c->nl || c->vec != 16,
@@ -68,7 +72,16 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     p->teams = c->pingpong ? TW_GEMM_TEAMS : 1;
     p->accumulators = c->ms / ROWS * c->nl / 2;
     p->partial = v->promote ? p->accumulators : 0;
-    p->stage_bytes = p->x.bytes + p->y.bytes;
+    p->fetched_bytes = p->stage_bytes = p->x.bytes + p->y.bytes;
+    p->mbarrier_bytes = 16 * c->stages;
+    if (v->type == TW_GEMM_TF32X3) {
+        REFUSE(!v->a_k_major || !v->b_k_major, "tf32x3 on warpgroups needs rows of A and columns of B along k");
+        REFUSE(c->ms != ROWS || c->u != TW_GEMM_TERMS_U, "tf32x3 on warpgroups has ms=64 and u=32");
+        p->splitters = TW_GEMM_TERMS_WARPS;
+        p->partial = p->accumulators;
+        p->stage_bytes += p->y.bytes;
+        p->mbarrier_bytes += tw_gemm_terms_mbarriers(c);
+    }
     const char *why = plan_registers(c, p);
     if (why) return why;
     const bool cluster = tw_gemm_splits_in_cluster(c);
@@ -193,7 +206,7 @@ static tw_val fill_early(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_curs
     tw_val n = tw_min(b, g->stages, tw_i32(b, ring->stages)), k = tw_var_of(b, g->k_begin);
     const tw_ring_cursor again = tw_ring_begin(b, ring, 1);
     TW_FOR (b, i, tw_i32(b, 0), n, tw_i32(b, 1), false) {
-        fetch(g, ring, c, x_first, k, tw_ring_fill(b, ring, c, tw_i32(b, g->plan.stage_bytes)));
+        fetch(g, ring, c, x_first, k, tw_ring_fill(b, ring, c, tw_i32(b, g->plan.fetched_bytes)));
         tw_add_to(b, k, tw_i32(b, g->c->u));
         tw_ring_advance(b, ring, c);
     }
@@ -207,6 +220,22 @@ static tw_val fill_early(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_curs
     return n;
 }
 
+/* Splits the elements of all stages, in the warps behind the one that copies. */
+static void split(tw_gemm_gen *g, const tw_ring *ring) {
+    tw_builder *b = g->b;
+    const int first = g->plan.group * g->plan.teams / 32 + 1;
+    TW_IF (b, tw_le(b, tw_i32(b, first), tw_sreg(b, TW_SREG_warpid))) {
+        const tw_ring_cursor c = tw_ring_begin(b, ring, 0);
+        TW_LOOP (b, number, push_tiles(g, TW_NONE)) {
+            TW_FOR (b, i, tw_i32(b, 0), g->stages, tw_i32(b, 1), false) {
+                tw_ring_wait(b, ring, tw_ring_full(b, ring, &c), &c);
+                tw_gemm_terms_split(g, ring, &c);
+                tw_ring_advance(b, ring, &c);
+            }
+        }
+    }
+}
+
 static void copy(tw_gemm_gen *g, const tw_ring *ring) {
     tw_builder *b = g->b;
     const int first = g->plan.group * g->plan.teams; /* The thread that copies. */
@@ -217,9 +246,11 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring) {
         /* The copy engine reads a map before it can begin. */
         tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_x, TW_NONE);
         tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_y, TW_NONE);
+        if (g->plan.splitters) tw_gemm_terms_init(g, ring);
         tw_ring_init(b, ring, b->kernel->target, 1, g->plan.group / 32 * (g->c->multicast ? g->c->multicast : 1));
     }
-    begin(g, false);
+    begin(g, g->plan.splitters);
+    if (g->plan.splitters) split(g, ring);
     TW_IF (b, copies) {
         const tw_ring_cursor c = tw_ring_begin(b, ring, 1);
         const bool ready = g->v->ready_x || g->v->ready_y;
@@ -234,7 +265,7 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring) {
             }
             tw_val k = tw_var_of(b, tw_add(b, g->k_begin, tw_mul_imm(b, fetched, g->c->u)));
             TW_FOR (b, i, fetched, g->stages, tw_i32(b, 1), false) {
-                tw_val full = tw_ring_fill(b, ring, &c, tw_i32(b, g->plan.stage_bytes));
+                tw_val full = tw_ring_fill(b, ring, &c, tw_i32(b, g->plan.fetched_bytes));
                 fetch(g, ring, &c, true, k, full);
                 fetch(g, ring, &c, false, k, full);
                 tw_add_to(b, k, tw_i32(b, g->c->u));
@@ -261,6 +292,7 @@ static void prepare(tw_gemm_gen *g) {
         g->acc[0][i] = tw_var_of(b, tw_f32(b, 0));
         if (g->plan.partial) g->acc[1][i] = tw_var_of(b, tw_f32(b, 0));
     }
+    if (g->plan.splitters) tw_gemm_terms_declare(g);
 }
 
 /* Returns a stage to all blocks that fill it, if `again`. A cluster must not return a stage that is not filled again,
@@ -315,14 +347,18 @@ static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw
         tw_val stage = tw_shr(b, c->stage, 4);
         tw_ring_wait(b, ring, tw_ring_full(b, ring, c), c);
         tw_val first = tw_eq(b, i, zero), y_at = tw_add(b, y0, stage), x_at = tw_add(b, x0, stage);
-        tw_tile_multiply(b, &(tw_tile_product){.kind = kind_of(g->v->type),
-                                               .x = x,
-                                               .y = y,
-                                               .rows = g->c->ms,
-                                               .x_at = x_at,
-                                               .y_at = y_at,
-                                               .add = partial ? tw_not(b, yes) : tw_not(b, first),
-                                               .sums = partial ? g->acc[1] : g->acc[0]});
+        if (g->plan.splitters) {
+            tw_gemm_terms_multiply(g, ring, c, y_at);
+        } else {
+            tw_tile_multiply(b, &(tw_tile_product){.kind = kind_of(g->v->type),
+                                                   .x = x,
+                                                   .y = y,
+                                                   .rows = g->c->ms,
+                                                   .x_at = x_at,
+                                                   .y_at = y_at,
+                                                   .add = partial ? tw_not(b, yes) : tw_not(b, first),
+                                                   .sums = partial ? g->acc[1] : g->acc[0]});
+        }
         if (partial) {
             tw_tile_wait(b, 0);
             tw_val again = tw_lt(b, tw_add_imm(b, i, 1), last);
@@ -345,7 +381,7 @@ static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw
 static void build(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const int warps = g->plan.group / 32 * g->plan.teams, ranges[4] = {0, warps, warps, g->plan.threads / 32};
-    const int bytes = 16 * g->c->stages;
+    const int bytes = g->plan.mbarrier_bytes;
     tw_shared_add(b, "tiles", g->plan.shared_bytes - bytes, TW_TILE_ALIGN, true);
     tw_shared_add(b, "barriers", bytes, 8, true);
     g->shared = tw_shared_base(b, "tiles");

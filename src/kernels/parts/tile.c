@@ -31,7 +31,9 @@ int tw_tile_offset(const tw_tile *t, int row, int k) {
 
 tw_tensor_map tw_tile_map(const tw_tile *t, const tw_tile_matrices *m, int blocks) {
     return (tw_tensor_map){.address = m->address,
-                           .element = t->es == 1 ? TW_TENSOR_U8 : TW_TENSOR_U16,
+                           .element = t->es == 1   ? TW_TENSOR_U8
+                                      : t->es == 2 ? TW_TENSOR_U16
+                                                   : TW_TENSOR_U32,
                            .dims = m->count ? 3 : 2,
                            .extent = {t->k_major ? m->k : m->extent, t->k_major ? m->extent : m->k, m->count},
                            .stride = {0, m->row_bytes, m->matrix_bytes},
@@ -61,7 +63,8 @@ tw_val tw_tile_descriptor(tw_builder *b, const tw_tile *t, tw_val address) {
     return tw_add_imm(b, tw_shr(b, address, 4), (int64_t)first << 16);
 }
 
-static tw_val descriptor(tw_builder *b, const tw_tile *t, tw_val low, int offset) {
+tw_val tw_tile_at(tw_builder *b, const tw_tile *t, tw_val low, int row, int k) {
+    const int offset = tw_tile_offset(t, row, k);
     const uint32_t swizzle = pitch(t) == 128 ? 1 : pitch(t) == 64 ? 2 : 3;
     tw_val high = tw_i32(b, (int32_t)(swizzle << 30 | (uint32_t)pitch(t) * 8 / 16));
     return tw_binary(b, TW_OP_pack_i64_i32, tw_add_imm(b, low, offset / 16), high);
@@ -75,17 +78,20 @@ void tw_tile_wait(tw_builder *b, int pending) {
     tw_record_end(b, products);
 }
 
+void tw_tile_begin(tw_builder *b) {
+    tw_record_arrive(b, products, TW_ARRIVAL_own, TW_ENGINE_OF_tensor);
+    tw_do(b, TW_OP_wgmma_fence, (tw_attrs){0}, TW_NONE, TW_NONE);
+}
+
 void tw_tile_multiply(tw_builder *b, const tw_tile_product *p) {
     const tw_attrs at = {
         .wgmma = p->kind, .columns = p->y->extent, .trans_a = !p->x->k_major, .trans_b = !p->y->k_major};
     const int sums = tw_wgmma_registers(p->kind, p->y->extent);
     tw_val yes = tw_const(b, TW_T_pred, 1);
-    tw_record_arrive(b, products, TW_ARRIVAL_own, TW_ENGINE_OF_tensor);
-    tw_do(b, TW_OP_wgmma_fence, (tw_attrs){0}, TW_NONE, TW_NONE);
+    tw_tile_begin(b);
     for (int k = 0; k < p->x->depth; k += K / p->x->es)
         for (int i = 0; i < p->rows / TW_WGMMA_ROWS; i++) {
-            tw_val x = descriptor(b, p->x, p->x_at, tw_tile_offset(p->x, i * TW_WGMMA_ROWS, k)),
-                   y = descriptor(b, p->y, p->y_at, tw_tile_offset(p->y, 0, k));
+            tw_val x = tw_tile_at(b, p->x, p->x_at, i * TW_WGMMA_ROWS, k), y = tw_tile_at(b, p->y, p->y_at, 0, k);
             tw_wgmma(b, at, p->sums + (ptrdiff_t)i * sums, x, y, k ? yes : p->add);
         }
     tw_do(b, TW_OP_wgmma_commit, (tw_attrs){0}, TW_NONE, TW_NONE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles of 8- or 16-bit elements in shared memory. Tensor copies write them, and wgmma reads them (ir/wgmma.def). A
-   tile has `extent` rows of A, or columns of B, with `depth` elements of each along k. It consists of consecutive
+/* Tiles of 8-, 16- or 32-bit elements in shared memory. Tensor copies write them, and wgmma reads them (ir/wgmma.def).
+   A tile has `extent` rows of A, or columns of B, with `depth` elements of each along k. It consists of consecutive
    boxes. A box has lines of `width` elements, and the swizzle is as wide as a line. */
 #ifndef TW_KERNELS_PARTS_TILE_H
 #define TW_KERNELS_PARTS_TILE_H
@@ -15,7 +15,7 @@ enum {
 
 typedef struct tw_tile {
     bool k_major; /* True: a line lies along k. False: along rows of A, or columns of B. */
-    int es;       /* Bytes of an element: 1 or 2. */
+    int es;       /* Bytes of an element: 1, 2 or 4. */
     int extent;   /* Rows of A, or columns of B. */
     int depth;    /* Elements along k. */
     int width;    /* Elements of a line, which has 128, 64 or 32 bytes. */
@@ -58,6 +58,13 @@ void tw_tile_fetch(tw_builder *b, const tw_tile *t, const tw_tile_copy *c);
 /* Computes the lower word of wgmma's descriptor of a tile at a shared address. Adding n moves the tile by 16 n bytes.
  */
 tw_val tw_tile_descriptor(tw_builder *b, const tw_tile *t, tw_val address);
+
+/* Computes wgmma's descriptor of a tile from element (row, k) on. `low` is its lower word from tw_tile_descriptor.
+   `row` is a multiple of 8, and `k` of 32 bytes. */
+tw_val tw_tile_at(tw_builder *b, const tw_tile *t, tw_val low, int row, int k);
+
+/* Begins a product that the caller issues and commits. */
+void tw_tile_begin(tw_builder *b);
 
 /* A warpgroup's product of two tiles. */
 typedef struct tw_tile_product {
