@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in for cuBLASLt over the host's memory: it multiplies f32, f64, s8 and, into f32, f16, bf16 and e4m3 as its
-   descriptors say; f32 loses its last 13 bits where the fast TF32 is asked for, and e4m3 takes 1 for 1.5 where fast sums are. It knows four algorithms, of which the
-   second is not to be used. Algorithm i + 1 writes 1 into its workspace. On the stand-in for the driver the first takes
-   as long as three kernels, the third as two, the fourth as four.
+   descriptors say; f32 loses its last 13 bits where the fast TF32 is asked for, and e4m3 takes 1 for 1.5 where fast
+   sums are. It knows four algorithms, of which the second is not to be used. Algorithm i + 1 writes 1 into its
+   workspace. On the stand-in for the driver the first takes as long as three kernels, the third as two, the fourth as
+   four.
 
    Attribute TILE is 64 times a tile's columns of C plus its rows, both in steps of 8. Each further part of a split
    needs 1024 bytes of workspace more. An algorithm has 8 stages at most, and one whose CUSTOM is 14 cannot be checked.
@@ -287,10 +288,8 @@ int cublasLtMatmul(void *lt, void *d, const void *alpha, const void *a, void *al
             for (int64_t j = 0; j < (int64_t)lc->cols; j++) {
                 double sum = 0;
                 for (int64_t l = 0; l < k; l++)
-                    sum += get(a, la->type, z * la->stride + (x->transposed[0] ? l + i * la->ld : i + l * la->ld),
-                               x) *
-                           get(b, lb->type, z * lb->stride + (x->transposed[1] ? j + l * lb->ld : l + j * lb->ld),
-                               x);
+                    sum += get(a, la->type, z * la->stride + (x->transposed[0] ? l + i * la->ld : i + l * la->ld), x) *
+                           get(b, lb->type, z * lb->stride + (x->transposed[1] ? j + l * lb->ld : l + j * lb->ld), x);
                 put(out, lc->type, z * lc->stride + i + j * lc->ld, scalar(alpha, x->scale) * sum,
                     scalar(beta, x->scale));
             }

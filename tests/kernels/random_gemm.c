@@ -168,14 +168,14 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
     *c = (gemm_case){.target = t, .seed = number};
     tw_gemm_problem *p = &c->problem;
     for (int tries = 0; tries < 100; tries++) {
-        static const tw_gemm_type types[] = {TW_GEMM_BF16, TW_GEMM_F16, TW_GEMM_E4M3};
-        const tw_gemm_type type = types[number / 4 % 3];
-        const bool bytes = type == TW_GEMM_E4M3;
-        const int row = bytes ? 16 : 8; /* Elements of 16 bytes. */
+        static const tw_gemm_type types[] = {TW_GEMM_BF16, TW_GEMM_F16, TW_GEMM_E4M3, TW_GEMM_TF32X3};
+        const tw_gemm_type type = types[number / 4 % (sizeof types / sizeof *types)];
+        const bool bytes = type == TW_GEMM_E4M3, words = type == TW_GEMM_TF32X3;
+        const int row = 16 / (tw_type_bits(tw_gemm_types[type].element) / 8); /* Elements of 16 bytes. */
         draw_problem(p, number * TYPES + (bytes ? TW_GEMM_BF16 : type), most, &r);
         p->type = type;
-        p->trans_a = !bytes && (number & 1);
-        p->trans_b = bytes || (number >> 1 & 1);
+        p->trans_a = !bytes && !words && (number & 1);
+        p->trans_b = bytes || words || (number >> 1 & 1);
         p->promote = bytes && (number & 1);
         p->weights = chance(&r, 50);
         if (chance(&r, 20)) {
@@ -200,7 +200,7 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         tw_gemm_config keep = tw_gemm_config_any();
         const int way = p->groups ? 0 : below(&r, TW_JOIN_WAYS + 1);
         keep.mma = 2;
-        keep.ms = chance(&r, 75) ? 64 : 128;
+        keep.ms = words || chance(&r, 75) ? 64 : 128;
         if (chance(&r, 30)) keep.stages = 2 + below(&r, 2); /* A ring that goes round. */
         keep.kg = way ? draw_parts(p, most, &r) : 1;
         if (way == TW_JOIN_CLUSTER + 1 && keep.kg > TW_JOIN_BLOCKS) keep.kg = 2 + below(&r, TW_JOIN_BLOCKS - 1);
@@ -215,14 +215,14 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
             keep.persistent = keep.pingpong = keep.stream = 0;
         } else {
             keep.persistent = keep.multicast ? keep.multicast * (1 + below(&r, 2)) : 1 + below(&r, 7);
-            keep.stream = keep.multicast || p->groups || chance(&r, 25) ? 0 : 1 + below(&r, 2);
+            keep.stream = keep.multicast || p->groups || chance(&r, 15) ? 0 : 1 + below(&r, 2);
             keep.pingpong = keep.stream ? 0 : below(&r, 2);
         }
         /* Sums of so many columns need registers of the producer. */
         if (keep.persistent && keep.pingpong >= 0 && chance(&r, 25)) {
-            keep.ms = 128;
-            keep.ml = keep.pingpong ? 128 : 256;
-            keep.nl = keep.ns = 144 + 16 * below(&r, 4);
+            keep.ms = words ? 64 : 128;
+            keep.ml = (keep.pingpong ? 1 : 2) * keep.ms;
+            keep.nl = keep.ns = words ? 128 + 16 * below(&r, 3) : 144 + 16 * below(&r, 4);
         }
         if (draw_within(c, &keep, most, &r, 1)) return true;
     }

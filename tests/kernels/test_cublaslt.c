@@ -114,9 +114,17 @@ static void products_are_as_asked_for(void **state) {
 static float times_one_by(tw_cublaslt_type type, bool c_f32, bool fast_sums, const void *x, const void *one) {
     static _Alignas(16) unsigned char a[16], b[16];
     float c = 0;
-    const tw_cublaslt_problem p = {
-        .type = type, .m = 1, .n = 1, .k = 1, .trans_a = true, .lda = 1, .ldb = 1, .ldc = 1, .alpha = 1,
-        .c_f32 = c_f32, .fast_sums = fast_sums};
+    const tw_cublaslt_problem p = {.type = type,
+                                   .m = 1,
+                                   .n = 1,
+                                   .k = 1,
+                                   .trans_a = true,
+                                   .lda = 1,
+                                   .ldb = 1,
+                                   .ldc = 1,
+                                   .alpha = 1,
+                                   .c_f32 = c_f32,
+                                   .fast_sums = fast_sums};
     tw_cublaslt_plan *plan;
     tw_diag d;
     memcpy(a, x, 4);

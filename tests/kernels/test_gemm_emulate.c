@@ -64,7 +64,7 @@ static void warpgroups_are_right(void **state) {
     int failed = 0, splits[TW_JOIN_WAYS] = {0}, swapped = 0, deep = 0, together = 0, exchanged = 0, boxed = 0;
     int persistent = 0, teams = 0, streamed = 0, early = 0, batches = 0, groups = 0;
     int moved = 0, ahead = 0, boxed_groups = 0, swapped_groups = 0, teams_together = 0, gated = 0;
-    int bytes = 0, promoted = 0, scaled = 0;
+    int bytes = 0, promoted = 0, scaled = 0, terms = 0;
     for (int i = from; i < from + n; i++) {
         gemm_case c;
         tw_diag d;
@@ -85,6 +85,7 @@ static void warpgroups_are_right(void **state) {
         gated += c.problem.epilogue.gated;
         bytes += c.problem.type == TW_GEMM_E4M3;
         promoted += c.problem.promote;
+        terms += c.problem.type == TW_GEMM_TF32X3;
         scaled += c.problem.epilogue.scale_rows || c.problem.epilogue.scale_columns;
         boxed_groups += c.problem.groups && c.config.staged == TW_GEMM_BOXED;
         swapped_groups += c.problem.groups && c.config.swap;
@@ -102,17 +103,18 @@ static void warpgroups_are_right(void **state) {
     print_message("%d cases, %d failed; splits %d %d %d %d, swapped %d, deep %d, multicast %d, exchanged %d, boxed %d, "
                   "persistent %d, teams %d, streamed %d, early %d, batches %d, groups %d "
                   "(boxed %d, swapped %d), moved registers %d, ahead %d, teams with multicast %d, gated %d, "
-                  "e4m3 %d (promoted %d), scaled %d\n",
+                  "e4m3 %d (promoted %d), scaled %d, tf32x3 %d\n",
                   n, failed, splits[0], splits[1], splits[2], splits[3], swapped, deep, together, exchanged, boxed,
                   persistent, teams, streamed, early, batches, groups, boxed_groups, swapped_groups, moved, ahead,
-                  teams_together, gated, bytes, promoted, scaled);
+                  teams_together, gated, bytes, promoted, scaled, terms);
     assert_int_equal(failed, 0);
     for (int i = 0; i < TW_JOIN_WAYS && n >= 300; i++) assert_true(splits[i] >= 20);
     assert_true(n < 300 || (swapped >= 80 && deep >= 20 && together >= 40 && exchanged >= 40 && boxed >= 20));
     assert_true(n < 300 ||
                 (persistent >= 60 && teams >= 20 && streamed >= 20 && early >= 80 && batches >= 40 && groups >= 30));
     assert_true(n < 300 || (boxed_groups >= 10 && swapped_groups >= 10 && moved >= 10 && ahead >= 20));
-    assert_true(n < 300 || (teams_together >= 5 && gated >= 30 && bytes >= 100 && promoted >= 40 && scaled >= 100));
+    assert_true(n < 300 ||
+                (teams_together >= 5 && gated >= 30 && bytes >= 70 && promoted >= 30 && scaled >= 100 && terms >= 60));
 }
 
 /* An end below the one before counts as that, and one beyond the last row as the last row's. */

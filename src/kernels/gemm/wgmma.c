@@ -14,7 +14,7 @@ enum {
     OTHERS = 40,   /* Registers that a thread needs beside its sums. */
     PRODUCT = 28,  /* Registers that ptxas needs beside the sums of one product. */
     TERMS = 32,    /* Registers of the terms of a thread's elements. */
-    SPLITTING = 56 /* Registers of a thread that splits elements. */
+    SPLITTING = 40 /* Registers of a thread that splits elements. */
 };
 
 /* Returns the products of a type, or TW_WGMMA_none. */
@@ -226,6 +226,7 @@ static void split(tw_gemm_gen *g, const tw_ring *ring) {
     const int first = g->plan.group * g->plan.teams / 32 + 1;
     TW_IF (b, tw_le(b, tw_i32(b, first), tw_sreg(b, TW_SREG_warpid))) {
         const tw_ring_cursor c = tw_ring_begin(b, ring, 0);
+        if (g->v->grouped) wait_for_launch(g); /* Before ends are read. */
         TW_LOOP (b, number, push_tiles(g, TW_NONE)) {
             TW_FOR (b, i, tw_i32(b, 0), g->stages, tw_i32(b, 1), false) {
                 tw_ring_wait(b, ring, tw_ring_full(b, ring, &c), &c);
