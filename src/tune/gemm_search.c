@@ -232,8 +232,15 @@ static tw_gemm_config draw_warpgroups(search *s) {
         c.multicast = c.split = 0;
     }
     if (c.split == TW_JOIN_CLUSTER) c.staged = c.multicast = 0;
+    const bool terms = s->data->problem.type == TW_GEMM_TF32X3;
+    if (terms) {
+        c.ms = 64;
+        c.nl = PICK(s, 8, 16, 24, 32, 48, 64, 64, 80, 96, 128, 128, 160);
+        c.u = 32;
+        c.multicast = 0;
+    }
     c.ns = c.nl;
-    c.ml = c.ms * PICK(s, 1, 1, 2);
+    c.ml = c.ms * (terms ? PICK(s, 1, 2, 2, 3) : PICK(s, 1, 1, 2));
     return c;
 }
 
@@ -263,8 +270,9 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
     c->nl = c->ns * (mma ? PICK(s, 1, 2, 4) : PICK(s, 4, 8, 16));
     const int kept_mma = s->options->keep ? s->options->keep->mma : -1;
     const bool bytes = p->type == TW_GEMM_E4M3;
-    const bool halves = (p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16) && info->target->sm == 90;
-    if (kept_mma == 2 || (kept_mma < 0 && (bytes || (halves && PICK(s, 0, 1))))) *c = draw_warpgroups(s);
+    const bool groups = (p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16 || p->type == TW_GEMM_TF32X3) &&
+                        info->target->sm == 90;
+    if (kept_mma == 2 || (kept_mma < 0 && (bytes || (groups && PICK(s, 0, 1))))) *c = draw_warpgroups(s);
     for (int i = 0; i < tw_gemm_space.n; i++)
         if (s->keep[i] >= 0) tw_space_set(&tw_gemm_space, c, i, s->keep[i]);
     const tw_gemm_config drawn = *c; /* The plain spelling of one part forgets how parts are joined. */

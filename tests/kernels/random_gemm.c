@@ -174,8 +174,8 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         const int row = 16 / (tw_type_bits(tw_gemm_types[type].element) / 8); /* Elements of 16 bytes. */
         draw_problem(p, number * TYPES + (bytes ? TW_GEMM_BF16 : type), most, &r);
         p->type = type;
-        p->trans_a = !bytes && !words && (number & 1);
-        p->trans_b = bytes || words || (number >> 1 & 1);
+        p->trans_a = !bytes && (number & 1);
+        p->trans_b = bytes || (number >> 1 & 1);
         p->promote = bytes && (number & 1);
         p->weights = chance(&r, 50);
         if (chance(&r, 20)) {

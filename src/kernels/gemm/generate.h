@@ -57,6 +57,8 @@ typedef struct tw_gemm_plan {
     int fetched_bytes;      /* Bytes of a stage that tensor copies fetch. */
     int mbarrier_bytes;     /* Shared memory of the stages' mbarriers. */
     int splitters;          /* Warps beside the producer that split elements into terms. */
+    tw_tile terms;          /* The tile of each term of Y. Only with splitters. */
+    int high, low;          /* Bytes from the start of a stage to Y's terms. */
     int shared_bytes;       /* Shared memory per block. */
     int exchange;           /* Bytes from the start of shared memory to where threads exchange sums. */
     int join;               /* Bytes from the start of shared memory to what blocks use to join sums. */

@@ -74,15 +74,8 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     p->partial = v->promote ? p->accumulators : 0;
     p->fetched_bytes = p->stage_bytes = p->x.bytes + p->y.bytes;
     p->mbarrier_bytes = 16 * c->stages;
-    if (v->type == TW_GEMM_TF32X3) {
-        REFUSE(!v->a_k_major || !v->b_k_major, "tf32x3 on warpgroups needs rows of A and columns of B along k");
-        REFUSE(c->ms != ROWS || c->u != TW_GEMM_TERMS_U, "tf32x3 on warpgroups has ms=64 and u=32");
-        p->splitters = TW_GEMM_TERMS_WARPS;
-        p->partial = p->accumulators;
-        p->stage_bytes += p->y.bytes;
-        p->mbarrier_bytes += tw_gemm_terms_mbarriers(c);
-    }
-    const char *why = plan_registers(c, p);
+    const char *why = v->type == TW_GEMM_TF32X3 ? tw_gemm_terms_plan(v, c, p) : NULL;
+    if (!why) why = plan_registers(c, p);
     if (why) return why;
     const bool cluster = tw_gemm_splits_in_cluster(c);
     REFUSE(c->multicast && c->multicast != 2 && c->multicast != 4, "multicast is to 2 or 4 blocks, or to none");
@@ -349,7 +342,7 @@ static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw
         tw_ring_wait(b, ring, tw_ring_full(b, ring, c), c);
         tw_val first = tw_eq(b, i, zero), y_at = tw_add(b, y0, stage), x_at = tw_add(b, x0, stage);
         if (g->plan.splitters) {
-            tw_gemm_terms_multiply(g, ring, c, y_at);
+            tw_gemm_terms_multiply(g, ring, c);
         } else {
             tw_tile_multiply(b, &(tw_tile_product){.kind = kind_of(g->v->type),
                                                    .x = x,
