@@ -45,7 +45,7 @@ install: all
 portable:
 	@tools/deps
 	@$(CONFIGURE) build-portable -DTW_PORTABLE=ON -DTW_TESTS=OFF >/dev/null
-	@$(BUILD) build-portable --target tilewright tilewright_select checkgemm bench_decode profile bench_gemm_parts
+	@$(BUILD) build-portable --target tilewright tilewright_select checkgemm bench_decode profile bench_gemm_parts replay
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
