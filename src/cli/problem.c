@@ -15,8 +15,10 @@ json_t *cli_problem_json(const tw_gemm_problem *p) {
     json_object_set_new(o, "mul", json_boolean(p->epilogue.mul));
     json_object_set_new(o, "residual", json_boolean(p->epilogue.residual));
     json_object_set_new(o, "gated", json_boolean(p->epilogue.gated));
+    json_object_set_new(o, "squares", json_boolean(p->epilogue.squares));
     json_object_set_new(o, "scale_rows", json_boolean(p->epilogue.scale_rows));
     json_object_set_new(o, "scale_columns", json_boolean(p->epilogue.scale_columns));
+    json_object_set_new(o, "scale_blocks", json_boolean(p->scale_blocks));
     json_object_set_new(o, "promote", json_boolean(p->promote));
     json_object_set_new(o, "activation", json_string(tw_gemm_activation_name(p->epilogue.activation)));
     return o;

@@ -3,8 +3,14 @@
 
 #include "kernels/parts/convert.h"
 
+/* Converts a byte to f32, that of a NaN too. */
+static tw_val e4m3_to_f32(tw_builder *b, tw_val x) {
+    tw_val all = tw_i32(b, 0x7f), nan = tw_bitcast(b, TW_T_f32, tw_i32(b, 0x7fffffff));
+    return tw_select(b, tw_eq(b, tw_and(b, x, all), all), nan, tw_part_e4m3(b, x, 0));
+}
+
 static tw_val as_double(tw_builder *b, tw_type t, tw_val x) {
-    x = tw_part_widen(b, t, x);
+    x = t == TW_T_e4m3 ? e4m3_to_f32(b, x) : tw_part_widen(b, t, x);
     if (t == TW_T_f64) return x;
     const bool whole = t == TW_T_i8 || t == TW_T_i32;
     return tw_unary(b, whole ? TW_OP_cvt_f64_s32 : TW_OP_cvt_f64_f32, x);
@@ -15,6 +21,7 @@ tw_kernel *tw_gemm_compare_build(tw_type type, int sm) {
     if (!k) return NULL;
     tw_builder builder = tw_builder_of(k), *b = &builder;
     const int es = tw_type_bits(type) / 8;
+    const tw_type loaded = type == TW_T_e4m3 ? TW_T_i8 : type;
     tw_val c = tw_pointer_add(b, "c", es, true), want = tw_pointer_add(b, "want", 8, true);
     tw_val tolerance = tw_pointer_add(b, "tolerance", 4, true), verdict = tw_pointer_add(b, "verdict", 4, false);
     tw_val cells = tw_parameter_add(b, "cells", TW_T_i64);
@@ -25,7 +32,7 @@ tw_kernel *tw_gemm_compare_build(tw_type type, int sm) {
     tw_val step = tw_binary(b, TW_OP_mul_wide_u32, blocks, threads);
     tw_val wrong = tw_var_of(b, tw_i32(b, 0)), worst = tw_var_of(b, tw_f32(b, 0));
     TW_FOR (b, i, from, cells, step, false) {
-        tw_val x = as_double(b, type, tw_ld(b, (tw_attrs){.type = type}, tw_add(b, c, tw_mul_imm(b, i, es))));
+        tw_val x = as_double(b, type, tw_ld(b, (tw_attrs){.type = loaded}, tw_add(b, c, tw_mul_imm(b, i, es))));
         tw_val y = tw_ld(b, (tw_attrs){.type = TW_T_f64}, tw_add(b, want, tw_mul_imm(b, i, 8)));
         tw_val most = tw_ld(b, (tw_attrs){.type = TW_T_f32}, tw_add(b, tolerance, tw_mul_imm(b, i, 4)));
         tw_val error = tw_sub(b, x, y);

@@ -109,7 +109,8 @@ tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *q, t
     if (q->type != p->type || q->out != tw_gemm_types[q->type].out || q->trans_a || !q->trans_b || q->batch != 1 ||
         q->lda != q->k || q->ldb != q->k || q->ldc != q->n || q->alpha != 1 || q->beta != 0 ||
         (q->groups && q->stride_b != q->n * q->k) || e->bias || e->activation || e->mul || e->residual || e->gated ||
-        e->scale_rows || e->scale_columns || q->k * (int64_t)element_bytes(q->type) % 16)
+        e->squares || e->scale_rows || e->scale_columns || q->scale_blocks ||
+        q->k * (int64_t)element_bytes(q->type) % 16)
         return tw_fail(diag, TW_ERR_UNSUPPORTED,
                        "only plain products A B^T whose rows have whole 16 bytes have a reference on the device");
     const size_t es = element_bytes(q->type);

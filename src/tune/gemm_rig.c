@@ -23,12 +23,13 @@ struct tw_gemm_rig {
     uint64_t zero_workspace, workspace, counters;
     int64_t workspace_bytes;
     uint64_t want, tolerance, verdict;
-    double worst;  /* As tw_gemm_rig_worst returns it. */
-    uint64_t ends; /* Ends of groups, for each set, of a problem whose matrices are in a pool. */
+    double worst;     /* As tw_gemm_rig_worst returns it. */
+    uint64_t squares; /* Sums of squares, room for tiles of SQUARES columns. */
+    uint64_t ends;    /* Ends of groups, for each set, of a problem whose matrices are in a pool. */
     tw_cuda_module *compare;
 };
 
-enum { COUNTERS = 1 << 20 };
+enum { COUNTERS = 1 << 20, SQUARES = 8 /* The fewest columns of a sum of squares. */ };
 
 static tw_status place(tw_gemm_rig *r, const void *from, size_t bytes, uint64_t *at, tw_diag *diag) {
     if (!from) return TW_OK;
@@ -58,12 +59,18 @@ static tw_status load_compare(tw_gemm_rig *r, tw_diag *diag) {
     return st;
 }
 
+static size_t squares_bytes(const tw_gemm_problem *p, int columns) {
+    return (size_t)(tw_ceil_div(tw_gemm_columns(p), columns) * p->m) * sizeof(float);
+}
+
 /* Allocates a rig's buffers other than its matrices. */
 static tw_status make_rest(tw_gemm_rig *r, tw_diag *diag) {
     tw_status st = zeros(r, 8, &r->verdict, diag);
     if (st == TW_OK) st = zeros(r, COUNTERS, &r->counters, diag);
     if (st == TW_OK) st = zeros(r, (size_t)r->workspace_bytes, &r->workspace, diag);
     if (st == TW_OK) st = zeros(r, (size_t)r->workspace_bytes, &r->zero_workspace, diag);
+    if (st == TW_OK && r->data->problem.epilogue.squares)
+        st = zeros(r, squares_bytes(&r->data->problem, SQUARES), &r->squares, diag);
     return st == TW_OK ? load_compare(r, diag) : st;
 }
 
@@ -158,7 +165,8 @@ void tw_gemm_rig_free(tw_gemm_rig *r) {
     for (int i = 0; i < r->sets && r->data != &r->of_pool; i++)
         for (int j = 0; j < TW_GEMM_MATRICES; j++)
             if (r->set[i].of[j]) tw_cuda_release(r->cuda, r->set[i].of[j]);
-    const uint64_t rest[] = {r->ends, r->want, r->tolerance, r->verdict, r->counters, r->workspace, r->zero_workspace};
+    const uint64_t rest[] = {r->ends,     r->want,      r->tolerance,      r->verdict,
+                             r->counters, r->workspace, r->zero_workspace, r->squares};
     for (size_t j = 0; j < sizeof rest / sizeof *rest; j++)
         if (rest[j]) tw_cuda_release(r->cuda, rest[j]);
     if (r->compare) tw_cuda_unload(r->compare);
@@ -173,6 +181,7 @@ tw_gemm_buffers tw_gemm_rig_buffers(const tw_gemm_rig *r, int set) {
     tw_gemm_buffers b = r->set[set];
     b.of[TW_GEMM_WORKSPACE] = r->workspace;
     b.of[TW_GEMM_COUNTERS] = r->counters;
+    b.of[TW_GEMM_SQUARES] = r->squares;
     return b;
 }
 
@@ -220,6 +229,20 @@ static tw_status count_fetched(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
     return st;
 }
 
+/* Counts the wrong sums of squares of the C of set 0. */
+static tw_status count_squares(tw_gemm_rig *r, int columns, int64_t *wrong, tw_diag *diag) {
+    const size_t bytes = squares_bytes(&r->data->problem, columns);
+    void *c = malloc(r->data->bytes[TW_GEMM_C]);
+    float *squares = malloc(bytes);
+    tw_status st = c && squares ? TW_OK : tw_fail_memory(diag);
+    if (st == TW_OK) st = tw_cuda_download(r->cuda, c, r->set[0].of[TW_GEMM_C], r->data->bytes[TW_GEMM_C], diag);
+    if (st == TW_OK) st = tw_cuda_download(r->cuda, squares, r->squares, bytes, diag);
+    if (st == TW_OK) *wrong += tw_gemm_data_squares(r->data, c, columns, squares);
+    free(c);
+    free(squares);
+    return st;
+}
+
 tw_status tw_gemm_rig_check(tw_gemm_rig *r, const tw_gemm_candidate *x, tw_diag *diag) {
     const tw_gemm_data *d = r->data;
     r->worst = 0;
@@ -230,11 +253,14 @@ tw_status tw_gemm_rig_check(tw_gemm_rig *r, const tw_gemm_candidate *x, tw_diag 
         tw_status st = d->problem.beta != 0
                            ? tw_cuda_upload(r->cuda, c, d->of[TW_GEMM_C], d->bytes[TW_GEMM_C], diag)
                            : tw_cuda_fill(r->cuda, c, 0xffffffffu, (d->bytes[TW_GEMM_C] + 3) / 4, diag);
+        if (st == TW_OK && x->squares)
+            st = tw_cuda_fill(r->cuda, r->squares, 0xffffffffu, squares_bytes(&d->problem, x->squares) / 4, diag);
         if (st == TW_OK) st = x->enqueue(x->context, &b, diag);
         if (st == TW_OK) st = tw_cuda_sync(r->cuda, diag);
         /* Rows of no group are left alone, which only the host compares. */
         const bool here = dense(&d->problem) && (!d->problem.groups || d == &r->of_pool);
         if (st == TW_OK) st = here ? count_here(r, &wrong, diag) : count_fetched(r, &wrong, diag);
+        if (st == TW_OK && !wrong && x->squares) st = count_squares(r, x->squares, &wrong, diag);
         if (st != TW_OK) return st;
         if (!wrong) continue;
         /* A wrong candidate may leave garbage in counters and workspace, which the next candidate must find zero. */
@@ -289,6 +315,7 @@ tw_status tw_gemm_own_load(tw_gemm_own *own, tw_gemm_rig *r, const tw_gemm_confi
     if (!tw_gemm_rig_fits(r, &own->need))
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "the split needs %lld bytes of workspace, of %lld",
                        (long long)own->need.workspace_bytes, (long long)r->workspace_bytes);
+    if (r->data->problem.epilogue.squares) own->squares = tw_gemm_squares_columns(&r->data->problem, c);
     const tw_gemm_variant v = tw_gemm_variant_of(&r->data->problem, c);
     tw_status st = tw_gemm_signature(&v, c, tw_cuda_describe(r->cuda)->target, &own->signature, diag);
     return st == TW_OK ? tw_cuda_load(r->cuda, &own->module, cubin, bytes, "gemm", own->need.shared_bytes, diag) : st;
@@ -320,5 +347,5 @@ static tw_status enqueue_own(void *context, const tw_gemm_buffers *buffers, tw_d
 }
 
 tw_gemm_candidate tw_gemm_own_candidate(tw_gemm_own *own) {
-    return (tw_gemm_candidate){enqueue_own, own};
+    return (tw_gemm_candidate){.enqueue = enqueue_own, .context = own, .squares = own->squares};
 }

@@ -3,12 +3,26 @@
 
 static tw_status enqueue(void *context, const tw_gemm_buffers *b, tw_diag *diag) {
     const tw_gemm_vendor *v = context;
+    const uint64_t *const of = b->of;
+    tw_status st = TW_OK;
+    if (of[TW_GEMM_SCALE_A]) st = tw_cublaslt_scale(v->plan, of[TW_GEMM_SCALE_B], of[TW_GEMM_SCALE_A], diag);
+    if (of[TW_GEMM_SCALE_ROWS])
+        st = tw_cublaslt_scale(v->plan, of[TW_GEMM_SCALE_COLUMNS], of[TW_GEMM_SCALE_ROWS], diag);
+    if (st != TW_OK) return st;
     /* cuBLASLt is column-major: a row-major product is its product with exchanged factors. */
     return tw_cublaslt_run(v->plan, v->index, b->of[TW_GEMM_B], b->of[TW_GEMM_A], b->of[TW_GEMM_C], NULL, diag);
 }
 
 tw_gemm_candidate tw_gemm_vendor_candidate(tw_gemm_vendor *v) {
-    return (tw_gemm_candidate){enqueue, v};
+    return (tw_gemm_candidate){.enqueue = enqueue, .context = v};
+}
+
+/* Finds the library's scales of a problem. Returns false if it has none like them. */
+static bool scales_of(const tw_gemm_problem *p, tw_cublaslt_scales *out) {
+    const bool rows = p->epilogue.scale_rows, columns = p->epilogue.scale_columns;
+    *out = p->scale_blocks ? TW_CUBLASLT_BLOCKS : rows ? TW_CUBLASLT_OUTER : TW_CUBLASLT_UNSCALED;
+    if (p->scale_blocks) return !rows && !columns && p->k % (4 * TW_GEMM_BLOCK) == 0;
+    return rows == columns && (!rows || (p->type == TW_GEMM_E4M3 && p->batch == 1));
 }
 
 bool tw_gemm_vendor_problem(const tw_gemm_problem *p, tw_cublaslt_problem *out) {
@@ -20,7 +34,8 @@ bool tw_gemm_vendor_problem(const tw_gemm_problem *p, tw_cublaslt_problem *out) 
     const bool f32_too = p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16 || p->type == TW_GEMM_E4M3,
                c_f32 = f32_too && p->out == TW_T_f32;
     const tw_gemm_epilogue *e = &p->epilogue;
-    if (p->groups || p->epilogue.gated) return false;
+    tw_cublaslt_scales scales;
+    if (p->groups || p->epilogue.gated || !scales_of(p, &scales)) return false;
     *out = (tw_cublaslt_problem){
         .type = types[p->type],
         .m = p->n,
@@ -38,10 +53,11 @@ bool tw_gemm_vendor_problem(const tw_gemm_problem *p, tw_cublaslt_problem *out) 
         .stride_c = p->stride_c,
         .alpha = p->alpha,
         .beta = p->beta,
+        .scales = scales,
         .fast_sums = !p->promote,
     };
     if (p->out != tw_gemm_types[p->type].out && !c_f32) return false;
-    return !(e->bias || e->mul || e->residual || e->activation || e->scale_rows || e->scale_columns);
+    return !(e->bias || e->mul || e->residual || e->activation || e->squares);
 }
 
 tw_status tw_gemm_vendor_plan(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_cublaslt_plan **plan, tw_diag *diag) {

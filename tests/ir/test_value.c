@@ -239,6 +239,8 @@ static void bits_and_bytes(void **state) {
     }
     assert_int_equal((int32_t)run(TW_OP_sat_s8_s32, (uint32_t)-200, 0, 0), -128);
     assert_int_equal(run(TW_OP_sat_s8_s32, 200, 0, 0), 127);
+    assert_int_equal(run(TW_OP_cvt_e4m3_f32, f32(-1.5f), 0, 0), 0xbc);
+    assert_int_equal(run(TW_OP_cvt_e4m3_f32, f32(1000), 0, 0), 0x7e);
     assert_int_equal(run(TW_OP_popc_i32, 0xf0f0, 0, 0), 8);
     assert_int_equal(run(TW_OP_clz_i32, 0, 0, 0), 32);
     assert_int_equal(run(TW_OP_clz_i32, 1, 0, 0), 31);

@@ -21,6 +21,8 @@
 typedef struct desc {
     int compute, scale, transposed[2];
     int8_t fast;
+    const float *scales[2];
+    int32_t scaled[2]; /* How the scales are stored. */
 } desc;
 typedef struct layout {
     int type;
@@ -81,7 +83,7 @@ int cublasLtDestroy(void *lt) {
 EXPORT int cublasLtMatmulDescCreate(void **d, int compute, int scale);
 int cublasLtMatmulDescCreate(void **d, int compute, int scale) {
     int s = made(d, sizeof(desc));
-    if (!s) *(desc *)*d = (desc){compute, scale, {0, 0}, 0};
+    if (!s) *(desc *)*d = (desc){.compute = compute, .scale = scale};
     return s;
 }
 EXPORT int cublasLtMatmulDescDestroy(void *d);
@@ -93,6 +95,15 @@ EXPORT int cublasLtMatmulDescSetAttribute(void *d, int attribute, const void *va
 int cublasLtMatmulDescSetAttribute(void *d, int attribute, const void *value, size_t bytes) {
     if (attribute == 25 && bytes == 1 && !getenv("FAKE_CUBLASLT_OLD")) {
         memcpy(&((desc *)d)->fast, value, 1);
+        return 0;
+    }
+    desc *x = d;
+    if ((attribute == 17 || attribute == 18) && bytes == sizeof(void *)) {
+        memcpy(&x->scales[attribute - 17], value, bytes);
+        return 0;
+    }
+    if ((attribute == 31 || attribute == 32) && bytes == 4) {
+        memcpy(&x->scaled[attribute - 31], value, bytes);
         return 0;
     }
     if (attribute < 3 || attribute > 4 || bytes != 4) return 7;
@@ -245,6 +256,18 @@ static double get(const void *p, int type, int64_t i, const desc *how) {
     }
 }
 
+/* The scale of element k of a row of A or of a column of B: outer vectors (3), blocks along k (4), square blocks (5).
+ */
+static double scale_of(const desc *x, int matrix, int64_t row, int64_t rows, int64_t k, int64_t depth) {
+    const float *of = x->scales[matrix];
+    const int64_t along_k = (depth + 127) / 128;
+    const int mode = x->scaled[matrix];
+    return !mode       ? 1
+           : mode == 3 ? (double)of[row]
+           : mode == 4 ? (double)of[k / 128 * rows + row]
+                       : (double)of[row / 128 * ((along_k + 3) / 4 * 4) + k / 128];
+}
+
 static void put(void *p, int type, int64_t i, double v, double beta) {
     if (type == 0) ((float *)p)[i] = (float)(v + (beta != 0 ? beta * (double)((float *)p)[i] : 0));
     if (type == 1) ((double *)p)[i] = v + (beta != 0 ? beta * ((double *)p)[i] : 0);
@@ -289,7 +312,8 @@ int cublasLtMatmul(void *lt, void *d, const void *alpha, const void *a, void *al
                 double sum = 0;
                 for (int64_t l = 0; l < k; l++)
                     sum += get(a, la->type, z * la->stride + (x->transposed[0] ? l + i * la->ld : i + l * la->ld), x) *
-                           get(b, lb->type, z * lb->stride + (x->transposed[1] ? j + l * lb->ld : l + j * lb->ld), x);
+                           get(b, lb->type, z * lb->stride + (x->transposed[1] ? j + l * lb->ld : l + j * lb->ld), x) *
+                           scale_of(x, 0, i, (int64_t)lc->rows, l, k) * scale_of(x, 1, j, (int64_t)lc->cols, l, k);
                 put(out, lc->type, z * lc->stride + i + j * lc->ld, scalar(alpha, x->scale) * sum,
                     scalar(beta, x->scale));
             }

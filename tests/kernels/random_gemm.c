@@ -177,6 +177,12 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         p->trans_a = !bytes && (number & 1);
         p->trans_b = bytes || (number >> 1 & 1);
         p->promote = bytes && (number & 1);
+        p->scale_blocks = bytes && (number & 3) == 3;
+        if (bytes && number % 7 == 0) {
+            p->out = TW_T_e4m3;
+            p->beta = 0;
+            p->epilogue.bias = p->epilogue.mul = p->epilogue.residual = false;
+        }
         p->weights = chance(&r, 50);
         if (chance(&r, 20)) {
             p->n = (p->n + 15) / 16 * 16;
@@ -188,12 +194,14 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         p->lda = ((p->trans_a ? p->m : p->k) + row - 1) / row * row + row * below(&r, 3);
         p->ldb = ((p->trans_b ? p->k : p->n) + row - 1) / row * row + row * below(&r, 3);
         p->ldc = chance(&r, 50) ? (tw_gemm_columns(p) + 7) / 8 * 8 : padded(&r, tw_gemm_columns(p));
+        p->epilogue.squares = number % 5 == 0;
         p->batch = 1;
         p->stride_a = p->stride_b = p->stride_c = 0;
         if (chance(&r, 25)) {
             p->batch = 2 + below(&r, 2);
             p->stride_a = chance(&r, 25) ? TW_GEMM_SHARED : 0;
             p->stride_b = chance(&r, 25) ? TW_GEMM_SHARED : 0;
+            p->scale_blocks = p->epilogue.squares = false;
         }
         p->groups = p->batch == 1 && !p->trans_a && chance(&r, 30) ? 1 + below(&r, 6) : 0;
         if (tw_gemm_problem_complete(p, NULL) != TW_OK) continue;

@@ -107,7 +107,8 @@ static void products_are_as_asked_for(void **state) {
                                                 .stride_c = 41,
                                                 .alpha = 2,
                                                 .beta = batch == 2 ? 3 : 0});
-    multiply(&(tw_cublaslt_problem){TW_CUBLASLT_S8, 8, 4, 16, true, false, false, 16, 16, 8, 0, 0, 0, 0, 1, 1, false});
+    multiply(
+        &(tw_cublaslt_problem){TW_CUBLASLT_S8, 8, 4, 16, true, false, false, 16, 16, 8, 0, 0, 0, 0, 1, 1, 0, false});
 }
 
 /* One number times one, by its bits. */
@@ -154,6 +155,44 @@ static void a_type_is_computed_as_that_type(void **state) {
     assert_true(times_one_by(TW_CUBLASLT_E4M3, true, true, byte, byte_one) == 1);
 }
 
+static void scales_are_the_products(void **state) {
+    (void)state;
+    enum { M = 130, N = 3, K = 512, BLOCKS = K / 128 };
+    static _Alignas(16) uint8_t a[M * K], b[N * K];
+    static float c[M * N], of_a[2 * BLOCKS + M], of_b[BLOCKS * N];
+    memset(a, 0x38, sizeof a); /* Ones. */
+    memset(b, 0x38, sizeof b);
+    for (int i = 0; i < 2 * BLOCKS + M; i++) of_a[i] = (float)(i + 1);
+    for (int i = 0; i < BLOCKS * N; i++) of_b[i] = (float)(2 * i + 1);
+    for (tw_cublaslt_scales scales = TW_CUBLASLT_OUTER; scales <= TW_CUBLASLT_BLOCKS; scales++) {
+        const tw_cublaslt_problem p = {.type = TW_CUBLASLT_E4M3,
+                                       .m = M,
+                                       .n = N,
+                                       .k = K,
+                                       .trans_a = true,
+                                       .lda = K,
+                                       .ldb = K,
+                                       .ldc = M,
+                                       .alpha = 1,
+                                       .c_f32 = true,
+                                       .scales = scales};
+        tw_cublaslt_plan *plan;
+        tw_diag d;
+        if (tw_cublaslt_plan_make(lt, &p, 1, 0, &plan, &d) != TW_OK) fail_msg("%s", d.message);
+        assert_int_equal(tw_cublaslt_scale(plan, (uintptr_t)of_a, (uintptr_t)of_b, &d), TW_OK);
+        assert_int_equal(tw_cublaslt_run(plan, 0, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, NULL, &d), TW_OK);
+        for (int i = 0; i < M; i++)
+            for (int j = 0; j < N; j++) {
+                float want = 0;
+                for (int k = 0; k < BLOCKS; k++)
+                    want += scales == TW_CUBLASLT_OUTER ? 128 * of_a[i] * of_b[j]
+                                                        : 128 * of_a[i / 128 * BLOCKS + k] * of_b[k * N + j];
+                assert_true(c[j * M + i] == want);
+            }
+        tw_cublaslt_plan_free(plan);
+    }
+}
+
 static void what_cannot_be_is_refused(void **state) {
     (void)state;
     tw_cublaslt_plan *plan;
@@ -179,6 +218,9 @@ static void what_cannot_be_is_refused(void **state) {
     setenv("FAKE_CUBLASLT_OLD", "1", 1);
     assert_int_equal(tw_cublaslt_plan_make(lt, &p, 16, 0, &plan, &d), TW_ERR_UNSUPPORTED);
     unsetenv("FAKE_CUBLASLT_OLD");
+    p = good;
+    p.scales = TW_CUBLASLT_OUTER;
+    assert_int_equal(tw_cublaslt_plan_make(lt, &p, 16, 0, &plan, &d), TW_ERR_USAGE);
     p = good;
     p.m = p.lda = p.ldc = 13;
     assert_int_equal(tw_cublaslt_plan_make(lt, &p, 16, 0, &plan, &d), TW_ERR_UNSUPPORTED);
@@ -343,6 +385,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(products_are_as_asked_for, setup, teardown),
         cmocka_unit_test_setup_teardown(a_type_is_computed_as_that_type, setup, teardown),
+        cmocka_unit_test_setup_teardown(scales_are_the_products, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(algorithms_are_their_attributes, setup, teardown),
         cmocka_unit_test_setup_teardown(checks_tell_waves_and_workspace, setup, teardown),

@@ -64,7 +64,7 @@ static void warpgroups_are_right(void **state) {
     int failed = 0, splits[TW_JOIN_WAYS] = {0}, swapped = 0, deep = 0, together = 0, exchanged = 0, boxed = 0;
     int persistent = 0, teams = 0, streamed = 0, early = 0, batches = 0, groups = 0;
     int moved = 0, ahead = 0, boxed_groups = 0, swapped_groups = 0, teams_together = 0, gated = 0;
-    int bytes = 0, promoted = 0, scaled = 0, terms = 0;
+    int bytes = 0, promoted = 0, scaled = 0, blocks = 0, squares = 0, terms = 0;
     for (int i = from; i < from + n; i++) {
         gemm_case c;
         tw_diag d;
@@ -85,6 +85,8 @@ static void warpgroups_are_right(void **state) {
         gated += c.problem.epilogue.gated;
         bytes += c.problem.type == TW_GEMM_E4M3;
         promoted += c.problem.promote;
+        squares += c.problem.epilogue.squares;
+        blocks += c.problem.scale_blocks;
         terms += c.problem.type == TW_GEMM_TF32X3;
         scaled += c.problem.epilogue.scale_rows || c.problem.epilogue.scale_columns;
         boxed_groups += c.problem.groups && c.config.staged == TW_GEMM_BOXED;
@@ -103,10 +105,10 @@ static void warpgroups_are_right(void **state) {
     print_message("%d cases, %d failed; splits %d %d %d %d, swapped %d, deep %d, multicast %d, exchanged %d, boxed %d, "
                   "persistent %d, teams %d, streamed %d, early %d, batches %d, groups %d "
                   "(boxed %d, swapped %d), moved registers %d, ahead %d, teams with multicast %d, gated %d, "
-                  "e4m3 %d (promoted %d), scaled %d, tf32x3 %d\n",
+                  "e4m3 %d (promoted %d, scales of blocks %d), scaled %d, squares %d, tf32x3 %d\n",
                   n, failed, splits[0], splits[1], splits[2], splits[3], swapped, deep, together, exchanged, boxed,
                   persistent, teams, streamed, early, batches, groups, boxed_groups, swapped_groups, moved, ahead,
-                  teams_together, gated, bytes, promoted, scaled, terms);
+                  teams_together, gated, bytes, promoted, blocks, scaled, squares, terms);
     assert_int_equal(failed, 0);
     for (int i = 0; i < TW_JOIN_WAYS && n >= 300; i++) assert_true(splits[i] >= 20);
     assert_true(n < 300 || (swapped >= 80 && deep >= 20 && together >= 40 && exchanged >= 40 && boxed >= 20));
@@ -115,6 +117,7 @@ static void warpgroups_are_right(void **state) {
     assert_true(n < 300 || (boxed_groups >= 10 && swapped_groups >= 10 && moved >= 10 && ahead >= 20));
     assert_true(n < 300 ||
                 (teams_together >= 5 && gated >= 30 && bytes >= 70 && promoted >= 30 && scaled >= 100 && terms >= 60));
+    assert_true(n < 300 || (blocks >= 8 && squares >= 30));
 }
 
 /* An end below the one before counts as that, and one beyond the last row as the last row's. */
@@ -150,9 +153,38 @@ static void ends_that_are_wrong_are_bounded(void **state) {
     }
 }
 
+/* Tiles of several blocks of scales, whole ones and halves, along either side. */
+static void tiles_have_several_blocks_of_scales(void **state) {
+    (void)state;
+    static const char *const configs[] = {"ms=64 ns=192 ml=64 nl=192",        "ms=64 ns=192 ml=64 nl=192 kg=2",
+                                          "ms=64 ns=128 ml=128 nl=128",       "ms=64 ns=16 ml=256 nl=16 swap=1",
+                                          "ms=128 ns=24 ml=256 nl=24 swap=1", "ms=64 ns=32 ml=192 nl=32 swap=1"};
+    for (int i = 0; i < (int)(sizeof configs / sizeof *configs); i++) {
+        tw_gemm_problem p = {.type = TW_GEMM_E4M3,
+                             .m = 70,
+                             .n = 420,
+                             .k = 272,
+                             .trans_b = true,
+                             .alpha = 1,
+                             .scale_blocks = true,
+                             .groups = i % 2 ? 0 : 2};
+        tw_gemm_data d;
+        tw_diag diag;
+        assert_int_equal(tw_gemm_problem_complete(&p, &diag), TW_OK);
+        tw_gemm_config c = tw_gemm_config_default(&p);
+        assert_int_equal(tw_gemm_config_parse(&c, configs[i], &diag), TW_OK);
+        if (p.groups) c.persistent = 2;
+        c.stages = 2;
+        assert_int_equal(tw_gemm_data_make(&d, &p, 3, &diag), TW_OK);
+        if (tw_gemm_emulate(&d, &c, tw_target_find("sm_90a"), 5, NULL, &diag) != TW_OK)
+            fail_msg("%s: %s", configs[i], diag.message);
+        tw_gemm_data_free(&d);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_configurations_are_right),
-                                       cmocka_unit_test(warpgroups_are_right),
-                                       cmocka_unit_test(ends_that_are_wrong_are_bounded)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_configurations_are_right), cmocka_unit_test(warpgroups_are_right),
+        cmocka_unit_test(ends_that_are_wrong_are_bounded), cmocka_unit_test(tiles_have_several_blocks_of_scales)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

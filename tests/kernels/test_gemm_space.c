@@ -168,6 +168,19 @@ static void the_default_of_e4m3_is_legal(void **state) {
     }
     tw_gemm_config deep = tw_gemm_config_default(&p);
     const char *why;
+    p.scale_blocks = true;
+    deep.u = 64;
+    assert_false(tw_gemm_legal(&p, &deep, tw_target_find("sm_90a"), NULL, &why));
+    assert_string_equal(why, "a stage is a block of scales along k, of 128");
+    deep.u = 128;
+    assert_true(tw_gemm_legal(&p, &deep, tw_target_find("sm_90a"), NULL, &why));
+    deep.nl = deep.ns = 48;
+    assert_false(tw_gemm_legal(&p, &deep, tw_target_find("sm_90a"), NULL, &why));
+    assert_string_equal(why, "columns of a tile are halves of blocks of scales, or an equal part of one");
+    deep.swap = 1;
+    assert_true(tw_gemm_legal(&p, &deep, tw_target_find("sm_90a"), NULL, &why));
+    p.scale_blocks = false;
+    deep = tw_gemm_config_default(&p);
     deep.u = 256;
     assert_false(tw_gemm_legal(&p, &deep, tw_target_find("sm_90a"), NULL, &why));
     assert_string_equal(why, "tensor cores add up more than 128 elements of a stage");
@@ -290,6 +303,15 @@ static void problems_without_sense_are_refused(void **state) {
         {"contiguous along k", {.type = TW_GEMM_E4M3, .m = 8, .n = 8, .k = 16, .alpha = 1}},
         {"contiguous along k",
          {.type = TW_GEMM_E4M3, .m = 16, .n = 8, .k = 16, .trans_a = true, .trans_b = true, .alpha = 1}},
+        {"e4m3 alone", {.type = TW_GEMM_BF16, .m = 8, .n = 8, .k = 8, .alpha = 1, .scale_blocks = true}},
+        {"C cannot be", {.type = TW_GEMM_BF16, .m = 8, .n = 8, .k = 8, .alpha = 1, .out = TW_T_e4m3}},
+        {"a C of e4m3",
+         {.type = TW_GEMM_E4M3, .m = 8, .n = 8, .k = 8, .trans_b = true, .alpha = 1, .beta = 1, .out = TW_T_e4m3}},
+        {"squares", {.type = TW_GEMM_S8, .m = 8, .n = 8, .k = 8, .alpha = 1, .epilogue = {.squares = true}}},
+        {"squares",
+         {.type = TW_GEMM_BF16, .m = 8, .n = 8, .k = 8, .batch = 2, .alpha = 1, .epilogue = {.squares = true}}},
+        {"e4m3 alone",
+         {.type = TW_GEMM_E4M3, .m = 8, .n = 8, .k = 8, .batch = 2, .trans_b = true, .alpha = 1, .scale_blocks = true}},
         {"e4m3 alone", {.type = TW_GEMM_BF16, .m = 8, .n = 8, .k = 8, .alpha = 1, .promote = true}},
         {"lda =", {.m = 8, .n = 8, .k = 8, .alpha = 1, .lda = 7}},
         {"ldb =", {.m = 8, .n = 9, .k = 8, .alpha = 1, .ldb = 8}},
@@ -410,7 +432,7 @@ static void variants_have_no_other_bytes(void **state) {
         memset(&p.epilogue, fill[i], sizeof p.epilogue);
         p.epilogue.bias = p.epilogue.mul = p.epilogue.residual = true;
         p.epilogue.activation = TW_GEMM_SILU;
-        p.epilogue.gated = p.epilogue.scale_rows = p.epilogue.scale_columns = false;
+        p.epilogue.gated = p.epilogue.squares = p.epilogue.scale_rows = p.epilogue.scale_columns = false;
         memset(&v[i], ~fill[i], sizeof v[i]);
         v[i] = tw_gemm_variant_of(&p, &c);
     }

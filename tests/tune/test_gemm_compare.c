@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel that compares a result with what it should be, in the emulator: it counts each wrong cell once, and finds the worst. */
+/* The kernel that compares a result with what it should be, in the emulator: it counts each wrong cell once, and finds
+ * the worst. */
 #include "support/support.h"
 
 #include "base/dtype.h"
@@ -21,6 +22,7 @@ static void put(tw_type type, void *cells, int i, double x) {
     if (type == TW_T_i32) ((int32_t *)cells)[i] = (int32_t)x;
     if (type == TW_T_i8) ((int8_t *)cells)[i] = (int8_t)x;
     if (type == TW_T_f16) tw_from_f32(TW_F16, &f, (uint16_t *)cells + i, 1);
+    if (type == TW_T_e4m3) ((uint8_t *)cells)[i] = tw_f32_to_e4m3(f);
     if (type == TW_T_bf16) tw_from_f32(TW_BF16, &f, (uint16_t *)cells + i, 1);
 }
 
@@ -54,14 +56,16 @@ static verdict judge(tw_type type, const void *cells, const double *want, const 
 
 static void wrong_cells_are_counted(void **state) {
     (void)state;
-    static const tw_type types[] = {TW_T_f32, TW_T_f64, TW_T_f16, TW_T_bf16, TW_T_i32, TW_T_i8};
+    static const tw_type types[] = {TW_T_f32, TW_T_f64, TW_T_f16, TW_T_bf16, TW_T_i32, TW_T_i8, TW_T_e4m3};
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         tw_random r = tw_random_seed(t + 1);
         uint64_t cells[CELLS];
         double want[CELLS];
         float tolerance[CELLS];
         for (int i = 0; i < CELLS; i++) {
-            want[i] = (double)tw_random_below(&r, 201) - 100;
+            /* Every type has these numbers, and those that are as far off as is allowed. */
+            const int most = types[t] == TW_T_e4m3 ? 8 : 100;
+            want[i] = (double)tw_random_below(&r, 2 * (uint64_t)most + 1) - most;
             tolerance[i] = 1 + (float)tw_random_below(&r, 3);
             /* Half of them are off by less than what is allowed, either way. */
             put(types[t], cells, i, want[i] + (i % 2 ? (i % 4 == 1 ? 1 : -1) * (tolerance[i] - 1) : 0));
@@ -82,7 +86,8 @@ static void wrong_cells_are_counted(void **state) {
         put(types[t], cells, 301, (double)INFINITY);
         v = judge(types[t], cells, want, tolerance);
         assert_int_equal(v.wrong, N + 2);
-        assert_true(isinf(v.worst));
+        /* e4m3 has no infinity, but 448 instead. */
+        assert_true(types[t] == TW_T_e4m3 ? v.worst > 100 : isinf(v.worst));
     }
 }
 

@@ -78,7 +78,10 @@ static void put(tw_gemm_gen *g, const tw_gemm_cells *of, const place *at, tw_val
             tw_gemm_run r = {.cells = {cell, cell + 1}, .n = 2, .offset = of->along->of[cell] * 2};
             r.inside = tw_gemm_inside(g, of, cell, inside);
             tw_gemm_cells_compute(g, &l, &r, x);
-            values[1 + 2 * half + lower] = tw_bitcast(b, TW_T_i32, tw_part_pair(b, pair, x[0], x[1]));
+            tw_val rounded = tw_part_pair(b, pair, x[0], x[1]);
+            values[1 + 2 * half + lower] = tw_bitcast(b, TW_T_i32, rounded);
+            for (int i = 0; i < 2 && g->v->epilogue.squares; i++)
+                tw_gemm_squares_add(g, g->x.of[cell], tw_part_half(b, pair, rounded, i));
         }
     tw_val piece = tw_xor(b, tw_add_imm(b, at->piece, column / 8), at->swizzle);
     values[0] = tw_add(b, box, tw_add(b, at->row, tw_shl(b, piece, 4)));
@@ -137,6 +140,7 @@ void tw_gemm_boxed_store(tw_gemm_gen *g) {
     tw_val boxes = tw_add(b, tw_gemm_exchange(g), tw_mul_imm(b, g->warp, (int64_t)BOXES * bytes));
     const int all = g->c->ms / TW_WGMMA_ROWS * (g->columns / columns);
     int n = 0;
+    tw_gemm_squares_begin(g);
     for (int row = 0; row < g->c->ms; row += TW_WGMMA_ROWS)
         for (int column = 0; column < g->columns; column += columns, n++) {
             tw_val box = tw_add_imm(b, boxes, (int64_t)(n % BOXES) * bytes);
@@ -148,5 +152,6 @@ void tw_gemm_boxed_store(tw_gemm_gen *g) {
                 put(g, &of, &at, box, row / TW_WGMMA_ROWS * wide + (column + c) / 2, c);
             send(g, box, row, column);
         }
+    tw_gemm_squares_end(g);
     tw_record_end(b, "store");
 }

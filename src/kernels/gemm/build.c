@@ -36,12 +36,17 @@ static void declare_parameters(tw_gemm_gen *g) {
         g->arg.groups = tw_parameter_add(b, "groups", TW_T_i32);
     }
     if (g->v->epilogue.scale_rows) {
-        g->arg.scale_rows = tw_pointer_add(b, "scale_rows", 4, true);
+        g->arg.scale_rows = tw_pointer_add(b, "scale_rows", 8, true);
         g->arg.stride_scale_rows = tw_parameter_add(b, "stride_scale_rows", TW_T_i64);
     }
     if (g->v->epilogue.scale_columns) {
-        g->arg.scale_columns = tw_pointer_add(b, "scale_columns", 4, true);
+        g->arg.scale_columns = tw_pointer_add(b, "scale_columns", 8, true);
         g->arg.stride_scale_columns = tw_parameter_add(b, "stride_scale_columns", TW_T_i64);
+    }
+    if (g->v->epilogue.squares) g->arg.squares = tw_pointer_add(b, "squares", 4, false);
+    if (g->v->scale_blocks) {
+        g->arg.scale_a = tw_pointer_add(b, "scale_a", 8, true);
+        g->arg.scale_b = tw_pointer_add(b, "scale_b", 4, true);
     }
     if (!tw_gemm_way_of(g->c)->tensor_copies) return;
     g->arg.map_x = tw_map_add(b, "map_x");

@@ -10,11 +10,17 @@ enum { RUN = TW_GEMM_RUN };
 typedef tw_gemm_run run;
 typedef tw_gemm_line line;
 
-/* Returns the attributes of a run's memory accesses. 16-bit floats are moved in pairs. */
+/* Tells whether memory accesses move pairs. */
+static bool in_pairs(const tw_attrs *at) {
+    return at->type == TW_T_f16x2 || at->type == TW_T_bf16x2;
+}
+
+/* Returns the attributes of a run's memory accesses. 16-bit floats are moved in pairs, and e4m3 as bytes. */
 static tw_attrs access_of(const tw_gemm_gen *g, const run *r) {
     const tw_type t = g->v->out, pair = t == TW_T_f16 ? TW_T_f16x2 : TW_T_bf16x2;
     const bool pairs = r->n > 1 && (t == TW_T_f16 || t == TW_T_bf16);
-    return (tw_attrs){.type = pairs ? pair : t, .vec = pairs ? r->n / 2 : r->n, .offset = r->offset};
+    const tw_type single = t == TW_T_e4m3 ? TW_T_i8 : t;
+    return (tw_attrs){.type = pairs ? pair : single, .vec = pairs ? r->n / 2 : r->n, .offset = r->offset};
 }
 
 /* Returns the type that the epilogue computes with: f32, f64, or i32 if C has integers. */
@@ -31,7 +37,7 @@ static void load_run(tw_gemm_gen *g, const run *r, tw_val address, bool read_onl
     tw_val raw[RUN] = {{0}};
     if (r->inside.id) tw_when(b, r->inside);
     tw_ld_vec(b, at, address, raw);
-    const bool pairs = at.type != (int)g->v->out;
+    const bool pairs = in_pairs(&at);
     for (int i = 0; i < r->n; i++)
         out[i] = pairs ? tw_part_half(b, (tw_type)at.type, raw[i / 2], i % 2) : tw_part_widen(b, g->v->out, raw[i]);
 }
@@ -40,12 +46,22 @@ static void store_run(tw_gemm_gen *g, const run *r, tw_val address, const tw_val
     tw_builder *b = g->b;
     const tw_type t = g->v->out;
     const tw_attrs at = access_of(g, r);
-    const tw_opcode narrow = t == TW_T_f16 ? TW_OP_cvt_f16_f32 : t == TW_T_bf16 ? TW_OP_cvt_bf16_f32 : TW_OP_sat_s8_s32;
-    const bool pairs = at.type != (int)t, same = t == working_type(g);
+    const tw_opcode narrow = t == TW_T_f16    ? TW_OP_cvt_f16_f32
+                             : t == TW_T_bf16 ? TW_OP_cvt_bf16_f32
+                             : t == TW_T_e4m3 ? TW_OP_cvt_e4m3_f32
+                                              : TW_OP_sat_s8_s32;
+    const bool pairs = in_pairs(&at), same = t == working_type(g);
     tw_val raw[RUN];
     for (int i = 0; i < r->n; i++) {
         if (!pairs) raw[i] = same ? x[i] : tw_unary(b, narrow, x[i]);
         if (pairs && i % 2) raw[i / 2] = tw_part_pair(b, (tw_type)at.type, x[i - 1], x[i]);
+    }
+    for (int i = 0; i < r->n && g->v->epilogue.squares; i++) {
+        const int row = g->x.of[r->cells[i]];
+        tw_gemm_squares_add(g, row,
+                            pairs            ? tw_part_half(b, (tw_type)at.type, raw[i / 2], i % 2)
+                            : t == TW_T_e4m3 ? tw_part_e4m3(b, raw[i], 0)
+                                             : tw_part_widen(b, t, raw[i]));
     }
     if (r->inside.id) tw_when(b, r->inside);
     tw_st(b, at, address, raw);
@@ -133,6 +149,7 @@ void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
     const tw_gemm_cells of = tw_gemm_cells_of(g);
     const int *line_of = of.across->of, *along_of = of.along->of;
     bool done[TW_GEMM_MAX_ACC] = {false};
+    tw_gemm_squares_begin(g);
     for (int first = from; first < to; first++) {
         if (done[first]) continue;
         tw_val inside, x[RUN];
@@ -150,5 +167,6 @@ void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
             for (int e = 0; e < r.n; e++) done[r.cells[e]] = true;
         }
     }
+    tw_gemm_squares_end(g);
     tw_record_end(b, "store");
 }

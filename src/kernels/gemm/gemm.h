@@ -54,13 +54,17 @@ typedef struct tw_gemm_epilogue {
     tw_gemm_activation activation;
     bool mul;      /* Multiply by a matrix like C, as in SiLU(gate) * up. */
     bool residual; /* Add a matrix like C. */
+    /* Also store, for each tile of a block along C's columns and each row, the sum of the squares of the row's cells in
+       the tile, as rounded to C's type: buffer TW_GEMM_SQUARES. */
+    bool squares;
     /* B's columns are gates and values in turn, eight each: C = activation(gate) * value has n / 2 columns. */
     bool gated;
 } tw_gemm_epilogue;
 
 typedef struct tw_gemm_problem {
     tw_gemm_type type;
-    tw_type out;            /* Element type of C. f64: f64. s8: i32, i8 (saturated) or f32. Others: f32, f16 or bf16. */
+    tw_type out;            /* Element type of C. f64: f64. s8: i32, i8 (saturated) or f32. e4m3: f32, f16, bf16 or e4m3
+                               (saturated).            Others: f32, f16 or bf16. */
     int64_t m, n, k, batch; /* Extents, and number of products. batch 0: one product. */
     bool trans_a, trans_b;  /* A is stored k x m, and B is stored n x k. */
     int64_t lda, ldb, ldc;  /* Elements from a row as stored to the next. 0: rows are densely packed. */
@@ -74,11 +78,17 @@ typedef struct tw_gemm_problem {
     /* e4m3: tensor cores add up at most 128 elements along k. These sums are added in f32. false: tensor cores add up
        all of k. */
     bool promote;
+    /* e4m3: sums of each TW_GEMM_BLOCK elements along k are multiplied by a scale of A's row and one of B's columns, in
+       blocks of as many, before they are added. Sets `promote`. */
+    bool scale_blocks;
     tw_gemm_epilogue epilogue;
 } tw_gemm_problem;
-enum { TW_GEMM_SHARED = -1 };
+enum {
+    TW_GEMM_SHARED = -1,
+    TW_GEMM_BLOCK = 128 /* Elements along k whose sums are promoted, and elements of a side of a block of scales. */
+};
 
-/* The buffers of a launch. All but the last two hold matrices. A bias and a vector of scales are matrices of one row.
+/* The buffers of a launch. All but the last three hold matrices. A bias and a vector of scales are matrices of one row.
  */
 typedef enum tw_gemm_buffer {
     TW_GEMM_A,
@@ -89,9 +99,12 @@ typedef enum tw_gemm_buffer {
     TW_GEMM_RESIDUAL,
     TW_GEMM_SCALE_ROWS,
     TW_GEMM_SCALE_COLUMNS,
+    TW_GEMM_SCALE_A,  /* Blocks' scales of A: ceil(k / 128) x m f32. */
+    TW_GEMM_SCALE_B,  /* Blocks' scales of B: ceil(n / 128) x ceil(k / 128) f32, for each group. */
     TW_GEMM_ENDS,     /* The ends of groups (i32): row ends[i] is the first that group i does not have. */
     TW_GEMM_MATRICES, /* The number of matrices. */
-    TW_GEMM_WORKSPACE = TW_GEMM_MATRICES,
+    TW_GEMM_SQUARES = TW_GEMM_MATRICES, /* Sums of squares: ceil(C's columns / tw_gemm_squares_columns) x m f32. */
+    TW_GEMM_WORKSPACE,
     TW_GEMM_COUNTERS,
     TW_GEMM_BUFFERS
 } tw_gemm_buffer;
@@ -207,7 +220,7 @@ typedef struct tw_gemm_variant {
     bool whole_m, whole_n, whole_k; /* Tiles fit the extent exactly, so that the kernel needs no bounds. */
     bool grouped;                   /* The product has groups. */
     bool beta, batched;             /* beta is not 0. There are several products. */
-    bool promote;                   /* As tw_gemm_problem.promote. */
+    bool promote, scale_blocks;     /* As in tw_gemm_problem. */
     bool ready_x, ready_y;          /* X or Y may be read before the launch before is over. Only with config.early. */
     tw_gemm_epilogue epilogue;
 } tw_gemm_variant;
@@ -223,6 +236,9 @@ tw_kernel *tw_gemm_make(const tw_gemm_problem *p, const tw_gemm_config *c, const
 /* Builds the kernel, runs the passes, and prints PTX. */
 tw_status tw_gemm_ptx(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, tw_buf *ptx,
                       tw_diag *diag);
+
+/* Returns the columns of C of each sum of squares, with a configuration. The last sum may have fewer. */
+int tw_gemm_squares_columns(const tw_gemm_problem *p, const tw_gemm_config *c);
 
 /* Addresses of the buffers, by tw_gemm_buffer, on the device or in the emulator. */
 typedef struct tw_gemm_buffers {

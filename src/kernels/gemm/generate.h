@@ -112,6 +112,14 @@ typedef struct tw_gemm_operand {
     int of[TW_GEMM_MAX_ACC];            /* Rows (columns of Y) from `first` to each sum. */
 } tw_gemm_operand;
 
+/* A stage's scales of blocks, for the rows of X or the columns of Y of a thread's sums. */
+typedef struct tw_gemm_side_scales {
+    int n;                         /* Number of scales. */
+    int offset[TW_GEMM_MAX_ACC];   /* Rows (columns) from the first one to those of each scale. */
+    int of[TW_GEMM_MAX_ACC];       /* The number of each sum's scale. */
+    tw_val scale[TW_GEMM_MAX_ACC]; /* The scales. */
+} tw_gemm_side_scales;
+
 /* The state of the generator. */
 typedef struct tw_gemm_gen {
     tw_builder *b;
@@ -125,8 +133,8 @@ typedef struct tw_gemm_gen {
         tw_val x, y, c, bias, mul, residual, workspace, counters;
         tw_val map_x, map_y, map_c; /* Tensor maps. Only with wgmma. map_c: only with boxed stores. */
         tw_val m, n, k, ldx, ldy, ldc, stride_x, stride_y, stride_c, chunk, tiles_m, tiles_n, tiles, streamed;
-        tw_val alpha, beta, ends, groups;
-        tw_val scale_rows, scale_columns;
+        tw_val alpha, beta, ends, groups, squares;
+        tw_val scale_rows, scale_columns, scale_a, scale_b;
         tw_val stride_scale_rows, stride_scale_columns; /* Bytes from vector to vector (i64). */
     } arg;                                              /* The kernel's parameters. */
     tw_val tid;                                         /* The thread's number in the block. */
@@ -135,19 +143,21 @@ typedef struct tw_gemm_gen {
     tw_val group;                                       /* The group's number, below kl. */
     tw_val team;                                        /* The team's number. TW_NONE: there is one team. */
     tw_val group_tid;                                   /* The thread's number in its group. */
-    tw_val tile, split, batch; /* Numbers of the block's tile, its part of k, and its product. */
-    tw_val shared;             /* Address of the block's shared memory. */
-    tw_val next_stage;         /* The stage that copies between steps fill. TW_NONE: there are no such copies. */
-    tw_val more;               /* Predicate: there is such a stage. */
-    tw_val k_position;         /* Variable: the first k of the next stage to fetch. */
-    tw_val k_begin, k_end;     /* The block's part of k. */
-    tw_val stages;             /* Number of stages of the block's part of k. */
-    tw_val all_stages;         /* Number of stages of all of k. */
-    tw_stream stream;          /* The current tile. Only if tiles are cut along k. */
-    tw_groups groups;          /* The current tile. Only if the product has groups. */
-    tw_val tiles;              /* Number of tiles. Only with teams. */
-    tw_gemm_operand x, y;      /* The operands. */
-    int columns;               /* Columns of C that a block stores of a tile. Only with wgmma. */
+    tw_val tile, split, batch;     /* Numbers of the block's tile, its part of k, and its product. */
+    tw_val shared;                 /* Address of the block's shared memory. */
+    tw_val next_stage;             /* The stage that copies between steps fill. TW_NONE: there are no such copies. */
+    tw_val more;                   /* Predicate: there is such a stage. */
+    tw_val k_position;             /* Variable: the first k of the next stage to fetch. */
+    tw_val k_begin, k_end;         /* The block's part of k. */
+    tw_val stages;                 /* Number of stages of the block's part of k. */
+    tw_val all_stages;             /* Number of stages of all of k. */
+    tw_stream stream;              /* The current tile. Only if tiles are cut along k. */
+    tw_groups groups;              /* The current tile. Only if the product has groups. */
+    tw_val tiles;                  /* Number of tiles. Only with teams. */
+    tw_gemm_operand x, y;          /* The operands. */
+    int columns;                   /* Columns of C that a block stores of a tile. Only with wgmma. */
+    tw_val squares[4];             /* Variables: sums of squares of the thread's rows of a tile. */
+    tw_gemm_side_scales scales[2]; /* The scales of blocks, of X and Y. */
     /* Variables: the sums, of each of the ks parts. If sums are promoted, acc[1] has those of a stage. */
     tw_val acc[2][TW_GEMM_MAX_ACC];
     tw_val terms[2][16]; /* Variables: high and low terms of a thread's elements of X. Only of tf32x3 with wgmma. */
@@ -205,6 +215,11 @@ tw_val tw_gemm_exchange(tw_gemm_gen *g);           /* Shared address where the t
 /* scale.c: multiplies sums from to below - 1 by the scales of their rows and columns. Integer sums are replaced by new
    variables, so that acc[0] and acc_type must be put back afterwards. */
 void tw_gemm_scale(tw_gemm_gen *g, int from, int below);
+
+/* blocks.c: loads the blocks' scales of a stage of the block's part of k. */
+void tw_gemm_blocks_load(tw_gemm_gen *g, tw_val stage);
+/* Multiplies the stage's sums by them, and adds them to the tile's. */
+void tw_gemm_blocks_promote(tw_gemm_gen *g);
 
 /* gate.c: multiplies gates and values. Half as many sums are left, and half as many rows of X or columns of Y. */
 void tw_gemm_gate(tw_gemm_gen *g);

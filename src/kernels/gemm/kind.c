@@ -2,6 +2,7 @@
 /* The kind of kernel "gemm": turns words into a kernel, its buffers and its launch. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/diag.h"
+#include "base/divide.h"
 #include "ir/passes/passes.h"
 #include "kernels/gemm/generate.h"
 #include "kernels/plan.h"
@@ -47,19 +48,27 @@ static tw_status parse(tw_gemm_problem *p, tw_gemm_config *c, char *words, char 
     return tw_gemm_config_parse(c, configuration, diag);
 }
 
+static bool is_scale(int buffer) {
+    return buffer >= TW_GEMM_SCALE_ROWS && buffer <= TW_GEMM_SCALE_B;
+}
+
 void tw_gemm_describe_buffers(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_resources *need,
                               tw_gpu_buffer out[TW_GEMM_BUFFERS]) {
     const tw_gemm_variant v = tw_gemm_variant_of(p, c);
     for (int i = 0; i < TW_GEMM_MATRICES; i++) {
         const tw_gemm_matrix m = tw_gemm_matrix_of(p, (tw_gemm_buffer)i);
         const bool is_x = i == (c->swap ? TW_GEMM_B : TW_GEMM_A);
-        const int align = m.type != p->out && i > TW_GEMM_C  ? tw_type_bits(m.type) / 8
+        const int align = is_scale(i)                        ? 8 /* Pairs are loaded together. */
+                          : i == TW_GEMM_ENDS                ? 4
                           : i >= TW_GEMM_C                   ? v.vec_c
                           : tw_gemm_way_of(c)->tensor_copies ? 16
                           : is_x                             ? v.vec_a
                                                              : v.vec_b;
         out[i] = (tw_gpu_buffer){tw_gemm_buffer_names[i], tw_gemm_matrix_bytes(&m), align, .written = i == TW_GEMM_C};
     }
+    const int64_t tiles = tw_ceil_div(tw_gemm_columns(p), tw_gemm_squares_columns(p, c));
+    out[TW_GEMM_SQUARES] =
+        (tw_gpu_buffer){"squares", p->epilogue.squares ? (size_t)(tiles * p->m) * 4 : 0, 4, .written = true};
     out[TW_GEMM_WORKSPACE] = (tw_gpu_buffer){"workspace", (size_t)need->workspace_bytes, 16, .written = true,
                                              .zeroed = c->kg > 1 && c->split == TW_JOIN_ATOMIC};
     out[TW_GEMM_COUNTERS] =

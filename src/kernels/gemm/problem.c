@@ -45,11 +45,12 @@ bool tw_gemm_activation_from_name(const char *name, tw_gemm_activation *a) {
 static bool out_fits(tw_gemm_type t, tw_type out) {
     if (t == TW_GEMM_F64) return out == TW_T_f64;
     if (t == TW_GEMM_S8) return out == TW_T_i32 || out == TW_T_i8 || out == TW_T_f32;
-    return out == TW_T_f32 || out == TW_T_f16 || out == TW_T_bf16;
+    return out == TW_T_f32 || out == TW_T_f16 || out == TW_T_bf16 || (out == TW_T_e4m3 && t == TW_GEMM_E4M3);
 }
 
 const char *const tw_gemm_buffer_names[TW_GEMM_BUFFERS] = {
-    "a", "b", "c", "bias", "mul", "residual", "scale_rows", "scale_columns", "ends", "workspace", "counters"};
+    "a",       "b",       "c",    "bias",    "mul",       "residual", "scale_rows", "scale_columns",
+    "scale_a", "scale_b", "ends", "squares", "workspace", "counters"};
 
 int64_t tw_gemm_columns(const tw_gemm_problem *p) {
     return p->epilogue.gated ? p->n / 2 : p->n;
@@ -57,8 +58,17 @@ int64_t tw_gemm_columns(const tw_gemm_problem *p) {
 
 tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which) {
     const tw_gemm_epilogue *e = &p->epilogue;
-    const bool used[TW_GEMM_MATRICES] = {
-        true, true, true, e->bias, e->mul, e->residual, e->scale_rows, e->scale_columns, p->groups > 0};
+    const bool used[TW_GEMM_MATRICES] = {true,
+                                         true,
+                                         true,
+                                         e->bias,
+                                         e->mul,
+                                         e->residual,
+                                         e->scale_rows,
+                                         e->scale_columns,
+                                         p->scale_blocks,
+                                         p->scale_blocks,
+                                         p->groups > 0};
     const bool ta = p->trans_a, tb = p->trans_b;
     const tw_type in = tw_gemm_types[p->type].element;
     tw_gemm_matrix m = {p->out, p->m, tw_gemm_columns(p), p->ldc, p->batch, p->stride_c};
@@ -73,6 +83,10 @@ tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which)
     if (which == TW_GEMM_SCALE_COLUMNS)
         m = (tw_gemm_matrix){
             TW_T_f32, 1, p->n, p->n, p->groups ? p->groups : p->batch, p->stride_b < 0 ? p->stride_b : p->n};
+    const int64_t along_k = tw_ceil_div(p->k, TW_GEMM_BLOCK), along_n = tw_ceil_div(p->n, TW_GEMM_BLOCK);
+    if (which == TW_GEMM_SCALE_A) m = (tw_gemm_matrix){TW_T_f32, along_k, p->m, p->m, 1, 0};
+    if (which == TW_GEMM_SCALE_B)
+        m = (tw_gemm_matrix){TW_T_f32, along_n, along_k, along_k, p->groups ? p->groups : 1, along_n * along_k};
     if (m.stride == TW_GEMM_SHARED) m.stride = 0, m.count = 1;
     if (!used[which]) m.count = 0;
     return m;
@@ -138,10 +152,18 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
         return tw_fail(diag, TW_ERR_USAGE, "a gated product has whole sixteens of columns, and no bias, mul or beta");
     if (p->type == TW_GEMM_E4M3 && (p->trans_a || !p->trans_b))
         return tw_fail(diag, TW_ERR_USAGE, "tensor cores take e4m3 that is contiguous along k: ta=0 tb=1");
+    if (p->out == TW_T_e4m3 && (p->beta != 0 || e->bias || e->mul || e->residual))
+        return tw_fail(diag, TW_ERR_USAGE,
+                       "a C of e4m3 needs beta 0, and no bias, mul or residual, which have its type");
+    if (p->scale_blocks && (p->type != TW_GEMM_E4M3 || p->batch > 1))
+        return tw_fail(diag, TW_ERR_USAGE, "blocks of e4m3 alone have scales, in one product or in groups");
+    if (p->scale_blocks) p->promote = true;
     if (p->promote && p->type != TW_GEMM_E4M3) return tw_fail(diag, TW_ERR_USAGE, "sums of e4m3 alone are promoted");
     bool integer = p->out == TW_T_i32 || p->out == TW_T_i8;
     if (integer && (p->alpha != 1 || (p->beta != 0 && p->beta != 1)))
         return tw_fail(diag, TW_ERR_USAGE, "an integer C needs alpha 1 and beta 0 or 1");
+    if (e->squares && (integer || p->out == TW_T_f64 || p->batch > 1))
+        return tw_fail(diag, TW_ERR_USAGE, "squares are summed in f32, of one product or of groups");
     if ((integer || p->out == TW_T_f64) && (e->scale_rows || e->scale_columns))
         return tw_fail(diag, TW_ERR_USAGE, "scales are f32: C cannot be %s", tw_type_name(p->out));
     if ((integer || p->out == TW_T_f64) && p->epilogue.activation)
@@ -165,11 +187,13 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         {"sc", p->stride_c, p->ldc * p->m},
         {"groups", p->groups, 0},
         {"weights", p->weights, 0},
-        {"promote", p->promote, 0},
+        {"promote", p->promote && !p->scale_blocks, 0},
+        {"scale_blocks", p->scale_blocks, 0},
         {"bias", p->epilogue.bias, 0},
         {"mul", p->epilogue.mul, 0},
         {"residual", p->epilogue.residual, 0},
         {"gated", p->epilogue.gated, 0},
+        {"squares", p->epilogue.squares, 0},
         {"scale_rows", p->epilogue.scale_rows, 0},
         {"scale_columns", p->epilogue.scale_columns, 0},
     };
@@ -218,6 +242,7 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.beta = p->beta != 0;
     v.batched = p->batch > 1;
     v.promote = p->promote;
+    v.scale_blocks = p->scale_blocks;
     v.grouped = p->groups > 0;
     if (v.grouped && c->swap) v.whole_n = false;
     if (v.grouped && !c->swap) v.whole_m = false;
@@ -231,9 +256,14 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.epilogue.mul = p->epilogue.mul;
     v.epilogue.residual = p->epilogue.residual;
     v.epilogue.gated = p->epilogue.gated;
+    v.epilogue.squares = p->epilogue.squares;
     v.epilogue.scale_rows = p->epilogue.scale_rows;
     v.epilogue.scale_columns = p->epilogue.scale_columns;
     return v;
+}
+
+int tw_gemm_squares_columns(const tw_gemm_problem *p, const tw_gemm_config *c) {
+    return tw_gemm_stored_columns(c, p->epilogue.gated);
 }
 
 /* Makes the tensor map of an operand. Its boxes are as wide as the swizzle. */

@@ -44,7 +44,18 @@ static void fill(const tw_gemm_matrix *m, bool scales, void *data, tw_random *r)
             }
 }
 
-/* Returns the scale of a row of A or a column of B, as stored. */
+/* Returns the scale of the block of element k of a row of A or a column of B. */
+static double block_scale_of(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, int64_t i, int64_t k) {
+    const tw_gemm_buffer scales = which == TW_GEMM_A ? TW_GEMM_SCALE_A : TW_GEMM_SCALE_B;
+    const tw_gemm_matrix m = tw_gemm_matrix_of(&d->problem, scales);
+    const float *of = d->of[scales];
+    const int64_t block = k / TW_GEMM_BLOCK;
+    if (!of) return 1;
+    return (double)(which == TW_GEMM_A ? of[block * m.ld + i]
+                                       : of[product * m.stride + i / TW_GEMM_BLOCK * m.ld + block]);
+}
+
+/* Returns the scale of a row of A or a column of B. */
 static double scale_of(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, int64_t i) {
     const tw_gemm_buffer scales = which == TW_GEMM_A ? TW_GEMM_SCALE_ROWS : TW_GEMM_SCALE_COLUMNS;
     if (!d->of[scales]) return 1;
@@ -52,7 +63,7 @@ static double scale_of(const tw_gemm_data *d, tw_gemm_buffer which, int64_t prod
 }
 
 /* Reads a product's A or B as doubles without gaps, and multiplies them by the scales of their rows of A or columns of
-   B. Elements of tf32 are rounded as tensor cores need them. */
+   B, and of their blocks. Elements of tf32 are rounded as tensor cores need them. */
 static void widen(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, double *out, double *magnitude) {
     const tw_gemm_matrix m = tw_gemm_matrix_of(&d->problem, which);
     const bool rows_first = which == TW_GEMM_A ? !d->problem.trans_a : d->problem.trans_b;
@@ -64,6 +75,7 @@ static void widen(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, 
                 x = (double)tw_bits_f32((bits + 0x1000u) & ~0x1fffu);
             }
             x *= scale_of(d, which, product, rows_first ? i : j);
+            x *= block_scale_of(d, which, product, rows_first ? i : j, rows_first ? j : i);
             *out++ = x;
             *magnitude++ = fabs(x);
         }
@@ -78,7 +90,17 @@ static double activate(tw_gemm_activation a, double x) {
 
 /* Returns the largest relative error of rounding to a type. */
 static double unit_of(tw_type t) {
-    return t == TW_T_f64 ? 0x1p-53 : t == TW_T_f32 ? 0x1p-24 : t == TW_T_f16 ? 0x1p-11 : t == TW_T_bf16 ? 0x1p-8 : 0;
+    return t == TW_T_f64    ? 0x1p-53
+           : t == TW_T_f32  ? 0x1p-24
+           : t == TW_T_f16  ? 0x1p-11
+           : t == TW_T_bf16 ? 0x1p-8
+           : t == TW_T_e4m3 ? 0x1p-4
+                            : 0;
+}
+
+/* Returns twice the largest error of rounding to a subnormal number of a type whose subnormal numbers are not tiny. */
+static double subnormal_of(tw_type t) {
+    return t == TW_T_f16 ? 0x1p-24 : t == TW_T_e4m3 ? 0x1p-9 : 0;
 }
 
 /* Estimates the same as cut_off for e4m3. Hopper's tensor cores keep 13 bits of fraction of the largest of 32 products
@@ -116,9 +138,10 @@ static void judge_by(tw_gemm_data *d, int64_t index, result r, double unit, bool
     const tw_gemm_problem *p = &d->problem;
     double x = exact ? (double)(int32_t)(uint32_t)(uint64_t)(int64_t)r.x : r.x; /* 32-bit integers wrap. */
     if (p->out == TW_T_i8) x = x < -128 ? -128 : x > 127 ? 127 : x;
+    if (p->out == TW_T_e4m3) x = x < -448 ? -448 : x > 448 ? 448 : x;
     d->want[index] = x;
-    /* Rounding to a subnormal f16 is off by 2^-25 at most. Integers are exact, but a tolerance is above zero. */
-    double tolerance = 16 * unit * r.size + 1.01 * unit_of(p->out) * fabs(x) + (p->out == TW_T_f16 ? 0x1p-24 : 0);
+    /* Integers are exact, but a tolerance is above zero. */
+    double tolerance = 16 * unit * r.size + 1.01 * unit_of(p->out) * fabs(x) + subnormal_of(p->out);
     d->tolerance[index] = exact ? 0.5f : (float)(tolerance * 1.001 + 1e-30);
 }
 
@@ -234,7 +257,7 @@ static bool make_matrices(tw_gemm_data *d, uint64_t seed) {
         if (i == TW_GEMM_ENDS)
             tw_gemm_ends_draw(&d->problem, seed, false, d->of[i]);
         else
-            fill(&m, i == TW_GEMM_SCALE_ROWS || i == TW_GEMM_SCALE_COLUMNS, d->of[i], &r);
+            fill(&m, i >= TW_GEMM_SCALE_ROWS && i <= TW_GEMM_SCALE_B, d->of[i], &r);
     }
     /* Rows of C that are of no group hold NaNs, too. */
     const tw_gemm_matrix c = tw_gemm_matrix_of(&d->problem, TW_GEMM_C);
@@ -280,6 +303,23 @@ int64_t tw_gemm_data_compare(const tw_gemm_data *d, const void *c, double *worst
         if (!wrong++ && first) *first = cell;
     }
     if (worst) *worst = most;
+    return wrong;
+}
+
+int64_t tw_gemm_data_squares(const tw_gemm_data *d, const void *c, int columns, const float *squares) {
+    const tw_gemm_problem *p = &d->problem;
+    const int64_t all = tw_gemm_columns(p);
+    int64_t wrong = 0;
+    for (int64_t from = 0; from < all; from += columns, squares += p->m)
+        for (int64_t row = 0; row < rows_of(d); row++) {
+            double want = 0;
+            for (int64_t j = from; j < all && j < from + columns; j++) {
+                const double x = element_read(p->out, c, row * p->ldc + j);
+                want += x * x;
+            }
+            /* A lane adds up at most a quarter of 256 squares, and then four lanes do. Squares have one sign. */
+            wrong += !(fabs((double)squares[row] - want) <= 70 * 0x1p-24 * want);
+        }
     return wrong;
 }
 

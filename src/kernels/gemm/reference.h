@@ -28,6 +28,10 @@ void tw_gemm_data_free(tw_gemm_data *d);
    error divided by its tolerance, and *first (may be NULL) the index of the first wrong cell. */
 int64_t tw_gemm_data_compare(const tw_gemm_data *d, const void *c, double *worst, int64_t *first);
 
+/* Counts the wrong sums of squares of rows of `c`, which has the layout of C. A sum is of `columns` columns
+   (tw_gemm_squares_columns). */
+int64_t tw_gemm_data_squares(const tw_gemm_data *d, const void *c, int columns, const float *squares);
+
 /* Counts elements in C's gaps, between rows and between products and in rows of no group, that differ from `before`. */
 int64_t tw_gemm_data_gaps(const tw_gemm_data *d, const void *now, const void *before);
 

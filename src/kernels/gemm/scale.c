@@ -8,6 +8,7 @@ typedef struct scales {
     const tw_gemm_operand *of;
     tw_val at;                      /* Address of the scale of the thread's first sum. */
     tw_val first;                   /* Number of the row of that sum (i32). */
+    int together;                   /* Scales of a load: 2 if a thread has neighbours, and whole tiles. */
     int n;                          /* Number of scales loaded. */
     int offset[TW_GEMM_MAX_ACC];    /* Rows from `first` to each. */
     tw_val loaded[TW_GEMM_MAX_ACC]; /* The scales. */
@@ -29,12 +30,13 @@ static scales scales_of(tw_gemm_gen *g, bool rows) {
     if (apart.id) base = tw_add(b, base, apart);
     s.first = tw_add(b, s.of->origin, s.of->first);
     s.at = tw_add(b, base, tw_mul_imm(b, tw_widen(b, s.first), 4));
+    s.together = g->c->mma && s.of == &g->y && s.of->whole ? 2 : 1;
     return s;
 }
 
 /* What an early launch reads, the launch before may have written while this one ran. */
-static tw_attrs access_of(const tw_gemm_gen *g, int row) {
-    return (tw_attrs){.type = TW_T_f32, .offset = 4 * row, .cache = g->c->early ? 0 : TW_CACHE_nc};
+static tw_attrs access_of(const tw_gemm_gen *g, int row, int n) {
+    return (tw_attrs){.type = TW_T_f32, .vec = n, .offset = 4 * row, .cache = g->c->early ? 0 : TW_CACHE_nc};
 }
 
 /* Returns the scale of a row that is so far from the thread's first. */
@@ -42,9 +44,11 @@ static tw_val scale_of(tw_gemm_gen *g, scales *s, int row) {
     tw_builder *b = g->b;
     for (int i = 0; i < s->n; i++)
         if (s->offset[i] == row) return s->loaded[i];
+    const int n = s->together, from = row / n * n, at = s->n + row - from;
     if (!s->of->whole) tw_when(b, tw_lt(b, tw_add_imm(b, s->first, row), s->of->limit));
-    s->offset[s->n] = row;
-    return s->loaded[s->n++] = tw_ld(b, access_of(g, row), s->at);
+    tw_ld_vec(b, access_of(g, from, n), s->at, &s->loaded[s->n]);
+    for (int i = 0; i < n; i++) s->offset[s->n++] = from + i;
+    return s->loaded[at];
 }
 
 void tw_gemm_scale(tw_gemm_gen *g, int from, int below) {

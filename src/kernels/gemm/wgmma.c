@@ -6,15 +6,15 @@
 #include "kernels/gemm/terms.h"
 
 enum { ROWS = TW_WGMMA_ROWS, WARPS = 4 };
-enum { PROMOTED = 128 /* The most elements along k whose sums are promoted. */ };
 
 enum {
-    QUARTER = 512, /* Registers of a quarter of an SM for each lane. A quarter runs one warp of each warpgroup. */
-    UNIT = 8,      /* Registers are given out in multiples of it. */
-    OTHERS = 40,   /* Registers that a thread needs beside its sums. */
-    PRODUCT = 28,  /* Registers that ptxas needs beside the sums of one product. */
-    TERMS = 32,    /* Registers of the terms of a thread's elements. */
-    SPLITTING = 40 /* Registers of a thread that splits elements. */
+    QUARTER = 512,    /* Registers of a quarter of an SM for each lane. A quarter runs one warp of each warpgroup. */
+    UNIT = 8,         /* Registers are given out in multiples of it. */
+    BLOCK_SCALES = 8, /* Registers for scales of blocks, with operands as they are. */
+    OTHERS = 40,      /* Registers that a thread needs beside its sums. */
+    PRODUCT = 28,     /* Registers that ptxas needs beside the sums of one product. */
+    TERMS = 32,       /* Registers of the terms of a thread's elements. */
+    SPLITTING = 40    /* Registers of a thread that splits elements. */
 };
 
 /* Returns the products of a type, or TW_WGMMA_none. */
@@ -26,9 +26,10 @@ static tw_wgmma_kind kind_of(tw_gemm_type t) {
                                  : TW_WGMMA_none;
 }
 
-/* Decides whether registers are moved from the producer to the threads that need them for sums. */
-static const char *plan_registers(const tw_gemm_config *c, tw_gemm_plan *p) {
-    const int needed = p->accumulators + p->partial + OTHERS + (p->splitters ? TERMS : 0),
+/* Decides whether registers are moved from the producer to the threads that need them for sums. `scales` are registers
+   for scales of blocks. */
+static const char *plan_registers(const tw_gemm_config *c, int scales, tw_gemm_plan *p) {
+    const int needed = p->accumulators + p->partial + scales + OTHERS + (p->splitters ? TERMS : 0),
               groups = p->group / (WARPS * 32) * p->teams;
     p->registers = needed;
     p->threads = (groups * WARPS + 1 + p->splitters) * 32;
@@ -62,7 +63,10 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     REFUSE(c->ml > 256 || c->nl > 256 || c->nl % 8,
            "a warpgroup's tile is 256 rows and 256 columns at most, of whole eights");
     REFUSE(c->u * es < 32, "a stage is less than what the copy engine swizzles");
-    REFUSE(v->promote && c->u > PROMOTED, "tensor cores add up more than 128 elements of a stage");
+    REFUSE(v->promote && c->u > TW_GEMM_BLOCK, "tensor cores add up more than 128 elements of a stage");
+    REFUSE(v->scale_blocks && c->u != TW_GEMM_BLOCK, "a stage is a block of scales along k, of 128");
+    REFUSE(v->scale_blocks && !c->swap && c->nl % 64 && TW_GEMM_BLOCK % c->nl,
+           "columns of a tile are halves of blocks of scales, or an equal part of one");
     p->tile_x = tw_tile_of(v->a_k_major, es, c->ml, c->u);
     p->tile_y = tw_tile_of(v->b_k_major, es, c->nl, c->u);
     p->x = (tw_gemm_tile){.es = es, .vec = 16, .bytes = tw_tile_bytes(&p->tile_x)};
@@ -75,7 +79,7 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     p->fetched_bytes = p->stage_bytes = p->x.bytes + p->y.bytes;
     p->mbarrier_bytes = 16 * c->stages;
     const char *why = v->type == TW_GEMM_TF32X3 ? tw_gemm_terms_plan(v, c, p) : NULL;
-    if (!why) why = plan_registers(c, p);
+    if (!why) why = plan_registers(c, v->scale_blocks ? (c->swap ? c->nl / 2 : BLOCK_SCALES) : 0, p);
     if (why) return why;
     const bool cluster = tw_gemm_splits_in_cluster(c);
     REFUSE(c->multicast && c->multicast != 2 && c->multicast != 4, "multicast is to 2 or 4 blocks, or to none");
@@ -93,6 +97,8 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     REFUSE(c->staged && cluster, "a cluster's blocks share the sums out already");
     REFUSE(v->epilogue.gated && (cluster || c->staged == TW_GEMM_STAGED || (!c->swap && c->nl % 16)),
            "gates and values are in one thread, eight columns each: no split in a cluster, no staging");
+    REFUSE(v->epilogue.squares && (c->swap || cluster || c->staged == TW_GEMM_STAGED),
+           "four lanes have a row whose squares are summed: operands as they are, no split in a cluster, no staging");
     REFUSE(c->staged == TW_GEMM_EXCHANGED && (c->swap || columns % 32),
            "lanes exchange sums of 32 columns, with operands as they are");
     REFUSE(c->staged == TW_GEMM_STAGED && p->group % ((c->swap ? c->ml : c->nl) / 4),
@@ -339,6 +345,7 @@ static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw
     clear(g);
     TW_FOR (b, i, zero, g->stages, tw_i32(b, 1), false) {
         tw_val stage = tw_shr(b, c->stage, 4);
+        if (g->v->scale_blocks) tw_gemm_blocks_load(g, i);
         tw_ring_wait(b, ring, tw_ring_full(b, ring, c), c);
         tw_val first = tw_eq(b, i, zero), y_at = tw_add(b, y0, stage), x_at = tw_add(b, x0, stage);
         if (g->plan.splitters) {
@@ -353,13 +360,12 @@ static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw
                                                    .add = partial ? tw_not(b, yes) : tw_not(b, first),
                                                    .sums = partial ? g->acc[1] : g->acc[0]});
         }
+        tw_tile_wait(b, partial ? 0 : 1);
         if (partial) {
-            tw_tile_wait(b, 0);
             tw_val again = tw_lt(b, tw_add_imm(b, i, 1), last);
             give_back(g, ring, tw_ring_empty(b, ring, c), persistent ? yes : again);
-            promote(g);
+            (g->v->scale_blocks ? tw_gemm_blocks_promote : promote)(g);
         } else {
-            tw_tile_wait(b, 1);
             tw_val filled = tw_lt(b, zero, i);
             give_back(g, ring, before, persistent ? filled : tw_and(b, filled, tw_lt(b, i, last)));
             tw_assign(b, before, tw_ring_empty(b, ring, c));

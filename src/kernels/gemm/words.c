@@ -9,11 +9,12 @@
 const char tw_gemm_problem_words[] =
     "m n k; type=f32|f64|f16|bf16|tf32|s8|e4m3|tf32x3; ta tb (1: stored transposed); lda ldb ldc; batch, sa sb sc "
     "(strides);\n"
-    "alpha beta; out=TYPE of C; bias=1 mul=1 residual=1 gated=1 scale_rows=1 scale_columns=1; "
+    "alpha beta; out=TYPE of C; bias=1 mul=1 residual=1 gated=1 squares=1 scale_rows=1 scale_columns=1; "
     "activation=gelu|gelu_erf|silu;\n"
     "groups=E: rows of A in E groups, each with a B of its own; weights=1: nothing writes B while launches may "
     "overlap;\n"
-    "promote=1: tensor cores add up at most 128 e4m3 along k, and these sums are added in f32";
+    "promote=1: tensor cores add up at most 128 e4m3 along k, and these sums are added in f32;\n"
+    "scale_blocks=1: and are multiplied by scales of rows of A, and of 128 columns of B, before";
 
 static bool number(const char *value, double least, double most, double *x) {
     char *end;
@@ -56,10 +57,12 @@ bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *statu
         {"groups", &p->groups, NULL, NULL},
         {"weights", NULL, &p->weights, NULL},
         {"promote", NULL, &p->promote, NULL},
+        {"scale_blocks", NULL, &p->scale_blocks, NULL},
         {"bias", NULL, &p->epilogue.bias, NULL},
         {"mul", NULL, &p->epilogue.mul, NULL},
         {"residual", NULL, &p->epilogue.residual, NULL},
         {"gated", NULL, &p->epilogue.gated, NULL},
+        {"squares", NULL, &p->epilogue.squares, NULL},
         {"scale_rows", NULL, &p->epilogue.scale_rows, NULL},
         {"scale_columns", NULL, &p->epilogue.scale_columns, NULL},
     };

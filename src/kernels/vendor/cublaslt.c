@@ -30,7 +30,17 @@ enum {
     LAYOUT_STRIDE = 6,
     DESC_TRANSA = 3,
     DESC_TRANSB = 4,
+    DESC_A_SCALE = 17,
+    DESC_B_SCALE = 18,
     DESC_FAST_ACCUM = 25,
+    DESC_A_SCALE_MODE = 31,
+    DESC_B_SCALE_MODE = 32,
+
+    SCALE_OUTER_VEC = 3,
+    SCALE_VEC128 = 4,
+    SCALE_BLK128 = 5,
+
+    NO_SCALES = 256, /* A place for scales until a product has some. The library wants one that is not 0. */
     PREF_MAX_WORKSPACE = 1,
 
     STATUS_ALLOC_FAILED = 3,
@@ -225,6 +235,8 @@ static tw_status check(const tw_cublaslt_problem *p, tw_diag *diag) {
     if (p->type < 0 || p->type >= TW_CUBLASLT_TYPES || p->m < 1 || p->n < 1 || p->k < 1 || p->batch < 0)
         return tw_fail(diag, TW_ERR_USAGE, "a product of %lld x %lld x %lld, %d times", (long long)p->m,
                        (long long)p->n, (long long)p->k, p->batch);
+    if (p->scales < 0 || p->scales >= TW_CUBLASLT_SCALES || (p->scales && p->type != TW_CUBLASLT_E4M3))
+        return tw_fail(diag, TW_ERR_USAGE, "only e4m3 has scales");
     if (p->lda < a_rows || p->ldb < b_rows || p->ldc < p->m)
         return tw_fail(diag, TW_ERR_USAGE, "leading dimensions %lld, %lld, %lld are less than columns are high",
                        (long long)p->lda, (long long)p->ldb, (long long)p->ldc);
@@ -261,6 +273,24 @@ static int make_layout(const tw_cublaslt *lt, void **layout, int type, int64_t r
     return s ? s : lt->cublasLtMatrixLayoutSetAttribute(*layout, LAYOUT_STRIDE, &stride, sizeof stride);
 }
 
+static void *pointer(uint64_t address) {
+    return (void *)(uintptr_t)address;
+}
+
+static int set_scales(const tw_cublaslt_plan *x, uint64_t a, uint64_t b) {
+    const void *const of_a = pointer(a), *const of_b = pointer(b);
+    const int s = x->lt->cublasLtMatmulDescSetAttribute(x->desc, DESC_A_SCALE, &of_a, sizeof of_a);
+    return s ? s : x->lt->cublasLtMatmulDescSetAttribute(x->desc, DESC_B_SCALE, &of_b, sizeof of_b);
+}
+
+static int set_scale_modes(const tw_cublaslt_plan *x, tw_cublaslt_scales scales) {
+    const bool blocks = scales == TW_CUBLASLT_BLOCKS;
+    const int32_t a = blocks ? SCALE_BLK128 : SCALE_OUTER_VEC, b = blocks ? SCALE_VEC128 : SCALE_OUTER_VEC;
+    int s = x->lt->cublasLtMatmulDescSetAttribute(x->desc, DESC_A_SCALE_MODE, &a, sizeof a);
+    if (s == 0) s = x->lt->cublasLtMatmulDescSetAttribute(x->desc, DESC_B_SCALE_MODE, &b, sizeof b);
+    return s ? s : set_scales(x, NO_SCALES, NO_SCALES);
+}
+
 static int make_desc(tw_cublaslt_plan *x, const tw_cublaslt_problem *p) {
     const tw_cublaslt *lt = x->lt;
     const int32_t ta = p->trans_a, tb = p->trans_b; /* 0: as it is, 1: transposed */
@@ -273,7 +303,8 @@ static int make_desc(tw_cublaslt_plan *x, const tw_cublaslt_problem *p) {
     if (s == 0) s = lt->cublasLtMatmulDescSetAttribute(x->desc, DESC_TRANSB, &tb, sizeof tb);
     if (s || p->type != TW_CUBLASLT_E4M3) return s;
     const int8_t fast = p->fast_sums;
-    return lt->cublasLtMatmulDescSetAttribute(x->desc, DESC_FAST_ACCUM, &fast, sizeof fast);
+    s = lt->cublasLtMatmulDescSetAttribute(x->desc, DESC_FAST_ACCUM, &fast, sizeof fast);
+    return s || !p->scales ? s : set_scale_modes(x, p->scales);
 }
 
 static int describe(tw_cublaslt_plan *x, const tw_cublaslt_problem *p) {
@@ -526,8 +557,8 @@ tw_status tw_cublaslt_fits(tw_cublaslt *lt, const tw_cublaslt_problem *p, const 
     return st;
 }
 
-static void *pointer(uint64_t address) {
-    return (void *)(uintptr_t)address;
+tw_status tw_cublaslt_scale(tw_cublaslt_plan *p, uint64_t a, uint64_t b, tw_diag *diag) {
+    return result(set_scales(p, a, b), "take scales", diag);
 }
 
 tw_status tw_cublaslt_run(tw_cublaslt_plan *p, int i, uint64_t a, uint64_t b, uint64_t c, void *stream, tw_diag *diag) {

@@ -16,12 +16,21 @@ typedef enum tw_cublaslt_type {
     TW_CUBLASLT_F16,  /* summed in f32 */
     TW_CUBLASLT_BF16, /* summed in f32 */
     TW_CUBLASLT_F64,
-    /* Summed in f32, C in bf16. The library wants trans_a, no trans_b, and rows of whole 16 bytes. Scales of its own for
-       A, B and C are left at 1. */
+    /* Summed in f32, C in bf16. The library wants trans_a, no trans_b, and rows of whole 16 bytes. */
     TW_CUBLASLT_E4M3,
     TW_CUBLASLT_S8, /* summed in i32, C in i32; the library wants trans_a, no trans_b, and multiples of 4 */
     TW_CUBLASLT_TYPES
 } tw_cublaslt_type;
+
+/* Scales of f32 that the library multiplies by, of E4M3. */
+typedef enum tw_cublaslt_scales {
+    TW_CUBLASLT_UNSCALED,
+    TW_CUBLASLT_OUTER, /* A vector of m for op(A)'s rows, and one of n for op(B)'s columns. */
+    /* Of op(A) one for each 128 x 128 elements, those along k side by side, ceil(k / 128) being a multiple of 4. Of
+       op(B) one for each column and 128 elements along k, those of columns side by side. */
+    TW_CUBLASLT_BLOCKS,
+    TW_CUBLASLT_SCALES
+} tw_cublaslt_scales;
 
 /* C = alpha op(A) op(B) + beta C, column-major as in BLAS: op(A) is m x k, op(B) k x n, C m x n; leading dimensions and
    strides in elements. A row-major product is the same with A and B, m and n swapped. */
@@ -34,6 +43,7 @@ typedef struct tw_cublaslt_problem {
     int batch; /* 0 or 1: one product, and no strides */
     int64_t stride_a, stride_b, stride_c;
     double alpha, beta;
+    tw_cublaslt_scales scales; /* E4M3: the scales that tw_cublaslt_scale gives. */
     bool fast_sums; /* E4M3: tensor cores add up all of k. Otherwise their sums are promoted to f32 now and then. */
 } tw_cublaslt_problem;
 
@@ -90,6 +100,9 @@ tw_status tw_cublaslt_describe(const tw_cublaslt_plan *p, int i, tw_cublaslt_alg
    needed. What was enqueued or captured before stays valid until the plan is freed. TW_ERR_UNSUPPORTED: the algorithm
    does not compute the problem, or needs more workspace than the plan may have. */
 tw_status tw_cublaslt_plan_add(tw_cublaslt_plan *p, const tw_cublaslt_algorithm *a, int *i, tw_diag *diag);
+
+/* Sets the addresses of the scales of A and B for products from now on. The plan's problem has scales. */
+tw_status tw_cublaslt_scale(tw_cublaslt_plan *p, uint64_t a, uint64_t b, tw_diag *diag);
 
 /* Enqueues the product by algorithm `i` on `stream` (NULL: the device's own); addresses are the device's. */
 tw_status tw_cublaslt_run(tw_cublaslt_plan *p, int i, uint64_t a, uint64_t b, uint64_t c, void *stream, tw_diag *diag);
