@@ -11,11 +11,6 @@ static int chunk_of(const tw_gemm_gen *g, bool is_x) {
     return (is_x ? g->c->ms : g->c->nl) % BLOCK ? CHUNK : BLOCK;
 }
 
-/* What an early launch reads, the launch before may have written while this one ran. */
-static tw_attrs access_of(const tw_gemm_gen *g, int offset, int n) {
-    return (tw_attrs){.type = TW_T_f32, .vec = n, .offset = offset, .cache = g->c->early ? 0 : TW_CACHE_nc};
-}
-
 /* Loads A's scales of the rows (columns of Y) of a thread's sums. */
 static void load_rows(tw_gemm_gen *g, bool is_x, tw_val block) {
     tw_builder *b = g->b;
@@ -28,7 +23,7 @@ static void load_rows(tw_gemm_gen *g, bool is_x, tw_val block) {
     const int together = !is_x && o->whole ? 2 : 1;
     for (int i = 0; i < s->n; i += together) {
         if (!o->whole) tw_when(b, tw_lt(b, tw_add_imm(b, first, s->offset[i]), o->limit));
-        tw_ld_vec(b, access_of(g, 4 * s->offset[i], together), at, &s->scale[i]);
+        tw_ld_vec(b, tw_gemm_scales_access(g, 4 * s->offset[i], together), at, &s->scale[i]);
     }
 }
 
@@ -51,7 +46,7 @@ static void load_columns(tw_gemm_gen *g, bool is_x, tw_val block) {
         tw_val at = tw_add(b, tw_binary(b, TW_OP_mul_wide_u32, row, per_row), tw_widen(b, block));
         at = tw_add(b, base, tw_mul_imm(b, at, 4));
         if (!o->whole) tw_when(b, tw_lt(b, column, o->limit));
-        s->scale[i] = tw_ld(b, access_of(g, 0, 1), at);
+        s->scale[i] = tw_ld(b, tw_gemm_scales_access(g, 0, 1), at);
     }
 }
 

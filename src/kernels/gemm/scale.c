@@ -34,9 +34,8 @@ static scales scales_of(tw_gemm_gen *g, bool rows) {
     return s;
 }
 
-/* What an early launch reads, the launch before may have written while this one ran. */
-static tw_attrs access_of(const tw_gemm_gen *g, int row, int n) {
-    return (tw_attrs){.type = TW_T_f32, .vec = n, .offset = 4 * row, .cache = g->c->early ? 0 : TW_CACHE_nc};
+tw_attrs tw_gemm_scales_access(const tw_gemm_gen *g, int offset, int n) {
+    return (tw_attrs){.type = TW_T_f32, .vec = n, .offset = offset, .cache = g->c->early ? 0 : TW_CACHE_nc};
 }
 
 /* Returns the scale of a row that is so far from the thread's first. */
@@ -46,7 +45,7 @@ static tw_val scale_of(tw_gemm_gen *g, scales *s, int row) {
         if (s->offset[i] == row) return s->loaded[i];
     const int n = s->together, from = row / n * n, at = s->n + row - from;
     if (!s->of->whole) tw_when(b, tw_lt(b, tw_add_imm(b, s->first, row), s->of->limit));
-    tw_ld_vec(b, access_of(g, from, n), s->at, &s->loaded[s->n]);
+    tw_ld_vec(b, tw_gemm_scales_access(g, 4 * from, n), s->at, &s->loaded[s->n]);
     for (int i = 0; i < n; i++) s->offset[s->n++] = from + i;
     return s->loaded[at];
 }
