@@ -89,6 +89,7 @@ static bool computes(const tw_artefact *a, int macro, const int64_t *problem) {
     const select_rule r = select_rule_of(a, &a->macros[macro]);
     uint32_t whole[TW_SELECT_AXES];
     for (int x = 0; x < a->n_axes; x++) whole[x] = (uint32_t)problem[x];
+    select_rule_numbers(a->spread, a->groups, whole);
     return select_keeps(&r, whole, a->n_axes);
 }
 
@@ -156,6 +157,9 @@ tw_status select_check_content(const tw_artefact *a, tw_diag *diag) {
         return tw_fail(diag, TW_ERR_USAGE, "a text is missing or not UTF-8");
     for (int x = 0; x < a->n_axes; x++)
         if (!is_text(a->axes[x])) return tw_fail(diag, TW_ERR_USAGE, "axis %d has no name", x);
+    if (!within(a->spread, 0, a->n_axes) || !within(a->groups, 0, a->n_axes) || !a->spread != !a->groups ||
+        (a->spread && (a->spread == a->groups || a->shrinks[a->spread - 1])))
+        return tw_fail(diag, TW_ERR_USAGE, "the spread axis and that of its groups are not two axes, or it shrinks");
     tw_status st = TW_OK;
     if (a->lattice && !select_is_lattice(a->lattice, a->n_axes))
         return tw_fail(diag, TW_ERR_USAGE, "the lattice's nodes are out of range");

@@ -14,7 +14,11 @@ bool select_problem_of(const select_view *v, const int64_t *problem, unsigned fl
         out->whole[a] = (uint32_t)problem[a];
         out->axes[a] = (float)problem[a];
     }
-    return right;
+    memcpy(out->ruled, out->whole, sizeof out->ruled);
+    if (!right || v->spread < 0) return right;
+    select_rule_numbers(v->spread + 1, v->groups + 1, out->ruled);
+    out->axes[v->groups] = (float)tw_spread_used(problem[v->spread], problem[v->groups]);
+    return true;
 }
 
 uint64_t select_hash(const uint32_t *problem) {
@@ -39,7 +43,7 @@ select_reason select_why_not(const select_view *v, const select_problem *p, int 
     const uint32_t kind = select_item(&v->columns[COLUMN_KIND], macro);
     const select_reason why = refuses(p->flags, kind & ((1 << SELECT_RULE) - 1));
     if (why != SELECT_ALLOWED) return why;
-    return select_keeps(&v->rules[kind >> SELECT_RULE], p->whole, v->axes) ? SELECT_ALLOWED : SELECT_CANNOT;
+    return select_keeps(&v->rules[kind >> SELECT_RULE], p->ruled, v->axes) ? SELECT_ALLOWED : SELECT_CANNOT;
 }
 
 bool select_allows(const select_view *v, const select_problem *p, int macro) {
@@ -55,7 +59,7 @@ typedef struct verdicts {
 
 static void judge(const select_view *v, const select_problem *p, verdicts *out) {
     for (unsigned i = 0; i < 1 << SELECT_RULE; i++) out->property[i] = refuses(p->flags, i) == SELECT_ALLOWED;
-    for (int i = 0; i < v->n_rules; i++) out->rule[i] = select_keeps(&v->rules[i], p->whole, v->axes);
+    for (int i = 0; i < v->n_rules; i++) out->rule[i] = select_keeps(&v->rules[i], p->ruled, v->axes);
 }
 
 static bool is_allowed(const verdicts *r, uint32_t kind) {
@@ -102,14 +106,20 @@ void select_divide(const select_view *v, const float *axes, int macro, double *g
     for (int a = 0; a < v->axes; a++) {
         const uint32_t g = select_item(&v->columns[COLUMN_GRID + a], macro),
                        l = select_item(&v->columns[COLUMN_ROUNDS + a], macro);
-        if (g) *grid *= (double)select_ceil(axes[a], (float)g);
+        if (g && a == v->spread)
+            *grid *= (double)select_spread(axes[a], axes[v->groups], (float)g);
+        else if (g)
+            *grid *= (double)select_ceil(axes[a], (float)g);
         if (l) *rounds *= (double)select_ceil(axes[a], (float)l);
         if (g && v->shrinks >> a & 1) *rounds *= (double)select_used(axes[a], (float)g);
     }
 }
 
 void select_find_corners(const select_view *v, const float *axes, select_corners *c) {
-    c->n = v->lattice ? tw_lattice_corners(&v->nodes, v->axes, axes, c->node, c->weight) : 0;
+    float at[TW_SELECT_AXES];
+    memcpy(at, axes, sizeof at);
+    if (v->spread >= 0) at[v->spread] /= at[v->groups];
+    c->n = v->lattice ? tw_lattice_corners(&v->nodes, v->axes, at, c->node, c->weight) : 0;
     for (; c->n % SELECT_ROWS; c->n++) {
         c->node[c->n] = 0;
         c->weight[c->n] = 0;

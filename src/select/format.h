@@ -6,6 +6,7 @@
 
 #include "base/dtype.h"
 #include "select/artefact.h"
+#include "select/spread.h"
 
 #include <string.h>
 
@@ -84,7 +85,9 @@ typedef struct select_header {
     uint32_t hot_end;      /* Where columns end. */
     uint32_t texts[TEXTS]; /* Where the texts are. */
     uint32_t names[TW_SELECT_AXES]; /* Where the axes' names are. 0 beyond the last. */
-    uint32_t shrinks;               /* Bit a: blocks share axis a equally. */
+    uint16_t shrinks;               /* Bit a: blocks share axis a equally. */
+    uint8_t spread;                 /* Index of the spread axis, plus 1. 0: there is none. */
+    uint8_t groups;                 /* Index of the axis that counts the groups, plus 1. 0: there is none. */
     /* A row for each node of the lattice: 8 bits with a sign for each macro choice, lattice_pitch bytes a row. 0: there
        is no lattice. */
     uint32_t lattice_at, lattice_pitch;
@@ -124,7 +127,8 @@ typedef struct select_rule {
     uint32_t tile[TW_SELECT_AXES], parts[TW_SELECT_AXES]; /* ceil(problem / tile) must be a multiple of `parts`. */
 } select_rule;
 
-/* Tells whether a problem keeps a rule: a macro choice with this rule can compute it. */
+/* Tells whether a problem keeps a rule: a macro choice with this rule can compute it. `problem` is what
+   select_rule_numbers makes of it. */
 static inline bool select_keeps(const select_rule *r, const uint32_t *problem, int axes) {
     for (int a = 0; a < axes; a++) {
         const uint32_t d = problem[a];
@@ -193,6 +197,17 @@ static inline double select_time(const select_record *r, double x, double rounds
 static inline float select_ceil(float problem, float tile) {
     const float q = problem / tile, whole = (float)(int32_t)q;
     return whole + (float)(whole < q);
+}
+
+/* Returns the tiles of rows that are spread over `used` groups. It equals tw_spread_tiles where its numbers are exact. */
+static inline float select_spread(float rows, float used, float tile) {
+    const float tiles = select_ceil(2 * rows + used * tile, 2 * tile);
+    return tiles > used ? tiles : used;
+}
+
+/* Makes of a problem the numbers that rules are about. Axes are counted from 1. */
+static inline void select_rule_numbers(int spread, int groups, uint32_t *problem) {
+    if (spread) problem[spread - 1] = (uint32_t)tw_spread_share(problem[spread - 1], problem[groups - 1]);
 }
 
 /* Corrections of macro choice i are between 1 - SELECT_CORRECTION and 1 + 128 SELECT_STEP_MOST. */

@@ -34,6 +34,8 @@ void select_view_of(select_view *v, const unsigned char *data) {
                        .record_words = h->record_words,
                        .tails = at(data, h->macros_at),
                        .shrinks = h->shrinks,
+                       .spread = (int)h->spread - 1,
+                       .groups = (int)h->groups - 1,
                        .rules = at(data, h->rules_at),
                        .n_rules = (int)h->rules,
                        .samples = at(data, h->samples_at),

@@ -20,6 +20,18 @@ static void divide(const select_list *tiles, int from, int n, float problem, flo
         product[i] *= select_ceil(problem, (float)(tile[i] + ((tile[i] == 0) << SELECT_EXACT_BITS)));
 }
 
+/* Multiplies each product by the tiles of rows that are spread over `used` groups, which `parts` becomes. NULL: it is
+   not wanted. Without a tile the factor is 1. */
+static void divide_spread(const select_list *tiles, int from, int n, float rows, float used, float *restrict product,
+                          float *restrict parts) {
+    for (int i = 0; i < n; i++) {
+        const uint32_t tile = select_item(tiles, from + i);
+        const float count = tile ? select_spread(rows, used, (float)tile) : 1;
+        product[i] *= count;
+        if (parts) parts[i] = count;
+    }
+}
+
 /* Multiplies each product by the used share of its tiles. Without a tile the factor is 1. */
 static void shrink(const select_list *tiles, int from, int n, float problem, float *restrict product) {
     if (!tiles->each) {
@@ -220,12 +232,15 @@ static uint32_t divide_all_tiled(const select_view *v, const float *axes, int fr
         const int a = v->tiled[k];
         const bool equal = select_is_equal(v, k);
         float(*const rest)[SELECT_BLOCK] = equal ? s->lean : s->empty;
-        if (a < 0 || equal) memset(s->empty[k], 0, (size_t)n * sizeof *s->empty[k]);
+        if (a < 0 || equal || a == v->spread) memset(s->empty[k], 0, (size_t)n * sizeof *s->empty[k]);
         if (a < 0) {
             for (int i = 0; i < n; i++) s->parts[k][i] = 1;
         } else if (done >> a & 1) {
             memcpy(s->parts[k], s->parts[k - 1], (size_t)n * sizeof *s->parts[k]);
             memcpy(rest[k], rest[k - 1], (size_t)n * sizeof *rest[k]);
+        } else if (a == v->spread) {
+            divide_spread(&v->columns[COLUMN_GRID + a], from, n, axes[a], axes[v->groups], s->grid, s->parts[k]);
+            done |= UINT32_C(1) << a;
         } else {
             divide_tiled(&v->columns[COLUMN_GRID + a], equal, from, n, axes[a], s->grid, s->parts[k], rest[k]);
             done |= UINT32_C(1) << a;
@@ -238,7 +253,12 @@ void SELECT_SCAN(const select_view *v, const float *axes, const select_corners *
     for (int i = 0; i < n; i++) s->grid[i] = s->rounds[i] = 1;
     const uint32_t tiled = v->terms ? divide_all_tiled(v, axes, from, n, s) : 0;
     for (int a = 0; a < v->axes; a++) {
-        if (!(tiled >> a & 1)) divide(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->grid);
+        if (tiled >> a & 1)
+            ; /* divide_all_tiled has multiplied G. */
+        else if (a == v->spread)
+            divide_spread(&v->columns[COLUMN_GRID + a], from, n, axes[a], axes[v->groups], s->grid, NULL);
+        else
+            divide(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->grid);
         divide(&v->columns[COLUMN_ROUNDS + a], from, n, axes[a], s->rounds);
         if (v->shrinks >> a & 1) shrink(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->rounds);
     }

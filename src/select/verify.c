@@ -119,6 +119,9 @@ static tw_status check_places(const file *f) {
             return bad(f, c, "column");
     }
     if (h->shrinks >> h->axes) return bad(f, &h->shrinks, "axes");
+    if (h->spread > h->axes || h->groups > h->axes || !h->spread != !h->groups ||
+        (h->spread && (h->spread == h->groups || h->shrinks >> (h->spread - 1) & 1)))
+        return bad(f, &h->spread, "spread axis");
     if (h->terms_at ? h->terms_pitch < h->macros || h->terms_pitch > TW_ARTEFACT_MACROS ||
                           !holds(f, h->terms_at, UINT64_C(4) * SELECT_TERMS * h->terms_pitch, SELECT_LINE)
                     : h->terms_pitch != 0)

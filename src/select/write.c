@@ -435,7 +435,9 @@ tw_status tw_artefact_write(const tw_artefact *a, const char *path, tw_diag *dia
                       .macro = (uint32_t)a->macro,
                       .micro = (uint32_t)a->micro}};
     for (int k = 0; k < TW_FILL_AXES; k++) w.h.tiled[k] = (uint32_t)a->tiled[k];
-    for (int x = 0; x < a->n_axes; x++) w.h.shrinks |= (uint32_t)a->shrinks[x] << x;
+    for (int x = 0; x < a->n_axes; x++) w.h.shrinks = (uint16_t)(w.h.shrinks | a->shrinks[x] << x);
+    w.h.spread = (uint8_t)a->spread;
+    w.h.groups = (uint8_t)a->groups;
     st = fill(&w, diag);
     if (st == TW_OK) st = put(&w, diag);
     if (st == TW_OK) st = tw_file_write(path, w.out.data, w.out.size, diag);

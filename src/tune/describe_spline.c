@@ -15,7 +15,9 @@ tw_artefact tw_describe_family(const tw_family *f) {
                      .device = f->device,
                      .alike = f->alike,
                      .architecture = f->architecture,
-                     .n_axes = f->n_axes};
+                     .n_axes = f->n_axes,
+                     .spread = f->spread,
+                     .groups = f->groups};
     for (int i = 0; i < f->n_axes; i++) {
         a.axes[i] = f->axes[i];
         a.shrinks[i] = f->shrinks[i];

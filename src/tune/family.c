@@ -3,6 +3,7 @@
 
 #include "base/diag.h"
 #include "base/divide.h"
+#include "select/spread.h"
 #include "tune/axes.h"
 
 #include <math.h>
@@ -75,15 +76,31 @@ bool tw_family_find(const tw_family *f, const char *config, int *macro, int *mic
 
 /* ---- problems */
 
+void tw_family_point(const tw_family *f, const int64_t *problem, double point[TW_SELECT_AXES]) {
+    for (int a = 0; a < f->n_axes; a++) point[a] = (double)problem[a];
+    if (!f->spread) return;
+    const int64_t used = tw_spread_used(problem[f->spread - 1], problem[f->groups - 1]);
+    point[f->groups - 1] = (double)used;
+    point[f->spread - 1] /= (double)used;
+}
+
+int64_t tw_family_tiles(const tw_family *f, int macro, int axis, const int64_t *problem) {
+    const int64_t tile = f->macros[macro].grid[axis];
+    if (!tile) return 1;
+    if (axis != f->spread - 1) return tw_ceil_div(problem[axis], tile);
+    return tw_spread_tiles(problem[axis], tw_spread_used(problem[axis], problem[f->groups - 1]), tile);
+}
+
 tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *problem) {
     const tw_artefact_macro *m = &f->macros[macro];
     tw_wave_division d = {m->times ? m->times : 1, 1};
     for (int a = 0; a < f->n_axes; a++) {
-        const int64_t extent = problem[a];
+        const bool spread = a == f->spread - 1;
+        const int64_t extent = spread ? tw_spread_share(problem[a], problem[f->groups - 1]) : problem[a];
         if ((m->multiple[a] && extent % m->multiple[a]) || extent < m->least[a] || (m->most[a] && extent > m->most[a]))
             return (tw_wave_division){0};
-        const int64_t parts = m->grid[a] ? tw_ceil_div(extent, m->grid[a]) : 1;
-        if (m->parts[a] && parts % m->parts[a]) return (tw_wave_division){0};
+        const int64_t parts = tw_family_tiles(f, macro, a, problem);
+        if (m->parts[a] && tw_ceil_div(extent, m->grid[a]) % m->parts[a]) return (tw_wave_division){0};
         d.grid *= parts;
         if (m->rounds[a]) d.loops *= (double)tw_ceil_div(extent, m->rounds[a]);
         if (f->shrinks[a] && m->grid[a]) d.loops *= (double)extent / (double)(parts * m->grid[a]);

@@ -47,6 +47,9 @@ struct tw_family {
     const char *axes[TW_SELECT_AXES]; /* Names of the axes. */
     int n_axes;
     bool shrinks[TW_SELECT_AXES]; /* True: blocks divide the axis equally (tw_artefact.shrinks). */
+    /* Index, plus 1, of the axis whose rows are spread over groups, and of the axis that counts the groups
+       (tw_artefact.spread). 0: there are none. */
+    int spread, groups;
     int rows, columns, loops;     /* Indices of the axes that rows of blocks, columns of blocks and rounds divide. */
     /* Range of usual problems: each axis is from `least` to `most`, in steps of `step`. */
     int64_t least[TW_SELECT_AXES], most[TW_SELECT_AXES], step[TW_SELECT_AXES];
@@ -114,6 +117,13 @@ static inline int tw_family_configs(const tw_family *f) {
     for (int m = 0; m < f->n_macros; m++) n += f->macros[m].n_micros;
     return n;
 }
+
+/* Writes what models know of a problem: its axes, but of a spread axis the rows of a group that has rows, and of groups
+   the number of those that have rows. */
+void tw_family_point(const tw_family *f, const int64_t *problem, double point[TW_SELECT_AXES]);
+
+/* Counts the tiles along an axis. Without a tile there is one. */
+int64_t tw_family_tiles(const tw_family *f, int macro, int axis, const int64_t *problem);
 
 /* Computes G and L of a problem for a macro choice. The grid is 0 if the choice cannot compute the problem. */
 tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *problem);

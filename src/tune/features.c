@@ -107,8 +107,10 @@ static int describe_problem(const tw_features *x, int macro, const int64_t *prob
     const tw_family *f = x->family;
     const tw_artefact_macro *m = &f->macros[macro];
     const double slots = (double)m->slots, waves = ceil((double)d.grid / slots);
+    double point[TW_SELECT_AXES];
     int n = 0;
-    for (int a = 0; a < f->n_axes; a++) row[n++] = size_of(x, (double)problem[a]);
+    tw_family_point(f, problem, point);
+    for (int a = 0; a < f->n_axes; a++) row[n++] = size_of(x, point[a]);
     row[n++] = size_of(x, tw_family_work(f, problem));
     row[n++] = size_of(x, (double)d.grid);
     row[n++] = size_of(x, d.loops);
@@ -116,7 +118,7 @@ static int describe_problem(const tw_features *x, int macro, const int64_t *prob
     row[n++] = (float)((double)d.grid / (slots * waves));
     row[n++] = size_of(x, waves * d.loops);
     for (int a = 0; a < f->n_axes; a++) {
-        const double parts = m->grid[a] ? ceil((double)problem[a] / (double)m->grid[a]) : 1;
+        const double parts = (double)tw_family_tiles(f, macro, a, problem);
         row[n++] = size_of(x, parts);
         row[n++] = (float)(m->grid[a] ? (double)problem[a] / (parts * (double)m->grid[a]) : 1);
     }

@@ -71,10 +71,11 @@ static shape shape_of(const tw_spline *s, const tw_spline_config *c, const int64
     shape out = {.grid = (double)d.grid, .rounds = d.loops, .x = x, .waves = ceil(x)};
     for (int k = 0; k < TW_FILL_AXES; k++) {
         const int a = s->tiled[k] - 1;
-        const int64_t tile = a >= 0 ? m->grid[a] : 0, tiles = tile ? tw_ceil_div(problem[a], tile) : 1;
-        const bool equal = a >= 0 && s->family->shrinks[a];
+        const int64_t tile = a >= 0 ? m->grid[a] : 0;
+        const int64_t tiles = tile ? tw_family_tiles(s->family, c->macro, a, problem) : 1;
+        const bool equal = a >= 0 && s->family->shrinks[a], spread = a >= 0 && a == s->family->spread - 1;
         out.tiles[k] = (double)tiles;
-        out.empty[k] = tile && !equal ? (double)(tiles * tile - problem[a]) / (double)tile : 0;
+        out.empty[k] = tile && !equal && !spread ? (double)(tiles * tile - problem[a]) / (double)tile : 0;
         out.lean[k] = !equal ? 0 : tile ? (double)(tiles * tile) / (double)problem[a] : 1;
     }
     return out;
@@ -96,9 +97,11 @@ static bool find_terms(const tw_spline *s, const tw_spline_config *c, const int6
 static int find_near(const tw_spline *s, const tw_spline_config *c, const int64_t *problem, uint32_t *node,
                      double *share) {
     const shape p = shape_of(s, c, problem);
+    double point[TW_SELECT_AXES];
     float axes[TW_SELECT_AXES];
     int16_t weights[TW_LATTICE_CORNERS];
-    for (int a = 0; a < s->family->n_axes; a++) axes[a] = (float)problem[a];
+    tw_family_point(s->family, problem, point);
+    for (int a = 0; a < s->family->n_axes; a++) axes[a] = (float)point[a];
     int n = tw_lattice_corners(&s->lattice, s->family->n_axes, axes, node, weights);
     for (int k = 0; k < n; k++) share[k] = (double)weights[k] / TW_LATTICE_UNITS;
     if (!(p.grid > 0)) return n;
@@ -205,15 +208,39 @@ static void find_tiled(tw_spline *s) {
         if (!k || axes[k] != axes[0]) s->tiled[k] = axes[k] + 1;
 }
 
+/* Returns the number of nodes along an axis that has `density` nodes an octave. */
+static int nodes_along(const tw_lattice *l, int axis, double density) {
+    const double span = (double)(l->high[axis] - l->low[axis]);
+    const int nodes = span > 0 ? 1 + (int)ceil(span * density) : 1;
+    return nodes < TW_LATTICE_NODES ? nodes : TW_LATTICE_NODES;
+}
+
+/* Sets the ends of each axis to those of usual problems as models know them (tw_family_point). */
+static void find_ends(tw_lattice *l, const tw_family *f) {
+    double least[TW_SELECT_AXES], most[TW_SELECT_AXES];
+    tw_family_point(f, f->least, least);
+    tw_family_point(f, f->most, most);
+    if (f->spread) {
+        /* A group has the fewest rows where there are many groups, and the most where there are few. */
+        least[f->spread - 1] = fmax(1, (double)f->least[f->spread - 1] / (double)f->most[f->groups - 1]);
+        most[f->spread - 1] = fmax(least[f->spread - 1], (double)f->most[f->spread - 1] / least[f->groups - 1]);
+    }
+    for (int a = 0; a < f->n_axes; a++) {
+        l->low[a] = tw_lattice_octave((float)least[a]);
+        l->high[a] = tw_lattice_octave((float)most[a]);
+    }
+}
+
 static void make_lattice(tw_lattice *l, const tw_family *f) {
     int all = 1, wide = 0;
+    double density = NODES_AN_OCTAVE;
     for (int a = 0; a < TW_SELECT_AXES; a++) l->nodes[a] = 1;
+    find_ends(l, f);
+    for (int a = 0; a < f->n_axes; a++) all *= nodes_along(l, a, density);
+    if (all > TW_LATTICE_ALL / 4) density /= 2;
+    all = 1;
     for (int a = 0; a < f->n_axes; a++) {
-        l->low[a] = tw_lattice_octave((float)f->least[a]);
-        l->high[a] = tw_lattice_octave((float)f->most[a]);
-        const double span = (double)(l->high[a] - l->low[a]);
-        int nodes = span > 0 ? 1 + (int)ceil(span * NODES_AN_OCTAVE) : 1;
-        if (nodes > TW_LATTICE_NODES) nodes = TW_LATTICE_NODES;
+        int nodes = nodes_along(l, a, density);
         if (wide == TW_LATTICE_AXES || all * nodes > TW_LATTICE_ALL / 4) nodes = 1;
         l->nodes[a] = nodes;
         all *= nodes;

@@ -140,6 +140,24 @@ static double largest(const double *r, int n) {
     return most;
 }
 
+/* Returns the expected number of groups that have rows. */
+static double used_of(const tw_artefact *a, const int64_t *problem) {
+    const double rows = (double)problem[a->spread - 1], groups = (double)problem[a->groups - 1];
+    return fmax(1, floor(groups * (1 - pow(1 - 1 / groups, rows)) + 0.5));
+}
+
+/* Returns an axis's extent, of groups the number of those that have rows. */
+static int64_t extent_of(const tw_artefact *a, int x, const int64_t *problem) {
+    return a->groups && x == a->groups - 1 ? (int64_t)used_of(a, problem) : problem[x];
+}
+
+double artefact_tiles(const tw_artefact *a, const tw_artefact_macro *m, int x, const int64_t *problem) {
+    const int64_t extent = extent_of(a, x, problem);
+    if (!a->spread || x != a->spread - 1 || !m->grid[x]) return artefact_parts(extent, m->grid[x]);
+    const double used = used_of(a, problem), size = (double)m->grid[x];
+    return fmax(used, ceil(((double)extent + used * size / 2) / size));
+}
+
 /* Returns the correction at a problem. *off is what its storage in 127 steps may change. */
 static double correction_of(const tw_artefact *a, const tw_artefact_macro *m, const int64_t *problem, double *off) {
     uint32_t node[TW_LATTICE_CORNERS];
@@ -148,6 +166,10 @@ static double correction_of(const tw_artefact *a, const tw_artefact_macro *m, co
     double sum = 0;
     *off = largest(m->corrections, tw_lattice_count(a->lattice, a->n_axes)) / 127;
     for (int x = 0; x < a->n_axes; x++) axes[x] = (float)problem[x];
+    if (a->spread) {
+        axes[a->groups - 1] = (float)used_of(a, problem);
+        axes[a->spread - 1] /= axes[a->groups - 1];
+    }
     for (int k = tw_lattice_corners(a->lattice, a->n_axes, axes, node, weight); k-- > 0;)
         sum += m->corrections[node[k]] * weight[k] / TW_LATTICE_UNITS;
     return sum;
@@ -167,8 +189,9 @@ static filling filling_of(const tw_artefact *a, const tw_artefact_macro *m, doub
         const bool equal = a->tiled[k] && a->shrinks[a->tiled[k] - 1];
         f.lean[k] = equal;
         if (!side) continue;
-        const int64_t size = problem[a->tiled[k] - 1], over = size % side;
-        f.tiles[k] = artefact_parts(size, side);
+        const int64_t size = extent_of(a, a->tiled[k] - 1, problem), over = size % side;
+        f.tiles[k] = artefact_tiles(a, m, a->tiled[k] - 1, problem);
+        if (a->tiled[k] == a->spread) continue;
         if (equal)
             f.lean[k] = f.tiles[k] * (double)side / (double)size;
         else
@@ -208,8 +231,8 @@ artefact_prediction artefact_refer(const tw_artefact *a, int macro, const int64_
     double g = m->times ? (double)m->times : 1, l = 1;
     bool shrinks = false;
     for (int x = 0; x < a->n_axes; x++) {
-        g *= artefact_parts(problem[x], m->grid[x]);
-        l *= artefact_parts(problem[x], m->rounds[x]);
+        g *= artefact_tiles(a, m, x, problem);
+        l *= artefact_parts(extent_of(a, x, problem), m->rounds[x]);
         if (a->shrinks[x] && m->grid[x])
             l *= (double)problem[x] / ((double)m->grid[x] * artefact_parts(problem[x], m->grid[x]));
         shrinks |= a->shrinks[x];
@@ -241,10 +264,12 @@ artefact_prediction artefact_refer(const tw_artefact *a, int macro, const int64_
 static bool computes(const tw_artefact *a, int macro, const int64_t *problem) {
     const tw_artefact_macro *m = &a->macros[macro];
     for (int x = 0; x < a->n_axes; x++) {
-        if (m->multiple[x] && problem[x] % m->multiple[x] != 0) return false;
-        if (problem[x] < m->least[x]) return false;
-        if (m->most[x] && problem[x] > m->most[x]) return false;
-        if (m->parts[x] && (int64_t)artefact_parts(problem[x], m->grid[x]) % m->parts[x]) return false;
+        const bool spread = a->spread && x == a->spread - 1;
+        const int64_t extent = spread ? (int64_t)ceil((double)problem[x] / used_of(a, problem)) : problem[x];
+        if (m->multiple[x] && extent % m->multiple[x] != 0) return false;
+        if (extent < m->least[x]) return false;
+        if (m->most[x] && extent > m->most[x]) return false;
+        if (m->parts[x] && (int64_t)artefact_parts(extent, m->grid[x]) % m->parts[x]) return false;
     }
     return true;
 }
@@ -426,6 +451,11 @@ tw_artefact *artefact_random(tw_arena *a, tw_random *r, const artefact_limits *l
     memcpy(out->axes, names, sizeof out->axes);
     tw_artefact_macro *m = array(a, out->n_macros, sizeof *m);
     for (int x = 0; x < out->n_axes; x++) out->shrinks[x] = !l->plain && !below(r, 6);
+    if (!l->plain && out->n_axes > 1 && !below(r, 3)) {
+        out->spread = 1 + (int)below(r, out->n_axes);
+        out->groups = 1 + (out->spread + (int)below(r, out->n_axes - 1)) % out->n_axes;
+        out->shrinks[out->spread - 1] = out->shrinks[out->groups - 1] = false;
+    }
     for (int i = 0; i < out->n_macros; i++) random_macro(a, r, l, out->n_axes, i, &m[i]);
     if (!l->plain && below(r, 2)) make_direct(a, r, out, m);
     if (!l->plain && below(r, 2)) out->lattice = random_lattice(a, r, out->n_axes);
@@ -445,5 +475,10 @@ void artefact_problem(const tw_artefact *a, tw_random *r, int64_t *problem) {
     for (int x = 0; x < a->n_axes; x++) {
         const int64_t bound = below(r, 8) ? (int64_t)1 << (1 + below(r, 13)) : TW_SELECT_MOST;
         problem[x] = 1 + below(r, bound);
+    }
+    /* So many that floats count their tiles exactly. */
+    if (a->spread) {
+        problem[a->spread - 1] = 1 + problem[a->spread - 1] % (1 << 20);
+        problem[a->groups - 1] = 1 + problem[a->groups - 1] % 256;
     }
 }

@@ -34,6 +34,8 @@ void artefact_problem(const tw_artefact *a, tw_random *r, int64_t *problem);
 
 /* Returns the number of parts of an extent. The last part may be smaller. `part` 0: there is one part. */
 double artefact_parts(int64_t size, int64_t part);
+/* Returns the number of tiles along an axis. */
+double artefact_tiles(const tw_artefact *a, const tw_artefact_macro *m, int x, const int64_t *problem);
 
 /* The prediction of a macro choice. */
 typedef struct artefact_prediction {

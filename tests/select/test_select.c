@@ -30,7 +30,7 @@ static void expect_exact(const tw_artefact *a, const tw_artefact_exact *e, const
 static void expect_interval(const tw_artefact *a, const int64_t *problem, const tw_selection *s) {
     const tw_artefact_macro *m = &a->macros[s->macro];
     double g = m->times ? (double)m->times : 1;
-    for (int x = 0; x < a->n_axes; x++) g *= artefact_parts(problem[x], m->grid[x]);
+    for (int x = 0; x < a->n_axes; x++) g *= artefact_tiles(a, m, x, problem);
     const double waves = ceil(g / (double)m->slots),
                  error = m->fits[(waves < m->n_fits ? (int)waves : m->n_fits) - 1].error;
     /* The file rounds errors up by at most a sixteenth. */
