@@ -39,14 +39,30 @@ static tw_status open_cpu(cli_tuning *t, const char *const *words, int n, tw_dia
     return tw_gemm_cpu_open(&t->family, &o, diag);
 }
 
-static tw_status open_gpu(cli_tuning *t, const char *const *words, int n, int device, tw_diag *diag) {
-    tw_gemm_gpu_options o = {TW_GEMM_BF16, device};
+/* Reads the words of products on a GPU, such as "type=bf16" and "groups=1". *typed tells whether there is a type. */
+static tw_status read_kind(const char *const *words, int n, tw_gemm_kind *kind, bool *typed, tw_diag *diag) {
+    *typed = false;
     for (int i = 1; i < n; i++) {
-        if (strcmp(words[i], "type=bf16") != 0 && strcmp(words[i], "type=f16") != 0)
-            return tw_fail(diag, TW_ERR_USAGE, "\"%s\" is not type=bf16 or f16", words[i]);
-        o.type = strcmp(words[i], "type=f16") ? TW_GEMM_BF16 : TW_GEMM_F16;
+        if (!strncmp(words[i], "type=", 5) && tw_gemm_type_from_name(words[i] + 5, &kind->type) &&
+            tw_gemm_gpu_has(kind->type))
+            *typed = true;
+        else if (!strcmp(words[i], "groups=1") && kind->form == TW_GEMM_PLAIN)
+            kind->form = TW_GEMM_GROUPS;
+        else if (!strcmp(words[i], "batch=1") && kind->form == TW_GEMM_PLAIN)
+            kind->form = TW_GEMM_BATCH;
+        else
+            return tw_fail(diag, TW_ERR_USAGE,
+                           "\"%s\" is not type=bf16, f16, e4m3 or tf32x3, nor groups=1 or batch=1, one of them",
+                           words[i]);
     }
-    return tw_gemm_gpu_open(&t->family, &o, diag);
+    return TW_OK;
+}
+
+static tw_status open_gpu(cli_tuning *t, const char *const *words, int n, int device, tw_diag *diag) {
+    tw_gemm_gpu_options o = {{TW_GEMM_BF16, TW_GEMM_PLAIN}, device};
+    bool typed;
+    const tw_status st = read_kind(words, n, &o.kind, &typed, diag);
+    return st == TW_OK ? tw_gemm_gpu_open(&t->family, &o, diag) : st;
 }
 
 /* ---- families of a store */
@@ -78,54 +94,67 @@ static tw_status find_environment(const char *store, search *s, tw_diag *diag) {
 /* The kind of products that a measurement is of. */
 typedef struct products {
     const char *only;        /* The only type that is looked for, such as "type=f32". NULL: any type. */
+    tw_gemm_form form;       /* The only form that is looked for. A processor has plain products alone. */
     bool gpu;                /* True: a GPU computes the products. False: a processor does. */
-    tw_gemm_type type;       /* Type of a GPU's products. Without meaning for a processor's. */
+    tw_gemm_kind kind;       /* Kind of a GPU's products. Without meaning for a processor's. */
     tw_panel_format weights; /* Storage format of a processor's weights. Without meaning for a GPU's. */
 } products;
 
-static bool is_of(const products *p, const tw_measurement *m, const char *space, const char *type) {
-    return !strcmp(m->space, space) && (!p->only || !strcmp(p->only, type));
+static bool is_wanted(const products *p, const char *type) {
+    return !p->only || !strcmp(p->only + strlen("type="), type);
 }
 
-/* Tells whether a measurement is of products of the type `only`. If it is, sets the other fields of `products`. */
+/* Tells whether a measurement is of products that are looked for. If it is, sets the other fields of `products`. */
 static bool fits_products(void *context, const tw_measurement *m) {
     products *p = context;
-    p->type = is_of(p, m, "gemm-gpu-f16", "type=f16") ? TW_GEMM_F16 : TW_GEMM_BF16;
-    p->gpu = p->type == TW_GEMM_F16 || is_of(p, m, "gemm-gpu-bf16", "type=bf16");
-    bool found = p->gpu;
-    for (int i = 0; i < TW_DTYPE_COUNT && !found; i++) {
-        char space[32], word[16];
+    p->gpu = tw_gemm_kind_from_name(m->space, &p->kind) && tw_gemm_gpu_has(p->kind.type);
+    if (p->gpu) return p->kind.form == p->form && is_wanted(p, tw_gemm_types[p->kind.type].name);
+    bool found = false;
+    for (int i = 0; i < TW_DTYPE_COUNT && !found && p->form == TW_GEMM_PLAIN; i++) {
+        char space[32];
         if (i == TW_I32) continue;
         p->weights = weights_of((tw_dtype)i);
         tw_tiled_name(p->weights, false, space, sizeof space);
-        snprintf(word, sizeof word, "type=%s", tw_dtype_name((tw_dtype)i));
-        found = is_of(p, m, space, word);
+        found = !strcmp(m->space, space) && is_wanted(p, tw_dtype_name((tw_dtype)i));
     }
     return found;
 }
 
-static tw_status open_recorded_gpu(cli_tuning *t, tw_gemm_type type, const char *environment, tw_diag *diag) {
+static tw_status open_recorded_gpu(cli_tuning *t, tw_gemm_kind kind, const char *environment, tw_diag *diag) {
     tw_store *s;
     tw_status st = tw_store_open(&s, t->store, true, diag);
     if (st != TW_OK) return st;
-    st = tw_gemm_gpu_recorded(&t->family, type, environment, s, diag);
+    st = tw_gemm_gpu_recorded(&t->family, kind, environment, s, diag);
     tw_store_close(s);
     return st;
 }
 
-/* Opens the recorded family of the first measurement of products in the store. Words such as "type=f32" select a type.
- */
-static tw_status open_recorded(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
-    products p = {.only = n > 1 ? words[n - 1] : NULL};
-    search s = {fits_products, &p, NULL};
+/* Reads the words of recorded products. */
+static tw_status read_products(const char *const *words, int n, products *p, tw_diag *diag) {
+    tw_gemm_kind kind = {TW_GEMM_BF16, TW_GEMM_PLAIN};
+    bool typed;
     tw_status st = TW_OK;
-    for (int i = 1; i < n && st == TW_OK; i++) st = read_type(words[i], &p.weights, diag);
+    for (int i = 1; i < n && st == TW_OK; i++) {
+        const char *one[] = {words[0], words[i]};
+        if (!strncmp(words[i], "type=", 5)) p->only = words[i];
+        if (read_kind(one, 2, &kind, &typed, NULL) != TW_OK) st = read_type(words[i], &p->weights, diag);
+    }
+    p->form = kind.form;
+    return st;
+}
+
+/* Opens the recorded family of the first measurement of products in the store. Words such as "type=f32" select a type.
+   Without "groups=1" or "batch=1" it is a family of plain products. */
+static tw_status open_recorded(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
+    products p = {.form = TW_GEMM_PLAIN};
+    search s = {fits_products, &p, NULL};
+    tw_status st = read_products(words, n, &p, diag);
     if (st == TW_OK) st = find_environment(t->store, &s, diag);
     if (st == TW_OK && !s.environment)
-        st = tw_fail(diag, TW_ERR_USAGE, "%s has no measurements of gemm%s%s", t->store, p.only ? " " : "",
-                     p.only ? p.only : "");
+        st = tw_fail(diag, TW_ERR_USAGE, "%s has no measurements of gemm%s%s%s%s", t->store, p.only ? " " : "",
+                     p.only ? p.only : "", p.form ? " of " : "", tw_gemm_form_word(p.form));
     if (st == TW_OK)
-        st = p.gpu ? open_recorded_gpu(t, p.type, s.environment, diag)
+        st = p.gpu ? open_recorded_gpu(t, p.kind, s.environment, diag)
                    : tw_gemm_cpu_recorded(&t->family, p.weights, s.environment, diag);
     free(s.environment);
     return st;
@@ -249,6 +278,8 @@ tw_status cli_tuning_open(cli_tuning *t, const char *const *words, int n, tw_dia
     if (st == TW_OK) st = check_store(t, diag);
     for (int i = 0; i < t->ranges.count && st == TW_OK; i++) st = set_range(&t->family, t->ranges.item[i], diag);
     tw_family_admit_least(&t->family);
+    if (st == TW_OK && !tw_family_fits(&t->family, t->family.least))
+        st = tw_fail(diag, TW_ERR_USAGE, "--range: the device has no room for the smallest of these problems");
     if (st != TW_OK) tw_family_close(&t->family);
     return st;
 }

@@ -6,6 +6,7 @@
 #include "base/divide.h"
 #include "base/grow.h"
 #include "kernels/gemm/estimate.h"
+#include "tune/gemm_kind.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -132,11 +133,11 @@ static bool read_device(const char *environment, tw_cuda_info *out) {
 /* Reads the problem of a measurement. False: it is no product on a GPU. */
 static bool read_problem(const tw_measurement *m, tw_gemm_problem *p) {
     char words[400], *rest = NULL;
-    const size_t prefix = strlen("gemm-gpu-");
+    tw_gemm_kind kind;
     tw_status st = TW_OK;
     *p = (tw_gemm_problem){.alpha = 1};
-    if (!strncmp(m->space, "gemm-gpu-", prefix)) {
-        if (!tw_gemm_type_from_name(m->space + prefix, &p->type)) return false;
+    if (tw_gemm_kind_from_name(m->space, &kind)) {
+        p->type = kind.type;
         p->trans_b = true;
     } else if (strcmp(m->space, "gemm") != 0) {
         return false;

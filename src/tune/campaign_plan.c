@@ -63,6 +63,7 @@ static bool add_job(planning *p, const tw_campaign_job *job, tw_status *st) {
     for (int a = 0; a < f->n_axes; a++)
         if (job->problem[a] < f->least[a] || job->problem[a] > f->most[a]) return false;
     if (f->most_work > 0 && tw_family_work(f, job->problem) > f->most_work) return false;
+    if (!tw_family_fits(f, job->problem)) return false;
     if (!tw_family_divide(f, job->macro, job->problem).grid) return false;
     /* Limits on the sides of a grid can give two points the same grid. The job is added once. */
     for (int64_t i = p->n; i-- > 0 && p->jobs[i].macro == job->macro;)

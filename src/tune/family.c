@@ -28,6 +28,10 @@ void tw_family_admit_least(tw_family *f) {
     if (f->most_work > 0 && f->most_work < least) f->most_work = least;
 }
 
+bool tw_family_fits(const tw_family *f, const int64_t *problem) {
+    return !f->calls || !f->calls->fits || f->calls->fits(f->self, problem);
+}
+
 double tw_family_time(const tw_family *f, const tw_stats *s) {
     return f->shared ? s->min : s->median;
 }
@@ -115,7 +119,7 @@ bool tw_family_place(const tw_family *f, const double *unit, int64_t *problem) {
         problem[a] = tw_ceil_div(at, f->step[a]) * f->step[a];
         if (problem[a] > f->most[a] && problem[a] > f->step[a]) problem[a] -= f->step[a];
     }
-    return !(f->most_work > 0 && tw_family_work(f, problem) > f->most_work);
+    return !(f->most_work > 0 && tw_family_work(f, problem) > f->most_work) && tw_family_fits(f, problem);
 }
 
 void tw_family_draw(const tw_family *f, tw_random *r, int64_t *problem) {

@@ -34,6 +34,8 @@ typedef struct tw_family_calls {
     /* Counts what a configuration asks of the device for a problem (kernels/demand.h). False: the configuration cannot
        compute the problem. NULL: the family has no such counts. */
     bool (*demand)(const void *self, int macro, int micro, const int64_t *problem, tw_demand *out);
+    /* Tells whether the device has room for a problem. NULL: it has room for all usual ones. */
+    bool (*fits)(const void *self, const int64_t *problem);
 } tw_family_calls;
 
 struct tw_family {
@@ -93,6 +95,9 @@ double tw_family_work(const tw_family *f, const int64_t *problem);
    large problems has none to draw. */
 void tw_family_admit_least(tw_family *f);
 
+/* Tells whether the device has room for a problem. */
+bool tw_family_fits(const tw_family *f, const int64_t *problem);
+
 /* Returns the time that samples with these statistics stand for: the median, or the least if the device is shared. */
 double tw_family_time(const tw_family *f, const tw_stats *s);
 
@@ -129,9 +134,10 @@ int64_t tw_family_tiles(const tw_family *f, int macro, int axis, const int64_t *
 tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *problem);
 
 /* Writes the usual problem at a place: unit[a], from 0 to 1, is the logarithm of axis a between the logarithms of its
-   least and its most value. False: the problem has too much work. */
+   least and its most value. False: the problem has too much work, or the device no room for it. */
 bool tw_family_place(const tw_family *f, const double *unit, int64_t *problem);
-/* Draws a usual problem. Its place is uniform. most_work must admit the smallest usual problem. */
+/* Draws a usual problem. Its place is uniform. most_work must admit the smallest usual problem, and the device must
+   have room for it. */
 void tw_family_draw(const tw_family *f, tw_random *r, int64_t *problem);
 
 #endif

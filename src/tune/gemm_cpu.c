@@ -251,7 +251,7 @@ static tw_family family_of(gemm_cpu *g, const tw_family_calls *calls) {
 }
 
 tw_status tw_gemm_cpu_open(tw_family *out, const tw_gemm_cpu_options *o, tw_diag *diag) {
-    static const tw_family_calls calls = {measure, baseline, close_family, NULL};
+    static const tw_family_calls calls = {.measure = measure, .baseline = baseline, .close = close_family};
     gemm_cpu *g = calloc(1, sizeof *g);
     if (!g) return tw_fail_memory(diag);
     g->strips = o->strips;
@@ -276,7 +276,7 @@ static bool read_processor(const json_t *environment, processor *p) {
 }
 
 tw_status tw_gemm_cpu_recorded(tw_family *out, tw_panel_format weights, const char *environment, tw_diag *diag) {
-    static const tw_family_calls calls = {NULL, baseline, close_family, NULL};
+    static const tw_family_calls calls = {.baseline = baseline, .close = close_family};
     tw_kernels kernels;
     processor p = {.any = {&kernels, 1, {.weights = weights}}};
     gemm_cpu *g = calloc(1, sizeof *g);

@@ -18,7 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKSPACE = 256 << 20, POOL_MOST = 2000 << 20, POOL_SEED = 1 };
+enum {
+    WORKSPACE = 256 << 20,
+    POOL_SEED = 1,
+    POOL_SHARE = 8,      /* A pool takes at most this part of the device's memory. */
+    CELLS_MOST = 1 << 29 /* The most cells of C, each of which has a reference of 12 bytes. */
+};
+#define POOL_MOST   ((int64_t)2000 << 20) /* The most bytes of a pool. */
+#define POOL_GROUPS ((int64_t)16 << 30)   /* The most bytes of a pool whose products have a B for each group. */
 
 typedef struct gemm_gpu {
     tw_arena arena;
@@ -26,22 +33,16 @@ typedef struct gemm_gpu {
     tw_cublaslt *vendor; /* NULL: cuBLASLt is not installed, or the family is recorded. */
     tw_gemm_pool *pool;
     tw_gemm_kernels *kernels;
-    tw_gemm_type type;
+    tw_gemm_kind kind;
+    int64_t pool_bytes; /* Size of the pool. Of a recorded device: what it is at most. */
     tw_cuda_info info; /* The device. Of a recorded device only `sms`, `clock_khz` and `target` are known. */
     const tw_artefact_macro *macros; /* The macro choices of the family, as in tw_family. */
 } gemm_gpu;
 
 static const char vendors[] = "by=cublaslt";
 
-/* Returns the product A B^T of a problem's m, n and k, not completed. B is a model's weights. */
 static tw_gemm_problem product_of(const gemm_gpu *g, const int64_t *problem) {
-    return (tw_gemm_problem){.type = g->type,
-                             .m = problem[0],
-                             .n = problem[1],
-                             .k = problem[2],
-                             .trans_b = true,
-                             .alpha = 1,
-                             .weights = true};
+    return tw_gemm_kind_problem(g->kind, problem);
 }
 
 /* ---- measuring */
@@ -208,7 +209,7 @@ static void baseline(const void *self, int i, const int64_t *problem, char *out,
 static void vendor_demand(const gemm_gpu *g, const tw_artefact_macro *m, const tw_gemm_problem *p, tw_demand *out) {
     enum { ROUND = 64 };
     const int64_t times = m->times ? m->times : 1;
-    const int64_t clusters = tw_ceil_div(p->m, m->grid[0]) * tw_ceil_div(p->n, m->grid[1]);
+    const int64_t clusters = tw_ceil_div(p->m, m->grid[0]) * tw_ceil_div(p->n, m->grid[1]) * p->batch;
     const int64_t split = m->rounds[2] / ROUND; /* Number of parts of k. */
     const int64_t tiles = times / split;        /* Number of tiles of a cluster. */
     const double cluster = (double)m->grid[0] * (double)m->grid[1], tile = cluster / (double)tiles; /* Cells of C. */
@@ -220,7 +221,7 @@ static void vendor_demand(const gemm_gpu *g, const tw_artefact_macro *m, const t
                        .busy = tile * ROUND / g->info.target->tensor_f16,
                        .ahead = 3,
                        .stored = tile * 4,
-                       .memory = ((double)p->m + (double)p->n) * (double)p->k * 2 + (double)p->m * (double)p->n * 2,
+                       .memory = tw_gemm_bytes(p),
                        .parts = split > 1 ? 8.0 * cluster * (double)clusters * (double)split : 0,
                        .turns = split > 1};
 }
@@ -262,7 +263,7 @@ static tw_status add_vendor(gemm_gpu *g, tw_family *f, const tw_artefact_macro *
     f->ranking = f->n_macros + 1;
     all[f->n_macros++] = (tw_artefact_macro){.config = vendors,
                                              .properties = TW_MACRO_VENDOR | TW_MACRO_WORKSPACE,
-                                             .grid = {128, 256},
+                                             .grid = {128, 256, 0, g->kind.form == TW_GEMM_BATCH},
                                              .rounds = {0, 0, 64},
                                              .multiple = {0, 8, 8},
                                              .slots = sms,
@@ -293,14 +294,16 @@ static tw_status describe(gemm_gpu *g, tw_family *f, const device *d, const char
                           tw_diag *diag) {
     const tw_target *target = tw_target_find(d->target);
     tw_artefact_macro *macros = NULL;
+    char name[TW_GEMM_KIND_NAME];
     tw_identity id;
     tw_identity_of_gpu(&id, d->name, d->target, d->sms, d->l2_bytes);
     f->environment = tw_arena_strdup(&g->arena, environment);
-    f->name = tw_arena_printf(&g->arena, "gemm-gpu-%s", tw_gemm_types[g->type].name);
+    tw_gemm_kind_name(g->kind, name);
+    f->name = tw_arena_strdup(&g->arena, name);
     f->device = tw_arena_strdup(&g->arena, id.device);
     f->alike = tw_arena_strdup(&g->arena, id.alike);
     f->architecture = tw_arena_strdup(&g->arena, id.architecture);
-    f->n_macros = target ? tw_gemm_gpu_list(&g->arena, g->type, target, d->sms, &macros) : 0;
+    f->n_macros = target ? tw_gemm_gpu_list(&g->arena, g->kind, target, d->sms, &macros) : 0;
     f->macros = macros;
     if (f->n_macros < 0 || g->arena.failed) return tw_fail_memory(diag);
     if (!f->n_macros) return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s has no warpgroups", d->name);
@@ -309,7 +312,9 @@ static tw_status describe(gemm_gpu *g, tw_family *f, const device *d, const char
         if (macros[m].grid[0] == 128 && macros[m].grid[1] == 128 && macros[m].times == 1 && !macros[m].parts[0] &&
             !strstr(macros[m].config, "swap=1"))
             f->macro = m;
-    return add_vendor(g, f, macros, d->sms, a->words, a->n, diag);
+    /* cuBLASLt has no grouped products. */
+    g->macros = macros;
+    return g->kind.form == TW_GEMM_GROUPS ? TW_OK : add_vendor(g, f, macros, d->sms, a->words, a->n, diag);
 }
 
 static tw_status describe_gpu(gemm_gpu *g, tw_family *f, tw_diag *diag) {
@@ -324,43 +329,91 @@ static tw_status describe_gpu(gemm_gpu *g, tw_family *f, tw_diag *diag) {
     char *text = tw_json_text(o, JSON_SORT_KEYS);
     algorithms a = {.g = g};
     tw_status st = text ? TW_OK : tw_fail_memory(diag);
-    if (st == TW_OK && g->vendor)
-        st = tw_gemm_algorithms_find(&g->arena, f, g->type, g->vendor, d.sms, &a.words, &a.n, diag);
+    if (st == TW_OK && g->vendor && g->kind.form == TW_GEMM_PLAIN)
+        st = tw_gemm_algorithms_find(&g->arena, f, g->kind.type, g->vendor, d.sms, &a.words, &a.n, diag);
     if (st == TW_OK) st = describe(g, f, &d, text, &a, diag);
     json_decref(o);
     free(text);
     return st;
 }
 
+/* Counts the operations of a product of groups. Their number does not count. */
+static double work_of_groups(const void *self, const int64_t *problem) {
+    (void)self;
+    return 2 * (double)problem[0] * (double)problem[1] * (double)problem[2];
+}
+
+/* Tells whether a pool has room for the matrices, and the device for C's reference. */
+static bool fits(const void *self, const int64_t *problem) {
+    const gemm_gpu *g = self;
+    tw_gemm_problem p = product_of(g, problem);
+    if (tw_gemm_problem_complete(&p, NULL) != TW_OK) return false;
+    return tw_gemm_pool_need(&p) <= (size_t)g->pool_bytes && p.m * p.n * p.batch <= CELLS_MOST;
+}
+
 static tw_family family_of(gemm_gpu *g, const tw_family_calls *calls) {
-    return (tw_family){.unit = "us",
-                       .protocol = "caches=cold launches=graph",
-                       .axes = {"m", "n", "k"},
-                       .n_axes = 3,
-                       .drifts = true,
-                       .columns = 1,
-                       .loops = 2,
-                       .least = {64, 384, 2048},
-                       .most = {16384, 8192, 8192},
-                       .step = {1, 64, 64},
-                       .baselines = baselines,
-                       .n_baselines = sizeof baselines / sizeof *baselines,
-                       .calls = calls,
-                       .self = g};
+    tw_family f = {.unit = "us",
+                   .protocol = "caches=cold launches=graph",
+                   .axes = {"m", "n", "k"},
+                   .n_axes = 3,
+                   .drifts = true,
+                   .columns = 1,
+                   .loops = 2,
+                   .least = {64, 384, 2048},
+                   .most = {16384, 8192, 8192},
+                   .step = {1, 64, 64},
+                   .baselines = baselines,
+                   .n_baselines = sizeof baselines / sizeof *baselines,
+                   .calls = calls,
+                   .self = g};
+    if (g->kind.form == TW_GEMM_PLAIN) return f;
+    static const int64_t ends[TW_GEMM_FORMS][2][TW_GEMM_KIND_AXES] = {
+        [TW_GEMM_GROUPS] = {{16, 512, 512, 8}, {65536, 8192, 8192, 128}},
+        [TW_GEMM_BATCH] = {{64, 64, 64, 2}, {4096, 4096, 4096, 256}}};
+    /* Weights of models have whole 128s of rows and columns. Few kernels then differ in how they end. */
+    static const int64_t steps[TW_GEMM_FORMS][TW_GEMM_KIND_AXES] = {
+        [TW_GEMM_GROUPS] = {1, 128, 128, 1}, [TW_GEMM_BATCH] = {8, 8, 8, 1}};
+    f.axes[f.n_axes++] = tw_gemm_form_word(g->kind.form);
+    memcpy(f.least, ends[g->kind.form][0], sizeof ends[0][0]);
+    memcpy(f.most, ends[g->kind.form][1], sizeof ends[0][1]);
+    memcpy(f.step, steps[g->kind.form], sizeof steps[0]);
+    f.most_work = 2e12; /* References take a second then. */
+    if (g->kind.form == TW_GEMM_BATCH) return f;
+    f.spread = 1;
+    f.groups = f.n_axes;
+    f.work = work_of_groups;
+    f.n_baselines = 1;
+    return f;
+}
+
+static int64_t pool_most(tw_gemm_kind k) {
+    return k.form == TW_GEMM_GROUPS ? POOL_GROUPS : POOL_MOST;
+}
+
+bool tw_gemm_gpu_has(tw_gemm_type type) {
+    return type == TW_GEMM_F16 || type == TW_GEMM_BF16 || type == TW_GEMM_E4M3 || type == TW_GEMM_TF32X3;
+}
+
+/* Returns the status of a kind that there is no family of. */
+static tw_status check_kind(tw_gemm_kind k, tw_diag *diag) {
+    if (tw_gemm_gpu_has(k.type)) return TW_OK;
+    return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s: no configurations are listed for a GPU",
+                   tw_gemm_types[k.type].name);
 }
 
 tw_status tw_gemm_gpu_open(tw_family *out, const tw_gemm_gpu_options *o, tw_diag *diag) {
-    static const tw_family_calls calls = {measure, baseline, close_family, demand};
+    static const tw_family_calls calls = {measure, baseline, close_family, demand, fits};
     gemm_gpu *g = calloc(1, sizeof *g);
     if (!g) return tw_fail_memory(diag);
+    g->kind = o->kind;
     *out = family_of(g, &calls);
-    g->type = o->type;
-    tw_status st = tw_cuda_open(&g->cuda, o->device, diag);
+    tw_status st = check_kind(g->kind, diag);
+    if (st == TW_OK) st = tw_cuda_open(&g->cuda, o->device, diag);
     if (st == TW_OK && tw_cublaslt_open(&g->vendor, g->cuda, NULL) != TW_OK) g->vendor = NULL;
     if (st == TW_OK) {
-        const int64_t some = tw_cuda_describe(g->cuda)->memory_bytes / 8;
-        st =
-            tw_gemm_pool_make(&g->pool, g->cuda, o->type, some < POOL_MOST ? (size_t)some : POOL_MOST, POOL_SEED, diag);
+        const int64_t some = tw_cuda_describe(g->cuda)->memory_bytes / POOL_SHARE, most = pool_most(g->kind);
+        g->pool_bytes = some < most ? some : most;
+        st = tw_gemm_pool_make(&g->pool, g->cuda, g->kind.type, (size_t)g->pool_bytes, POOL_SEED, diag);
     }
     if (st == TW_OK) st = tw_gemm_kernels_make(&g->kernels, g->cuda, diag);
     if (st == TW_OK) st = describe_gpu(g, out, diag);
@@ -387,10 +440,10 @@ static tw_status take_algorithm(void *context, const char *config, tw_diag *diag
    none. */
 static tw_status describe_recorded(gemm_gpu *g, tw_family *f, const device *d, const char *environment, tw_store *store,
                                    tw_diag *diag) {
-    char space[32];
+    char space[TW_GEMM_KIND_NAME];
     algorithms a = {.g = g};
     tw_status st = TW_OK;
-    snprintf(space, sizeof space, "gemm-gpu-%s", tw_gemm_types[g->type].name);
+    tw_gemm_kind_name(g->kind, space);
     const tw_store_filter filter = {.environment = environment, .space = space};
     if (store) st = tw_store_configs(store, &filter, TW_GEMM_ALGORITHMS_PREFIX, take_algorithm, &a, diag);
     if (st == TW_OK) st = describe(g, f, d, environment, &a, diag);
@@ -398,17 +451,18 @@ static tw_status describe_recorded(gemm_gpu *g, tw_family *f, const device *d, c
     return st;
 }
 
-tw_status tw_gemm_gpu_recorded(tw_family *out, tw_gemm_type type, const char *environment, tw_store *store,
+tw_status tw_gemm_gpu_recorded(tw_family *out, tw_gemm_kind kind, const char *environment, tw_store *store,
                                tw_diag *diag) {
-    static const tw_family_calls calls = {NULL, baseline, close_family, demand};
+    static const tw_family_calls calls = {NULL, baseline, close_family, demand, fits};
     device d = {NULL, "sm_90a", 0, 0};
     json_int_t l2 = 0;
     int clock = 0;
     gemm_gpu *g = calloc(1, sizeof *g);
     if (!g) return tw_fail_memory(diag);
+    g->kind = kind;
+    g->pool_bytes = pool_most(kind);
     *out = family_of(g, &calls);
     out->recorded = true;
-    g->type = type;
     json_t *o = json_loads(environment, 0, NULL);
     tw_status st = TW_OK;
     if (json_unpack(o, "{s:s, s:i, s?s, s?I, s?i}", "device", &d.name, "sms", &d.sms, "target", &d.target, "l2_bytes",

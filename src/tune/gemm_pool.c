@@ -45,6 +45,8 @@ static void element_write(tw_gemm_type t, unsigned char *at, float value) {
     const uint16_t half = t == TW_GEMM_F16 ? tw_f32_to_f16(value) : tw_f32_to_bf16(value);
     if (t == TW_GEMM_E4M3)
         *at = tw_f32_to_e4m3(value);
+    else if (element_bytes(t) == 4)
+        memcpy(at, &value, sizeof value);
     else
         memcpy(at, &half, sizeof half);
 }
@@ -69,8 +71,9 @@ static tw_status fill(tw_gemm_pool *p, uint64_t seed, tw_diag *diag) {
 tw_status tw_gemm_pool_make(tw_gemm_pool **out, tw_cuda *c, tw_gemm_type type, size_t bytes, uint64_t seed,
                             tw_diag *diag) {
     *out = NULL;
-    if (type != TW_GEMM_F16 && type != TW_GEMM_BF16 && type != TW_GEMM_E4M3)
-        return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s: only f16, bf16 and e4m3 have a reference on the device",
+    if (type == TW_GEMM_F64 || type == TW_GEMM_TF32 || type == TW_GEMM_S8)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED,
+                       "%s: only f16, bf16, e4m3, f32 and tf32x3 have a reference on the device",
                        tw_gemm_types[type].name);
     tw_gemm_pool *p = calloc(1, sizeof *p);
     if (!p) return tw_fail_memory(diag);
@@ -99,35 +102,43 @@ static size_t room(int64_t rows, int64_t columns, size_t es) {
     return ((size_t)(rows * columns) * es + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Rows of all matrices of B. */
-static int64_t rows_of_b(const tw_gemm_problem *q) {
-    return q->groups ? q->groups * q->n : q->n;
+/* Returns the bytes of all matrices of A. */
+static size_t room_of_a(const tw_gemm_problem *q) {
+    return room(q->batch * q->m, q->k, element_bytes(q->type));
+}
+
+/* Returns the bytes of all matrices of A and B. */
+size_t tw_gemm_pool_need(const tw_gemm_problem *q) {
+    return room_of_a(q) + room((q->groups ? q->groups : q->batch) * q->n, q->k, element_bytes(q->type));
+}
+
+/* Tells whether matrices follow one another without gaps. */
+static bool dense(const tw_gemm_problem *q) {
+    const bool alike = q->batch == 1 || (q->stride_a == q->m * q->k && q->stride_c == q->m * q->n);
+    return q->lda == q->k && q->ldb == q->k && q->ldc == q->n && alike &&
+           ((q->batch == 1 && !q->groups) || q->stride_b == q->n * q->k);
 }
 
 tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *q, tw_diag *diag) {
     const tw_gemm_epilogue *e = &q->epilogue;
-    if (q->type != p->type || q->out != tw_gemm_types[q->type].out || q->trans_a || !q->trans_b || q->batch != 1 ||
-        q->lda != q->k || q->ldb != q->k || q->ldc != q->n || q->alpha != 1 || q->beta != 0 ||
-        (q->groups && q->stride_b != q->n * q->k) || e->bias || e->activation || e->mul || e->residual || e->gated ||
-        e->squares || e->scale_rows || e->scale_columns || q->scale_blocks ||
-        q->k * (int64_t)element_bytes(q->type) % 16)
+    if (q->type != p->type || q->out != tw_gemm_types[q->type].out || q->trans_a || !q->trans_b || !dense(q) ||
+        q->alpha != 1 || q->beta != 0 || e->bias || e->activation || e->mul || e->residual || e->gated || e->squares ||
+        e->scale_rows || e->scale_columns || q->scale_blocks || q->k * (int64_t)element_bytes(q->type) % 16)
         return tw_fail(diag, TW_ERR_UNSUPPORTED,
                        "only plain products A B^T whose rows have whole 16 bytes have a reference on the device");
-    const size_t es = element_bytes(q->type);
-    if (room(q->m, q->k, es) + room(rows_of_b(q), q->k, es) > p->bytes)
+    if (tw_gemm_pool_need(q) > p->bytes)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "the pool of %lld bytes is too small", (long long)p->bytes);
     return TW_OK;
 }
 
 void tw_gemm_pool_place(const tw_gemm_pool *p, const tw_gemm_problem *q, int set, uint64_t *a, uint64_t *b) {
-    const size_t es = element_bytes(q->type);
-    const size_t for_a = room(q->m, q->k, es), for_both = for_a + room(rows_of_b(q), q->k, es);
+    const size_t for_both = tw_gemm_pool_need(q);
     *a = p->at + (size_t)set % (p->bytes / for_both) * for_both;
-    *b = *a + for_a;
+    *b = *a + room_of_a(q);
 }
 
 tw_status tw_gemm_pool_outputs(tw_gemm_pool *p, const tw_gemm_problem *q, int n, uint64_t *c, tw_diag *diag) {
-    const size_t apart = room(q->m, q->n, (size_t)tw_type_bits(q->out) / 8), bytes = (size_t)n * apart;
+    const size_t apart = room(q->batch * q->m, q->n, (size_t)tw_type_bits(q->out) / 8), bytes = (size_t)n * apart;
     if (bytes > p->output_bytes) {
         if (p->outputs) tw_cuda_release(p->cuda, p->outputs);
         p->outputs = 0;

@@ -9,14 +9,18 @@
 
 typedef struct tw_gemm_pool tw_gemm_pool;
 
-/* Makes a pool of `bytes` bytes. `type` is TW_GEMM_F16, TW_GEMM_BF16 or TW_GEMM_E4M3. Elements are in [-1, 1). The caller frees the
+/* Makes a pool of `bytes` bytes. `type` is f16, bf16, e4m3, f32 or tf32x3. Elements are in [-1, 1). The caller frees the
    pool before closing the device. */
 tw_status tw_gemm_pool_make(tw_gemm_pool **out, tw_cuda *c, tw_gemm_type type, size_t bytes, uint64_t seed,
                             tw_diag *diag);
 void tw_gemm_pool_free(tw_gemm_pool *p); /* NULL is fine. */
 
+/* Returns the bytes that a pool must have for a completed problem. */
+size_t tw_gemm_pool_need(const tw_gemm_problem *problem);
+
 /* Returns TW_OK if the pool serves a completed problem: C = A B^T without an epilogue, of the pool's type and its usual
-   C, A m x k and B n x k without gaps, rows of whole 16 bytes. TW_ERR_UNSUPPORTED otherwise. */
+   C, A m x k and B n x k, or a batch or groups of these, without gaps, rows of whole 16 bytes. TW_ERR_UNSUPPORTED
+   otherwise. */
 tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *problem, tw_diag *diag);
 
 /* Returns the addresses of A and B of set `set`. Sets overlap only if the pool is too small for all of them. */

@@ -34,16 +34,22 @@ static void load(const refer *r, tw_val at, tw_val words[WORDS]) {
 
 /* Returns element `e` of a vector as f32. */
 static tw_val element(const refer *r, const tw_val *words, int e) {
+    if (r->es == 4) return tw_bitcast(r->b, TW_T_f32, words[e]);
     if (r->es == 1) return tw_part_e4m3(r->b, words[e / 4], e % 4);
     return tw_part_half(r->b, r->type == TW_GEMM_F16 ? TW_T_f16x2 : TW_T_bf16x2, words[e / 2], e % 2);
 }
 
-/* Adds the products of a vector's columns. A product of two elements is exact in f32. */
+/* Adds the products of a vector's columns. A product of two elements is exact in f64, and of elements of less than 32
+   bits in f32, too. */
 static void multiply(const refer *r, const tw_val *a, const tw_val *x, int i) {
     tw_builder *b = r->b;
     for (int e = 0; e < 4 * WORDS / r->es; e++) {
-        tw_val left = element(r, a, e), right = element(r, x, e), product = tw_mul(b, left, right);
-        tw_assign(b, r->sum[i], tw_add(b, r->sum[i], tw_unary(b, TW_OP_cvt_f64_f32, product)));
+        tw_val left = element(r, a, e), right = element(r, x, e), product = tw_mul(b, left, right), exact;
+        if (r->es == 4)
+            exact = tw_mul(b, tw_unary(b, TW_OP_cvt_f64_f32, left), tw_unary(b, TW_OP_cvt_f64_f32, right));
+        else
+            exact = tw_unary(b, TW_OP_cvt_f64_f32, product);
+        tw_assign(b, r->sum[i], tw_add(b, r->sum[i], exact));
         tw_assign(b, r->size[i], tw_add(b, r->size[i], tw_unary(b, TW_OP_abs_f32, product)));
     }
 }
@@ -73,10 +79,12 @@ static tw_val cut_off_e4m3(const refer *r, tw_val size, tw_val magnitude) {
 static tw_val allowed(const refer *r, int i) {
     tw_builder *b = r->b;
     const bool half = r->type == TW_GEMM_F16;
+    const double unit = r->es == 4 ? 0x1p-24 : half ? 0x1p-11 : 0x1p-8;
     tw_val size = tw_unary(b, TW_OP_cvt_f64_f32, r->size[i]), magnitude = absolute(b, r->sum[i]);
-    tw_val cut = (r->type == TW_GEMM_E4M3 ? cut_off_e4m3 : cut_off)(r, size, magnitude);
-    tw_val sums = tw_add(b, tw_mul(b, size, tw_f64(b, 16 * 0x1p-24)), cut);
-    tw_val rounding = tw_mul(b, magnitude, tw_f64(b, 1.01 * (half ? 0x1p-11 : 0x1p-8)));
+    tw_val sums = tw_mul(b, size, tw_f64(b, 16 * 0x1p-24));
+    /* Tensor cores lose nothing that counts of f32, whose sums are promoted. */
+    if (r->es < 4) sums = tw_add(b, sums, (r->type == TW_GEMM_E4M3 ? cut_off_e4m3 : cut_off)(r, size, magnitude));
+    tw_val rounding = tw_mul(b, magnitude, tw_f64(b, 1.01 * unit));
     tw_val all = tw_add(b, tw_add(b, sums, rounding), tw_f64(b, half ? 0x1p-24 : 0));
     all = tw_add(b, tw_mul(b, all, tw_f64(b, 1.001)), tw_f64(b, 1e-30));
     return tw_unary(b, TW_OP_cvt_f32_f64, all);

@@ -129,6 +129,14 @@ static tw_status refer_groups(tw_gemm_rig *r, tw_gemm_pool *pool, tw_diag *diag)
     return st;
 }
 
+/* Computes the reference of each product. */
+static tw_status refer_batch(tw_gemm_rig *r, tw_gemm_pool *pool, tw_diag *diag) {
+    const tw_gemm_problem *p = &r->of_pool.problem;
+    tw_status st = TW_OK;
+    for (int64_t i = 0; i < p->batch && st == TW_OK; i++) st = refer(r, pool, p, i * p->m, i, diag);
+    return st;
+}
+
 tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool, const tw_gemm_problem *p,
                               int64_t workspace, tw_diag *diag) {
     *out = NULL;
@@ -136,10 +144,10 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     if (st != TW_OK) return st;
     tw_gemm_rig *r = calloc(1, sizeof *r);
     if (!r) return tw_fail_memory(diag);
-    const size_t cells = (size_t)(p->m * p->n);
+    const size_t cells = (size_t)(p->batch * p->m * p->n), c_bytes = cells * (size_t)tw_type_bits(p->out) / 8;
     r->cuda = c;
     r->data = &r->of_pool;
-    r->of_pool = (tw_gemm_data){.problem = *p, .bytes[TW_GEMM_C] = 2 * cells, .cells = (int64_t)cells};
+    r->of_pool = (tw_gemm_data){.problem = *p, .bytes[TW_GEMM_C] = c_bytes, .cells = (int64_t)cells};
     r->workspace_bytes = workspace;
     r->sets = tw_cuda_sets(c, (int64_t)tw_gemm_bytes(p), MOST_SETS);
     uint64_t outputs[MOST_SETS] = {0};
@@ -151,7 +159,7 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     }
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(double), &r->want, diag);
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(float), &r->tolerance, diag);
-    if (st == TW_OK) st = p->groups ? refer_groups(r, pool, diag) : refer(r, pool, p, 0, 0, diag);
+    if (st == TW_OK) st = p->groups ? refer_groups(r, pool, diag) : refer_batch(r, pool, diag);
     if (st == TW_OK) st = make_rest(r, diag);
     if (st == TW_OK)
         *out = r;

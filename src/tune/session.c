@@ -106,6 +106,7 @@ static tw_status find_rate(running *r, double *rate, tw_diag *diag) {
         problem[a] = (int64_t)sqrt((double)f->least[a] * (double)f->most[a]) / f->step[a] * f->step[a];
         if (problem[a] < f->least[a]) problem[a] = f->least[a];
     }
+    if (!tw_family_fits(f, problem)) memcpy(problem, f->least, sizeof problem);
     tw_family_config(f, f->macro, f->micro, config, sizeof config);
     tw_family_print(f, problem, words, sizeof words);
     const tw_store_filter filter = {f->environment, f->name, words};

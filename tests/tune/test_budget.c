@@ -29,7 +29,7 @@ static tw_status slowly(void *self, const int64_t *problem, const char *const *c
 /* Runs a campaign of at most so many configurations, 0: any number, and returns the most configurations of a problem of
  * the spread. */
 static int run(const char *path, double seconds, int64_t measured) {
-    static const tw_family_calls calls = {slowly, toy_baseline, toy_close, NULL};
+    static const tw_family_calls calls = {.measure = slowly, .baseline = toy_baseline, .close = toy_close};
     const tw_campaign_options o = {.name = "tune",
                                    .seconds = seconds,
                                    .most = measured,

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const tw_gemm_kind bf16 = {TW_GEMM_BF16, TW_GEMM_PLAIN};
 static char *cache; /* An empty kernel cache. */
 
 static int setup(void **state) {
@@ -34,49 +35,60 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Every choice is legal for the problems that its rules allow. */
-static void choices_are_legal(void **state) {
-    (void)state;
-    tw_arena a = {0};
-    tw_artefact_macro *macros = NULL;
+/* Every choice of a kind is legal for the problems that its rules allow. */
+static void expect_legal(tw_gemm_kind kind, int least_macros, int least_legal) {
+    tw_family f;
+    tw_diag d;
     const tw_target *target = tw_target_find("sm_90a");
-    const int n = tw_gemm_gpu_list(&a, TW_GEMM_BF16, target, 132, &macros);
-    assert_true(n > 100);
-    tw_family f = {.axes = {"m", "n", "k"},
-                   .n_axes = 3,
-                   .macros = macros,
-                   .n_macros = n,
-                   .least = {64, 384, 2048},
-                   .most = {16384, 8192, 8192},
-                   .step = {1, 64, 64}};
+    if (tw_gemm_gpu_recorded(&f, kind, "{\"device\": \"any\", \"sms\": 132}", NULL, &d) != TW_OK)
+        fail_msg("%s", d.message);
     tw_random r = tw_random_seed(1);
     int legal = 0, configs = 0;
-    for (int m = 0; m < n; m++) {
-        configs += macros[m].n_micros;
+    for (int m = 0; m < f.n_macros; m++) {
+        if (tw_family_is_vendor(&f, m)) continue;
+        configs += f.macros[m].n_micros;
         for (int tries = 0; tries < 6; tries++) {
             int64_t p[TW_SELECT_AXES] = {0};
             tw_family_draw(&f, &r, p);
-            tw_gemm_problem q = {.type = TW_GEMM_BF16, .m = p[0], .n = p[1], .k = p[2], .trans_b = true, .alpha = 1};
+            tw_gemm_problem q = tw_gemm_kind_problem(kind, p);
             assert_int_equal(tw_gemm_problem_complete(&q, NULL), TW_OK);
-            const tw_wave_division d = tw_family_divide(&f, m, p);
-            if (!d.grid) continue;
+            assert_true(tw_gemm_kind_of(&q).type == kind.type);
+            const tw_wave_division div = tw_family_divide(&f, m, p);
+            if (!div.grid) continue;
             char words[400];
             tw_gemm_config c = tw_gemm_config_default(&q);
             tw_gemm_resources need;
             const char *why = NULL;
-            tw_family_config(&f, m, (int)tw_random_below(&r, (uint64_t)macros[m].n_micros), words, sizeof words);
+            tw_family_config(&f, m, (int)tw_random_below(&r, (uint64_t)f.macros[m].n_micros), words, sizeof words);
             assert_int_equal(tw_gemm_config_parse(&c, words, NULL), TW_OK);
             if (!tw_gemm_legal(&q, &c, target, &need, &why)) fail_msg("%s: %s", words, why);
-            assert_true((c.persistent ? need.tiles : need.grid) == d.grid && (double)need.stages_of_k == d.loops);
-            assert_true(!need.workspace_bytes || macros[m].properties & TW_MACRO_WORKSPACE ||
+            if (kind.form != TW_GEMM_GROUPS) assert_true((c.persistent ? need.tiles : need.grid) == div.grid);
+            assert_true((double)need.stages_of_k == div.loops);
+            assert_true(!need.workspace_bytes || f.macros[m].properties & TW_MACRO_WORKSPACE ||
                         c.split == TW_JOIN_CLUSTER);
+            tw_demand demand;
+            assert_true(f.calls->demand(f.self, m, 0, p, &demand) && demand.rounds > 0);
             legal++;
         }
     }
-    print_message("%d macro choices, %d configurations, %d legal\n", n, configs, legal);
-    assert_true(configs > 500 && legal > 300);
-    tw_arena_free(&a);
-    assert_int_equal(tw_gemm_gpu_list(&a, TW_GEMM_BF16, tw_target_find("sm_80"), 108, &macros), 0);
+    print_message("%s: %d macro choices, %d configurations, %d legal\n", f.name, f.n_macros, configs, legal);
+    assert_true(f.n_macros >= least_macros && legal >= least_legal);
+    assert_true(tw_family_divide(&f, f.macro, f.least).grid && tw_family_divide(&f, f.macro, f.most).grid);
+    tw_family_close(&f);
+}
+
+static void choices_are_legal(void **state) {
+    (void)state;
+    expect_legal(bf16, 200, 300);
+    expect_legal((tw_gemm_kind){TW_GEMM_E4M3, TW_GEMM_PLAIN}, 100, 200);
+    expect_legal((tw_gemm_kind){TW_GEMM_TF32X3, TW_GEMM_PLAIN}, 60, 150);
+    expect_legal((tw_gemm_kind){TW_GEMM_BF16, TW_GEMM_GROUPS}, 30, 80);
+    expect_legal((tw_gemm_kind){TW_GEMM_E4M3, TW_GEMM_GROUPS}, 30, 80);
+    expect_legal((tw_gemm_kind){TW_GEMM_TF32X3, TW_GEMM_GROUPS}, 20, 80);
+    expect_legal((tw_gemm_kind){TW_GEMM_BF16, TW_GEMM_BATCH}, 60, 150);
+    tw_arena a = {0};
+    tw_artefact_macro *macros = NULL;
+    assert_int_equal(tw_gemm_gpu_list(&a, bf16, tw_target_find("sm_80"), 108, &macros), 0);
     tw_arena_free(&a);
 }
 
@@ -96,7 +108,7 @@ static void kernels_are_compiled_once(void **state) {
     (void)state;
     tw_family f;
     tw_diag d;
-    const tw_gemm_gpu_options o = {TW_GEMM_BF16, 0};
+    const tw_gemm_gpu_options o = {bf16, 0};
     if (tw_gemm_gpu_open(&f, &o, &d) != TW_OK) fail_msg("%s", d.message);
     assert_string_equal(f.name, "gemm-gpu-bf16");
     const char *configs[3];
@@ -133,15 +145,15 @@ static void kernels_are_compiled_once(void **state) {
     assert_string_equal(words, "by=cublaslt");
     /* The recorded family, made from the environment alone, equals the measured one. */
     tw_family recorded;
-    if (tw_gemm_gpu_recorded(&recorded, TW_GEMM_BF16, f.environment, NULL, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_gemm_gpu_recorded(&recorded, bf16, f.environment, NULL, &d) != TW_OK) fail_msg("%s", d.message);
     assert_true(recorded.recorded && recorded.n_macros == f.n_macros && recorded.macro == f.macro);
     assert_string_equal(recorded.environment, f.environment);
     assert_string_equal(recorded.alike, f.alike);
     tw_family_close(&recorded);
     tw_family_close(&f);
     assert_int_equal(fake_cuda_alive(), 0);
-    assert_int_equal(tw_gemm_gpu_recorded(&recorded, TW_GEMM_BF16, "{}", NULL, &d), TW_ERR_FORMAT);
-    assert_int_equal(tw_gemm_gpu_recorded(&recorded, TW_GEMM_BF16, "what", NULL, &d), TW_ERR_FORMAT);
+    assert_int_equal(tw_gemm_gpu_recorded(&recorded, bf16, "{}", NULL, &d), TW_ERR_FORMAT);
+    assert_int_equal(tw_gemm_gpu_recorded(&recorded, bf16, "what", NULL, &d), TW_ERR_FORMAT);
 }
 
 /* Sets of matrices are adjacent, and start again at the end of the pool. */
@@ -151,7 +163,7 @@ static void pools_have_room_for_sets(void **state) {
     tw_gemm_pool *pool;
     tw_diag d;
     if (tw_cuda_open(&c, 0, &d) != TW_OK) fail_msg("%s", d.message);
-    assert_int_equal(tw_gemm_pool_make(&pool, c, TW_GEMM_F32, 1 << 20, 1, &d), TW_ERR_UNSUPPORTED);
+    assert_int_equal(tw_gemm_pool_make(&pool, c, TW_GEMM_F64, 1 << 20, 1, &d), TW_ERR_UNSUPPORTED);
     if (tw_gemm_pool_make(&pool, c, TW_GEMM_F16, 1 << 20, 1, &d) != TW_OK) fail_msg("%s", d.message);
     tw_gemm_problem p = {.type = TW_GEMM_F16, .m = 100, .n = 200, .k = 520, .trans_b = true, .alpha = 1};
     assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);

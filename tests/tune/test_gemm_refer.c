@@ -58,6 +58,8 @@ static void both_references_agree(void **state) {
     compare(TW_GEMM_F16, 9, 130, 40, false);
     compare(TW_GEMM_BF16, 1, 1, 8, false);
     compare(TW_GEMM_F16, 4, 128, 256, false);
+    compare(TW_GEMM_TF32X3, 9, 130, 68, false);
+    compare(TW_GEMM_F32, 1, 1, 4, false);
     compare(TW_GEMM_E4M3, 9, 130, 272, false);
     compare(TW_GEMM_E4M3, 9, 130, 272, true);
     compare(TW_GEMM_E4M3, 1, 1, 16, true);

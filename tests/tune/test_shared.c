@@ -20,7 +20,7 @@ static tw_status counting(void *self, const int64_t *problem, const char *const 
 }
 
 static void campaign(const char *name, bool shared, bool drifts) {
-    static const tw_family_calls spy = {counting, toy_baseline, toy_close, NULL};
+    static const tw_family_calls spy = {.measure = counting, .baseline = toy_baseline, .close = toy_close};
     const tw_campaign_options o = {.name = name, .screens = 3, .cover = 5, .spread = 4, .samples = 3, .seed = 1};
     toy t;
     toy_open(&t);
@@ -83,7 +83,7 @@ static tw_status delayed(void *self, const int64_t *problem, const char *const *
 
 static void the_least_sample_counts(void **state) {
     (void)state;
-    static const tw_family_calls slow = {delayed, toy_baseline, toy_close, NULL};
+    static const tw_family_calls slow = {.measure = delayed, .baseline = toy_baseline, .close = toy_close};
     const tw_campaign_options o = {.name = "delayed", .screens = 2, .samples = 3, .seed = 1};
     toy t;
     tw_diag d;

@@ -101,7 +101,7 @@ static inline void toy_close(void *self) {
     (void)self;
 }
 
-static const tw_family_calls toy_calls = {toy_measure, toy_baseline, toy_close, NULL};
+static const tw_family_calls toy_calls = {.measure = toy_measure, .baseline = toy_baseline, .close = toy_close};
 
 static inline void toy_open(toy *t) {
     *t = (toy){.end = -1};

@@ -102,10 +102,14 @@ tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p) {
                         .frag = 8,
                         .stages = 3,
                         .group = 4};
-    if (p->type == TW_GEMM_E4M3) {
+    /* Only warpgroups multiply e4m3, and rows in groups. */
+    if (p->type == TW_GEMM_E4M3 || p->groups) {
+        enum { LINE = 128 /* Bytes of a stage along k. */, BLOCKS = 132 /* Blocks of a persistent grid. */ };
         c.mma = 2;
         c.ms = c.ns = c.ml = c.nl = 64;
-        c.u = 128;
+        c.u = LINE / es;
+        c.vec = 16;
+        c.persistent = p->groups ? BLOCKS : 0;
         return c;
     }
     /* Rows that are aligned to less than an asynchronous copy go through registers. */
