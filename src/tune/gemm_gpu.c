@@ -24,7 +24,7 @@ enum {
     POOL_SHARE = 8,      /* A pool takes at most this part of the device's memory. */
     CELLS_MOST = 1 << 29 /* The most cells of C, each of which has a reference of 12 bytes. */
 };
-#define POOL_MOST   ((int64_t)2000 << 20) /* The most bytes of a pool. */
+#define POOL_MOST   ((int64_t)2000 << 20) /* Bytes of a pool, unless a problem asks for more. */
 #define POOL_GROUPS ((int64_t)16 << 30)   /* The most bytes of a pool whose products have a B for each group. */
 
 typedef struct gemm_gpu {
@@ -34,7 +34,8 @@ typedef struct gemm_gpu {
     tw_gemm_pool *pool;
     tw_gemm_kernels *kernels;
     tw_gemm_kind kind;
-    int64_t pool_bytes; /* Size of the pool. Of a recorded device: what it is at most. */
+    int64_t pool_bytes; /* Size of the pool. 0: there is none yet. */
+    int64_t pool_most;  /* The most bytes of a pool. */
     tw_cuda_info info; /* The device. Of a recorded device only `sms`, `clock_khz` and `target` are known. */
     const tw_artefact_macro *macros; /* The macro choices of the family, as in tw_family. */
 } gemm_gpu;
@@ -150,6 +151,22 @@ static bool interrupted(void *context) {
     return s->listener->interrupted && s->listener->interrupted(s->listener->context);
 }
 
+/* Makes a pool that has room for a problem, if it may be so large. Filling one takes seconds, so that a pool is no larger
+   than problems ask for, and grows by doubling. */
+static tw_status reserve(gemm_gpu *g, const tw_gemm_problem *p, tw_diag *diag) {
+    const int64_t need = (int64_t)tw_gemm_pool_need(p);
+    int64_t bytes = g->pool_bytes ? g->pool_bytes : POOL_MOST;
+    while (bytes < need && bytes < g->pool_most) bytes *= 2;
+    if (bytes > g->pool_most) bytes = g->pool_most;
+    if (bytes == g->pool_bytes) return TW_OK;
+    tw_gemm_pool_free(g->pool);
+    g->pool = NULL;
+    g->pool_bytes = 0;
+    const tw_status st = tw_gemm_pool_make(&g->pool, g->cuda, g->kind.type, (size_t)bytes, POOL_SEED, diag);
+    if (st == TW_OK) g->pool_bytes = bytes;
+    return st;
+}
+
 static tw_status open_session(session *s, int n, tw_diag *diag) {
     tw_status st = tw_gemm_problem_complete(&s->p, diag);
     s->configs = calloc((size_t)n + 1, sizeof *s->configs);
@@ -160,6 +177,7 @@ static tw_status open_session(session *s, int n, tw_diag *diag) {
         s->configs[i] = tw_gemm_config_default(&s->p);
         if (!is_vendor(s->words[i])) st = tw_gemm_config_parse(&s->configs[i], s->words[i], diag);
     }
+    if (st == TW_OK) st = reserve(s->g, &s->p, diag);
     if (st == TW_OK) st = tw_gemm_rig_make_of(&s->rig, s->g->cuda, s->g->pool, &s->p, WORKSPACE, diag);
     if (st == TW_OK) st = tw_gemm_vendor_plan(s->g->vendor, &s->p, &s->plan, diag);
     if (st == TW_OK && s->plan) s->ranked = tw_cublaslt_algorithms(s->plan);
@@ -348,7 +366,7 @@ static bool fits(const void *self, const int64_t *problem) {
     const gemm_gpu *g = self;
     tw_gemm_problem p = product_of(g, problem);
     if (tw_gemm_problem_complete(&p, NULL) != TW_OK) return false;
-    return tw_gemm_pool_need(&p) <= (size_t)g->pool_bytes && p.m * p.n * p.batch <= CELLS_MOST;
+    return tw_gemm_pool_need(&p) <= (size_t)g->pool_most && p.m * p.n * p.batch <= CELLS_MOST;
 }
 
 static tw_family family_of(gemm_gpu *g, const tw_family_calls *calls) {
@@ -406,14 +424,14 @@ tw_status tw_gemm_gpu_open(tw_family *out, const tw_gemm_gpu_options *o, tw_diag
     gemm_gpu *g = calloc(1, sizeof *g);
     if (!g) return tw_fail_memory(diag);
     g->kind = o->kind;
+    g->pool_most = pool_most(g->kind);
     *out = family_of(g, &calls);
     tw_status st = check_kind(g->kind, diag);
     if (st == TW_OK) st = tw_cuda_open(&g->cuda, o->device, diag);
     if (st == TW_OK && tw_cublaslt_open(&g->vendor, g->cuda, NULL) != TW_OK) g->vendor = NULL;
     if (st == TW_OK) {
-        const int64_t some = tw_cuda_describe(g->cuda)->memory_bytes / POOL_SHARE, most = pool_most(g->kind);
-        g->pool_bytes = some < most ? some : most;
-        st = tw_gemm_pool_make(&g->pool, g->cuda, g->kind.type, (size_t)g->pool_bytes, POOL_SEED, diag);
+        const int64_t some = tw_cuda_describe(g->cuda)->memory_bytes / POOL_SHARE;
+        if (some < g->pool_most) g->pool_most = some;
     }
     if (st == TW_OK) st = tw_gemm_kernels_make(&g->kernels, g->cuda, diag);
     if (st == TW_OK) st = describe_gpu(g, out, diag);
@@ -460,7 +478,7 @@ tw_status tw_gemm_gpu_recorded(tw_family *out, tw_gemm_kind kind, const char *en
     gemm_gpu *g = calloc(1, sizeof *g);
     if (!g) return tw_fail_memory(diag);
     g->kind = kind;
-    g->pool_bytes = pool_most(kind);
+    g->pool_most = pool_most(kind);
     *out = family_of(g, &calls);
     out->recorded = true;
     json_t *o = json_loads(environment, 0, NULL);
