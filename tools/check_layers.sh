@@ -10,6 +10,7 @@ inside='
 bench.c engine/timing.h
 bench_gemm.c kernels/gemm/space.h
 bench_gemm.c tune/gemm_bench.h
+bench_gemm.c tune/gemm_choose.h
 bench_gemm.c tune/store.h
 compile.c device/target.h
 compile.c vm/cuda/vm.h
@@ -28,6 +29,7 @@ kernel.c ptx/load.h
 kernel.c ptx/ptxas.h
 kernel.c space/categorical.h
 kernel.c tune/gemm_bench.h
+kernel.c tune/gemm_choose.h
 problem.c kernels/gemm/space.h
 problem.h kernels/gemm/gemm.h
 select.c tune/axes.h

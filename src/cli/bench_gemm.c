@@ -12,6 +12,7 @@
 #include "kernels/gemm/space.h"
 #include "tilewright/select.h"
 #include "tune/gemm_bench.h"
+#include "tune/gemm_choose.h"
 #include "tune/store.h"
 
 #include <errno.h>
@@ -232,14 +233,9 @@ static tw_status read_known(const char *text, const tw_gemm_problem *p, tw_buf *
 
 /* Asks the artefact for an own configuration of the product. */
 static bool choose(const bench_run *r, const tw_gemm_problem *p, tw_gemm_config *out) {
-    const int64_t problem[TW_SELECT_AXES] = {p->m, p->n, p->k};
-    if (p->batch > 1 || p->groups) return false;
-    tw_selection choice;
-    if (tw_select_choose(r->selector, problem, TW_SELECT_OWN_ONLY, &choice) != TW_OK) return false;
-    *out = tw_gemm_config_default(p);
-    if (tw_gemm_config_parse(out, choice.config, NULL) != TW_OK) return false;
-    *out = tw_gemm_config_plain(p, *out);
-    return true;
+    tw_select_source source;
+    return tw_gemm_choose(r->selector, p, tw_cuda_describe(r->cuda)->target, 0, out, &source, NULL) == TW_OK &&
+           source != TW_SELECT_NONE;
 }
 
 static tw_status compare(bench_run *r, const char *name, const table_row *of_table, const tw_gemm_data *d,
@@ -283,7 +279,7 @@ enum { POOL_BYTES = 2000 << 20 };
 /* Makes the run's pool of elements, if it covers the product. *covered tells. */
 static tw_status open_pool(bench_run *r, const tw_gemm_problem *p, bool *covered, tw_diag *diag) {
     *covered = false;
-    if (p->type != TW_GEMM_F16 && p->type != TW_GEMM_BF16 && p->type != TW_GEMM_E4M3) return TW_OK;
+    if (!tw_gemm_pool_has(p->type)) return TW_OK;
     if (r->pool && r->pool_type != p->type) {
         tw_gemm_pool_free(r->pool);
         r->pool = NULL;

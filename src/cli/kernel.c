@@ -11,6 +11,7 @@
 #include "ptx/ptxas.h"
 #include "space/categorical.h"
 #include "tune/gemm_bench.h"
+#include "tune/gemm_choose.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@ typedef struct request {
     const char *const *words; /* Words after the kernel's name. */
     int n;
     const char *target, *emit;
+    const char *artefact; /* The artefact that chooses the configuration. NULL: none does. */
     bool emulate, run, json, list, space;
     uint64_t seed;
 } request;
@@ -34,6 +36,8 @@ typedef struct gemm {
     tw_gemm_config config;
     const tw_target *target;
     tw_gemm_resources need;
+    bool chosen;             /* True: an artefact chose the configuration. */
+    tw_select_source source; /* What its choice comes from. */
     const char *why; /* Why the configuration is not legal. NULL: it is. */
     char text[512];  /* Text of the configuration. */
 } gemm;
@@ -76,6 +80,18 @@ static int list_gemm(bool json) {
     return CLI_OK;
 }
 
+/* Sets the configuration to what the artefact chooses. */
+static tw_status choose(const char *artefact, gemm *g, tw_diag *diag) {
+    tw_selector *s;
+    tw_status st = tw_selector_open(&s, artefact, diag);
+    if (st != TW_OK) return st;
+    g->chosen = true;
+    st = tw_gemm_choose(s, &g->problem, g->target, 0, &g->config, &g->source, diag);
+    if (st != TW_OK && !diag->path[0]) snprintf(diag->path, sizeof diag->path, "%s", artefact);
+    tw_selector_close(s);
+    return st;
+}
+
 static tw_status parse_gemm(const request *r, gemm *g, tw_diag *diag) {
     const char *rest[WORDS];
     int n = 0;
@@ -92,15 +108,24 @@ static tw_status parse_gemm(const request *r, gemm *g, tw_diag *diag) {
     if (st == TW_OK) st = tw_gemm_problem_complete(&g->problem, diag);
     if (st != TW_OK) return st;
     g->config = tw_gemm_config_default(&g->problem);
+    if (r->artefact) st = choose(r->artefact, g, diag);
+    if (st != TW_OK) return st;
     for (int i = 0; i < n; i++) tw_gemm_config_parse(&g->config, rest[i], NULL);
     tw_gemm_legal(&g->problem, &g->config, g->target, &g->need, &g->why);
     tw_gemm_config_print(&g->config, g->text, sizeof g->text);
     return TW_OK;
 }
 
+/* Returns what the artefact's choice comes from. "default" is the configuration of a problem that nobody tuned. */
+static const char *source_name(const gemm *g) {
+    return tw_select_source_name(g->source == TW_SELECT_NONE ? TW_SELECT_DEFAULT : g->source);
+}
+
 static json_t *describe(const gemm *g) {
-    return json_pack("{s:s, s:o, s:o, s:s}", "kernel", "gemm", "problem", cli_problem_json(&g->problem), "config",
-                     cli_config_json(&g->config), "target", g->target->name);
+    json_t *o = json_pack("{s:s, s:o, s:o, s:s}", "kernel", "gemm", "problem", cli_problem_json(&g->problem), "config",
+                          cli_config_json(&g->config), "target", g->target->name);
+    if (g->chosen) json_object_set_new(o, "chosen_by", json_string(source_name(g)));
+    return o;
 }
 
 /* Learns a categorical model from JUDGED uniform draws, which also estimate the number of legal points. *share gets the
@@ -205,7 +230,9 @@ static tw_status summary(const gemm *g, bool json, tw_diag *diag) {
     } else if (st == TW_OK) {
         char problem[512];
         tw_gemm_problem_print(&g->problem, problem, sizeof problem);
-        printf("problem    %s\nconfig     %s\ntarget     %s\n", problem, g->text, g->target->name);
+        printf("problem    %s\nconfig     %s\n", problem, g->text);
+        if (g->chosen) printf("chosen     by %s\n", source_name(g));
+        printf("target     %s\n", g->target->name);
         if (g->why)
             printf("legal      no: %s\n", g->why);
         else
@@ -417,6 +444,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     const cli_flag flags[] = {
         {"--target", CLI_TEXT, &r.target, "NAME", "whose rules it keeps: sm_80, sm_89, sm_90a, ... (default sm_90a)"},
         {"--emit", CLI_TEXT, &r.emit, "ir|ptx|sass", "print its text; sass needs ptxas and cuobjdump or nvdisasm"},
+        {"--artefact", CLI_TEXT, &r.artefact, "FILE", "the configuration is what this artefact chooses"},
         {"--emulate", CLI_FLAG, &r.emulate, NULL, "run it on the processor, with every checker, on random data"},
         {"--run", CLI_FLAG, &r.run, NULL, "check it on the GPU, then time it"},
         {"--seed", CLI_INT, &seed, "N", "of the data and the emulator's interleaving (default 1)"},
@@ -442,5 +470,6 @@ static int run(const cli_verb *verb, int argc, char **argv) {
 const cli_verb cli_kernel = {"kernel", "NAME k=v ...", "a generated GPU kernel: what it takes, its text, a checked run",
                              "tilewright kernel gemm m=64 n=64 k=256 type=f16 kg=4 --emulate\n"
                              "  tilewright kernel gemm m=2560 n=16 k=2560 --emit ptx\n"
+                             "  tilewright kernel gemm type=bf16 m=512 n=4096 k=4096 tb=1 --artefact gemm.select\n"
                              "  tilewright kernel gemm --list",
                              run};

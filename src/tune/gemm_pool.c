@@ -68,10 +68,14 @@ static tw_status fill(tw_gemm_pool *p, uint64_t seed, tw_diag *diag) {
     return st;
 }
 
+bool tw_gemm_pool_has(tw_gemm_type type) {
+    return type != TW_GEMM_F64 && type != TW_GEMM_TF32 && type != TW_GEMM_S8;
+}
+
 tw_status tw_gemm_pool_make(tw_gemm_pool **out, tw_cuda *c, tw_gemm_type type, size_t bytes, uint64_t seed,
                             tw_diag *diag) {
     *out = NULL;
-    if (type == TW_GEMM_F64 || type == TW_GEMM_TF32 || type == TW_GEMM_S8)
+    if (!tw_gemm_pool_has(type))
         return tw_fail(diag, TW_ERR_UNSUPPORTED,
                        "%s: only f16, bf16, e4m3, f32 and tf32x3 have a reference on the device",
                        tw_gemm_types[type].name);

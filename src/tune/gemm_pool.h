@@ -9,7 +9,10 @@
 
 typedef struct tw_gemm_pool tw_gemm_pool;
 
-/* Makes a pool of `bytes` bytes. `type` is f16, bf16, e4m3, f32 or tf32x3. Elements are in [-1, 1). The caller frees the
+/* Tells whether products of a type have a reference on the device: f16, bf16, e4m3, f32 and tf32x3. */
+bool tw_gemm_pool_has(tw_gemm_type type);
+
+/* Makes a pool of `bytes` bytes. `type` has a reference on the device. Elements are in [-1, 1). The caller frees the
    pool before closing the device. */
 tw_status tw_gemm_pool_make(tw_gemm_pool **out, tw_cuda *c, tw_gemm_type type, size_t bytes, uint64_t seed,
                             tw_diag *diag);

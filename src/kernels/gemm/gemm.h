@@ -130,6 +130,9 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size);
 /* Sets the field of the problem that a word names. Returns false if the word names none, and if its value is wrong.
  *status tells them apart: TW_OK or an error. */
 bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *status, tw_diag *diag);
+/* Reads a whole problem from words, which it overwrites, and completes it. TW_ERR_USAGE: a word names no field, or the
+   problem makes no sense. */
+tw_status tw_gemm_problem_parse(tw_gemm_problem *p, char *words, tw_diag *diag);
 extern const char tw_gemm_problem_words[]; /* All words of a problem, for help texts. */
 
 /* How the threads of a warpgroup exchange sums before they store them. */

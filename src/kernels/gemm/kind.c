@@ -35,14 +35,18 @@ tw_status tw_gemm_ptx(const tw_gemm_problem *p, const tw_gemm_config *c, const t
     return st;
 }
 
-static tw_status parse(tw_gemm_problem *p, tw_gemm_config *c, char *words, char *configuration, tw_diag *diag) {
+tw_status tw_gemm_problem_parse(tw_gemm_problem *p, char *words, tw_diag *diag) {
     char *save = NULL;
     tw_status st = TW_OK;
     *p = (tw_gemm_problem){.alpha = 1};
     for (char *w = strtok_r(words, " ", &save); w && st == TW_OK; w = strtok_r(NULL, " ", &save))
         if (!tw_gemm_problem_word(p, w, &st, diag) && st == TW_OK)
             st = tw_fail(diag, TW_ERR_USAGE, "\"%s\": says nothing of a product", w);
-    if (st == TW_OK) st = tw_gemm_problem_complete(p, diag);
+    return st == TW_OK ? tw_gemm_problem_complete(p, diag) : st;
+}
+
+static tw_status parse(tw_gemm_problem *p, tw_gemm_config *c, char *words, char *configuration, tw_diag *diag) {
+    const tw_status st = tw_gemm_problem_parse(p, words, diag);
     if (st != TW_OK) return st;
     *c = tw_gemm_config_default(p);
     return tw_gemm_config_parse(c, configuration, diag);
