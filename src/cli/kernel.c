@@ -38,8 +38,8 @@ typedef struct gemm {
     tw_gemm_resources need;
     bool chosen;             /* True: an artefact chose the configuration. */
     tw_select_source source; /* What its choice comes from. */
-    const char *why; /* Why the configuration is not legal. NULL: it is. */
-    char text[512];  /* Text of the configuration. */
+    const char *why;         /* Why the configuration is not legal. NULL: it is. */
+    char text[512];          /* Text of the configuration. */
 } gemm;
 
 /* -- what the kernel is */

@@ -90,9 +90,9 @@ typedef struct tw_artefact {
     /* True: blocks divide this axis equally, so L is multiplied by the used part of a tile, problem[a] / (grid[a] *
        ceil(problem[a] / grid[a])). */
     bool shrinks[TW_SELECT_AXES];
-    /* Index of an axis, plus 1, whose rows are spread over groups (select/spread.h), and index, plus 1, of the axis that
-       counts the groups. 0: there are none. Tiles of the spread axis are counted by tw_spread_tiles, its rules
-       are about the rows of a group that has rows, and corrections depend on these and on the number of such groups. */
+    /* Index of an axis, plus 1, whose rows are spread over groups (select/spread.h), and index, plus 1, of the axis
+       that counts the groups. 0: there are none. Tiles of the spread axis are counted by tw_spread_tiles, its rules are
+       about the rows of a group that has rows, and corrections depend on these and on the number of such groups. */
     int spread, groups;
     int tiled[TW_FILL_AXES];   /* Tiled axes: those with terms `tail` and `flow`, counted from 1. 0: none. */
     const tw_lattice *lattice; /* Nodes of the macro choices' corrections. NULL: there are no corrections. */

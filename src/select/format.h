@@ -199,7 +199,8 @@ static inline float select_ceil(float problem, float tile) {
     return whole + (float)(whole < q);
 }
 
-/* Returns the tiles of rows that are spread over `used` groups. It equals tw_spread_tiles where its numbers are exact. */
+/* Returns the tiles of rows that are spread over `used` groups. It equals tw_spread_tiles where its numbers are exact.
+ */
 static inline float select_spread(float rows, float used, float tile) {
     const float tiles = select_ceil(2 * rows + used * tile, 2 * tile);
     return tiles > used ? tiles : used;

@@ -29,9 +29,9 @@ struct select_view {
     const unsigned char *hot; /* Where the columns begin. */
     int hot_lines;            /* Cache lines of the columns, at most SELECT_HOT. */
     int axes, macros;
-    uint32_t shrinks;  /* Bit a: blocks divide axis a equally. */
+    uint32_t shrinks;   /* Bit a: blocks divide axis a equally. */
     int spread, groups; /* Indices of the spread axis and of the axis that counts the groups. -1: there is none. */
-    float least, most; /* The least and the largest L for which bounds hold. */
+    float least, most;  /* The least and the largest L for which bounds hold. */
     select_list columns[COLUMNS];
     const int8_t *lattice; /* Rows of corrections. NULL: there are none. */
     uint32_t lattice_pitch;
@@ -105,7 +105,7 @@ enum { SELECT_BLOCK = 256, SELECT_RULES = TW_ARTEFACT_MACROS };
 
 /* A problem in the forms that decisions need. */
 typedef struct select_problem {
-    float axes[TW_SELECT_AXES]; /* The axes. The groups are those that have rows. */
+    float axes[TW_SELECT_AXES];     /* The axes. The groups are those that have rows. */
     uint32_t whole[TW_SELECT_AXES]; /* The axes as integers. 0 beyond the last axis. */
     uint32_t ruled[TW_SELECT_AXES]; /* The numbers that rules are about. */
     unsigned flags;

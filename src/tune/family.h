@@ -52,7 +52,7 @@ struct tw_family {
     /* Index, plus 1, of the axis whose rows are spread over groups, and of the axis that counts the groups
        (tw_artefact.spread). 0: there are none. */
     int spread, groups;
-    int rows, columns, loops;     /* Indices of the axes that rows of blocks, columns of blocks and rounds divide. */
+    int rows, columns, loops; /* Indices of the axes that rows of blocks, columns of blocks and rounds divide. */
     /* Range of usual problems: each axis is from `least` to `most`, in steps of `step`. */
     int64_t least[TW_SELECT_AXES], most[TW_SELECT_AXES], step[TW_SELECT_AXES];
     double most_work; /* The most operations of usual problems (tw_family_work). 0: no limit. */

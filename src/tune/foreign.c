@@ -295,7 +295,8 @@ static tw_foreign *make(tw_family *out, const char *path, tw_status *st, tw_diag
 
 tw_status tw_foreign_open(tw_family *out, const char *path, bool (*interrupted)(void *context), void *context,
                           tw_diag *diag) {
-    static const tw_family_calls calls = {.measure = tw_foreign_measure, .baseline = tw_foreign_baseline, .close = close_family};
+    static const tw_family_calls calls = {
+        .measure = tw_foreign_measure, .baseline = tw_foreign_baseline, .close = close_family};
     tw_status st;
     tw_foreign *g = make(out, path, &st, diag);
     if (!g) return st;

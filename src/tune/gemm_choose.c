@@ -48,8 +48,7 @@ tw_status tw_gemm_choose(const tw_selector *s, const tw_gemm_problem *p, const t
     tw_gemm_kind_axes(p, axes);
     *out = tw_gemm_config_default(p);
     st = tw_select_choose(s, axes, flags | TW_SELECT_OWN_ONLY, &choice);
-    if (st == TW_ERR_USAGE)
-        return tw_fail(diag, st, "an extent is above %d, or there is no such flag", TW_SELECT_MOST);
+    if (st == TW_ERR_USAGE) return tw_fail(diag, st, "an extent is above %d, or there is no such flag", TW_SELECT_MOST);
     if (st == TW_OK && take(&choice, p, target, out)) {
         *source = choice.source;
         return TW_OK;

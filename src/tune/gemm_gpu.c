@@ -36,7 +36,7 @@ typedef struct gemm_gpu {
     tw_gemm_kind kind;
     int64_t pool_bytes; /* Size of the pool. 0: there is none yet. */
     int64_t pool_most;  /* The most bytes of a pool. */
-    tw_cuda_info info; /* The device. Of a recorded device only `sms`, `clock_khz` and `target` are known. */
+    tw_cuda_info info;  /* The device. Of a recorded device only `sms`, `clock_khz` and `target` are known. */
     const tw_artefact_macro *macros; /* The macro choices of the family, as in tw_family. */
 } gemm_gpu;
 
@@ -151,8 +151,8 @@ static bool interrupted(void *context) {
     return s->listener->interrupted && s->listener->interrupted(s->listener->context);
 }
 
-/* Makes a pool that has room for a problem, if it may be so large. Filling one takes seconds, so that a pool is no larger
-   than problems ask for, and grows by doubling. */
+/* Makes a pool that has room for a problem, if it may be so large. Filling one takes seconds, so that a pool is no
+   larger than problems ask for, and grows by doubling. */
 static tw_status reserve(gemm_gpu *g, const tw_gemm_problem *p, tw_diag *diag) {
     const int64_t need = (int64_t)tw_gemm_pool_need(p);
     int64_t bytes = g->pool_bytes ? g->pool_bytes : POOL_MOST;
@@ -415,8 +415,7 @@ bool tw_gemm_gpu_has(tw_gemm_type type) {
 /* Returns the status of a kind that there is no family of. */
 static tw_status check_kind(tw_gemm_kind k, tw_diag *diag) {
     if (tw_gemm_gpu_has(k.type)) return TW_OK;
-    return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s: no configurations are listed for a GPU",
-                   tw_gemm_types[k.type].name);
+    return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s: no configurations are listed for a GPU", tw_gemm_types[k.type].name);
 }
 
 tw_status tw_gemm_gpu_open(tw_family *out, const tw_gemm_gpu_options *o, tw_diag *diag) {

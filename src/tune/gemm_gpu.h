@@ -17,8 +17,8 @@ typedef struct tw_gemm_gpu_options {
 /* Tells whether there is a family of a type's products. */
 bool tw_gemm_gpu_has(tw_gemm_type type);
 
-/* Opens the family. Where cuBLASLt is installed, the macro choices are our kernels' and, without groups, the places of the library's
-   own ranking, "by=cublaslt"; of plain products also the algorithms that it proposes most often
+/* Opens the family. Where cuBLASLt is installed, the macro choices are our kernels' and, without groups, the places of
+   the library's own ranking, "by=cublaslt"; of plain products also the algorithms that it proposes most often
    (tune/gemm_algorithms.h). The caller closes
    the family. TW_ERR_UNSUPPORTED: there is no such GPU, it has no warpgroups, or there is no family of the type. */
 tw_status tw_gemm_gpu_open(tw_family *out, const tw_gemm_gpu_options *o, tw_diag *diag);

@@ -17,7 +17,7 @@ enum {
 typedef struct listing {
     tw_arena *arena;
     tw_gemm_form form;
-    int u; /* Elements of a line. */
+    int u;               /* Elements of a line. */
     tw_gemm_problem any; /* A problem that every macro choice can compute. */
     const tw_target *target;
     int sms;

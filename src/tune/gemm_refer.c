@@ -70,7 +70,8 @@ static tw_val cut_off_e4m3(const refer *r, tw_val size, tw_val magnitude) {
     tw_val root = tw_unary(b, TW_OP_sqrt_f64, tw_mul(b, size, part));
     tw_val largest = tw_add(b, tw_f64(b, 1), tw_add(b, root, root));
     largest = tw_add(b, largest, tw_select(b, promoted, tw_f64(b, 0), magnitude));
-    tw_val steps = tw_mul(b, k, tw_f64(b, 1.0 / 32)), deviations = tw_mul(b, tw_unary(b, TW_OP_sqrt_f64, k), tw_f64(b, 4));
+    tw_val steps = tw_mul(b, k, tw_f64(b, 1.0 / 32)),
+           deviations = tw_mul(b, tw_unary(b, TW_OP_sqrt_f64, k), tw_f64(b, 4));
     return tw_mul(b, tw_mul(b, tw_add(b, steps, deviations), largest), tw_f64(b, 0x1p-13));
 }
 
