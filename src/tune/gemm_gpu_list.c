@@ -219,8 +219,13 @@ static void list_groups(listing *l) {
     add_groups(l, 256, 128, 192, false);
 }
 
-/* Tiles of a block each, whole or cut along k. */
+/* Tiles of a block each, whole or cut along k. A block of large tiles has an SM to itself, since it moves registers. */
 static void add_terms(listing *l, tw_gemm_config c) {
+    if (c.ml > 128 || (c.ml == 128 && c.nl > 96)) {
+        c.stages = most_stages(l, c, 1);
+        add(l, c);
+        return;
+    }
     add_stages(l, c);
     c.split = TW_JOIN_CLUSTER;
     for (c.kg = 2; c.kg <= 4 && c.nl % 32 == 0 && c.nl <= 128; c.kg++) {
