@@ -52,7 +52,7 @@ static tw_status read_kind(const char *const *words, int n, tw_gemm_kind *kind, 
             kind->form = TW_GEMM_BATCH;
         else
             return tw_fail(diag, TW_ERR_USAGE,
-                           "\"%s\" is not type=bf16, f16, e4m3 or tf32x3, nor groups=1 or batch=1, one of them",
+                           "\"%s\" is not type=bf16, f16, e4m3, tf32x3 or f32, nor groups=1 or batch=1, one of them",
                            words[i]);
     }
     return TW_OK;

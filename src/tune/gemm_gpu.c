@@ -409,13 +409,15 @@ static int64_t pool_most(tw_gemm_kind k) {
 }
 
 bool tw_gemm_gpu_has(tw_gemm_type type) {
-    return type == TW_GEMM_F16 || type == TW_GEMM_BF16 || type == TW_GEMM_E4M3 || type == TW_GEMM_TF32X3;
+    return tw_gemm_pool_has(type);
 }
 
 /* Returns the status of a kind that there is no family of. */
 static tw_status check_kind(tw_gemm_kind k, tw_diag *diag) {
-    if (tw_gemm_gpu_has(k.type)) return TW_OK;
-    return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s: no configurations are listed for a GPU", tw_gemm_types[k.type].name);
+    char name[TW_GEMM_KIND_NAME];
+    if (tw_gemm_gpu_has(k.type) && (k.type != TW_GEMM_F32 || k.form != TW_GEMM_GROUPS)) return TW_OK;
+    tw_gemm_kind_name(k, name);
+    return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s: there is no such family", name);
 }
 
 tw_status tw_gemm_gpu_open(tw_family *out, const tw_gemm_gpu_options *o, tw_diag *diag) {
@@ -481,10 +483,10 @@ tw_status tw_gemm_gpu_recorded(tw_family *out, tw_gemm_kind kind, const char *en
     *out = family_of(g, &calls);
     out->recorded = true;
     json_t *o = json_loads(environment, 0, NULL);
-    tw_status st = TW_OK;
-    if (json_unpack(o, "{s:s, s:i, s?s, s?I, s?i}", "device", &d.name, "sms", &d.sms, "target", &d.target, "l2_bytes",
-                    &l2, "clock_khz", &clock) ||
-        d.sms < 1 || d.sms > TW_ARTEFACT_TILE)
+    tw_status st = check_kind(kind, diag);
+    if (st == TW_OK && (json_unpack(o, "{s:s, s:i, s?s, s?I, s?i}", "device", &d.name, "sms", &d.sms, "target",
+                                    &d.target, "l2_bytes", &l2, "clock_khz", &clock) ||
+                        d.sms < 1 || d.sms > TW_ARTEFACT_TILE))
         st = tw_fail(diag, TW_ERR_FORMAT, "\"%.200s\" is no GPU's environment", environment);
     d.l2_bytes = l2;
     g->info =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The families of products C = A B^T on a GPU with warpgroups, one for each kind (tune/gemm_kind.h) of f16, bf16, e4m3
-   and tf32x3. Times are microseconds of a launch with a cold L2. */
+/* The families of products C = A B^T on a GPU with warpgroups, one for each kind (tune/gemm_kind.h) of f16, bf16, e4m3,
+   tf32x3 and f32, of which there are no groups. Times are microseconds of a launch with a cold L2. */
 #ifndef TW_TUNE_GEMM_GPU_H
 #define TW_TUNE_GEMM_GPU_H
 

@@ -34,6 +34,10 @@ static void describe(const listing *l, tw_artefact_macro *m, const tw_gemm_confi
     m->least[2] = c->kg > 1 ? (int64_t)c->u * (c->kg - 1) + 1 : 0; /* Each block has a stage at least. */
     /* A cluster's tiles share their columns, and clusters must be whole. */
     if (c->multicast) m->parts[c->swap ? 1 : 0] = c->multicast;
+    m->slots = l->sms;
+    m->properties = c->kg > 1 || c->stream ? TW_MACRO_WORKSPACE : 0;
+    if (l->form == TW_GEMM_BATCH) m->grid[3] = 1;
+    if (c->mma != 2) return;
     /* Tensor maps need rows at multiples of 16 bytes, which are those of A, B and C. */
     const int elements = 16 * 8 / tw_type_bits(tw_gemm_types[l->any.type].element);
     m->multiple[1] = 16 * 8 / tw_type_bits(l->any.out);
@@ -42,9 +46,6 @@ static void describe(const listing *l, tw_artefact_macro *m, const tw_gemm_confi
     const int high = l->form == TW_GEMM_GROUPS ? MOST_TILES : MOST_HIGH;
     if (c->swap) m->most[0] = high * c->nl;
     if (!c->swap && c->nl < 64) m->most[0] = high * c->ml;
-    if (l->form == TW_GEMM_BATCH) m->grid[3] = 1;
-    m->slots = l->sms;
-    m->properties = c->kg > 1 || c->stream ? TW_MACRO_WORKSPACE : 0;
 }
 
 static void add(listing *l, tw_gemm_config c) {
@@ -251,6 +252,37 @@ static void list_terms(listing *l) {
             }
 }
 
+/* Tiles that threads multiply without tensor cores, in both orientations, whole or cut along k. */
+static void list_simt(listing *l) {
+    static const struct {
+        int ml, nl, ms, ns, u, kl;
+    } tiles[] = {{16, 32, 4, 4, 32, 2},  {16, 64, 8, 4, 16, 2},   {32, 16, 2, 8, 32, 2},   {32, 32, 4, 8, 32, 1},
+                 {32, 64, 4, 8, 16, 1},  {32, 64, 4, 8, 64, 4},   {32, 128, 8, 8, 16, 1},  {64, 32, 8, 8, 16, 2},
+                 {64, 32, 8, 8, 64, 4},  {64, 64, 8, 8, 32, 2},   {64, 128, 8, 8, 16, 1},  {64, 128, 16, 8, 64, 4},
+                 {128, 64, 16, 4, 8, 1}, {128, 128, 8, 8, 32, 1}, {128, 128, 16, 8, 8, 1}, {128, 128, 16, 8, 16, 1}};
+    static const int splits[] = {1, 2, 3, 4, 6, 9, 13};
+    for (int i = 0; i < COUNT(tiles); i++)
+        for (int swap = 0; swap <= 1; swap++)
+            for (int j = 0; j < COUNT(splits); j++) {
+                tw_gemm_config c = {.ms = tiles[i].ms,
+                                    .ns = tiles[i].ns,
+                                    .ml = tiles[i].ml,
+                                    .nl = tiles[i].nl,
+                                    .u = tiles[i].u,
+                                    .ks = 1,
+                                    .kl = tiles[i].kl,
+                                    .kg = splits[j],
+                                    .vec = 16,
+                                    .frag = 16,
+                                    .stages = 3,
+                                    .group = 8,
+                                    .swap = swap};
+                add(l, c);
+                c.split = TW_JOIN_CLUSTER;
+                add(l, c);
+            }
+}
+
 int tw_gemm_gpu_list(tw_arena *arena, tw_gemm_kind kind, const tw_target *target, int sms, tw_artefact_macro **out) {
     static void (*const lists[TW_GEMM_FORMS])(listing *) = {
         [TW_GEMM_PLAIN] = list_plain, [TW_GEMM_GROUPS] = list_groups, [TW_GEMM_BATCH] = list_batch};
@@ -265,6 +297,8 @@ int tw_gemm_gpu_list(tw_arena *arena, tw_gemm_kind kind, const tw_target *target
     if (tw_gemm_problem_complete(&l.any, NULL) != TW_OK) return 0;
     if (kind.type == TW_GEMM_TF32X3)
         list_terms(&l);
+    else if (kind.type == TW_GEMM_F32)
+        list_simt(&l);
     else
         lists[kind.form](&l);
     *out = l.list;

@@ -82,6 +82,8 @@ static void choices_are_legal(void **state) {
     expect_legal(bf16, 200, 300);
     expect_legal((tw_gemm_kind){TW_GEMM_E4M3, TW_GEMM_PLAIN}, 100, 200);
     expect_legal((tw_gemm_kind){TW_GEMM_TF32X3, TW_GEMM_PLAIN}, 60, 150);
+    expect_legal((tw_gemm_kind){TW_GEMM_F32, TW_GEMM_PLAIN}, 100, 300);
+    expect_legal((tw_gemm_kind){TW_GEMM_F32, TW_GEMM_BATCH}, 100, 300);
     expect_legal((tw_gemm_kind){TW_GEMM_BF16, TW_GEMM_GROUPS}, 30, 80);
     expect_legal((tw_gemm_kind){TW_GEMM_E4M3, TW_GEMM_GROUPS}, 30, 80);
     expect_legal((tw_gemm_kind){TW_GEMM_TF32X3, TW_GEMM_GROUPS}, 20, 80);
