@@ -219,6 +219,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
   flags:
     --target NAME                whose rules it keeps: sm_80, sm_89, sm_90a, ... (default sm_90a)
     --emit ir|ptx|sass           print its text; sass needs ptxas and cuobjdump or nvdisasm
+    --artefact FILE              the configuration is what this artefact chooses
     --emulate                    run it on the processor, with every checker, on random data
     --run                        check it on the GPU, then time it
     --seed N                     of the data and the emulator's interleaving (default 1)
@@ -229,6 +230,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
   example:
     tilewright kernel gemm m=64 n=64 k=256 type=f16 kg=4 --emulate
     tilewright kernel gemm m=2560 n=16 k=2560 --emit ptx
+    tilewright kernel gemm type=bf16 m=512 n=4096 k=4096 tb=1 --artefact gemm.select
     tilewright kernel gemm --list
   
   tilewright trace MODEL|kernel gemm WORD... [flags]
