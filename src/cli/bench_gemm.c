@@ -116,6 +116,8 @@ static void print_json(const bench_run *r, const row *w) {
     json_object_set_new(o, "k", json_integer(p->k));
     json_object_set_new(o, "trans_a", json_boolean(columns ? p->trans_b : p->trans_a));
     json_object_set_new(o, "trans_b", json_boolean(columns ? p->trans_a : p->trans_b));
+    if (p->narrow) json_object_set_new(o, "narrow", json_string(tw_gemm_narrow_names[p->narrow]));
+    if (p->scales) json_object_set_new(o, "scales", json_integer(p->scales));
     json_object_set_new(o, "config", cli_config_json(&v->config));
     json_object_set_new(o, "ours_us", json_real(us));
     if (v->has_vendor) {
@@ -233,7 +235,7 @@ static tw_status read_known(const char *text, const tw_gemm_problem *p, tw_buf *
 /* Asks the artefact for an own configuration of the product. */
 static bool choose(const bench_run *r, const tw_gemm_problem *p, tw_gemm_config *out) {
     const int64_t problem[TW_SELECT_AXES] = {p->m, p->n, p->k};
-    if (p->batch > 1 || p->groups) return false;
+    if (p->batch > 1 || p->groups || p->narrow) return false;
     tw_selection choice;
     if (tw_select_choose(r->selector, problem, TW_SELECT_OWN_ONLY, &choice) != TW_OK) return false;
     *out = tw_gemm_config_default(p);

@@ -105,9 +105,11 @@ tw_status tw_gemm_rig_make_sets(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_dat
 static tw_status refer(tw_gemm_rig *r, tw_gemm_pool *pool, const tw_gemm_problem *p, int64_t row, int64_t matrix,
                        tw_diag *diag) {
     const uint64_t es = (uint64_t)tw_type_bits(tw_gemm_types[p->type].element) / 8;
-    const uint64_t a = r->set[0].of[TW_GEMM_A] + es * (uint64_t)(row * p->k);
-    const uint64_t b = r->set[0].of[TW_GEMM_B] + es * (uint64_t)(matrix * p->n * p->k), cell = (uint64_t)(row * p->n);
-    return tw_gemm_pool_refer(pool, p, a, b, r->want + 8 * cell, r->tolerance + 4 * cell, diag);
+    const uint64_t cell = (uint64_t)(row * p->n);
+    tw_gemm_buffers from = r->set[0];
+    from.of[TW_GEMM_A] += es * (uint64_t)(row * p->k);
+    from.of[TW_GEMM_B] += es * (uint64_t)(matrix * p->n * p->k);
+    return tw_gemm_pool_refer(pool, p, &from, r->want + 8 * cell, r->tolerance + 4 * cell, diag);
 }
 
 /* Draws the groups of a problem, and computes the reference of each. */
@@ -145,9 +147,8 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     uint64_t outputs[MOST_SETS] = {0};
     st = tw_gemm_pool_outputs(pool, p, r->sets, outputs, diag);
     for (int i = 0; i < r->sets; i++) {
-        uint64_t *of = r->set[i].of;
-        tw_gemm_pool_place(pool, p, i, &of[TW_GEMM_A], &of[TW_GEMM_B]);
-        of[TW_GEMM_C] = outputs[i];
+        tw_gemm_pool_place(pool, p, i, &r->set[i]);
+        r->set[i].of[TW_GEMM_C] = outputs[i];
     }
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(double), &r->want, diag);
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(float), &r->tolerance, diag);

@@ -13,6 +13,7 @@ static void declare_parameters(tw_gemm_gen *g) {
     g->arg.bias = tw_pointer_add(b, "bias", g->v->vec_c, true);
     g->arg.mul = tw_pointer_add(b, "mul", g->v->vec_c, true);
     g->arg.residual = tw_pointer_add(b, "residual", g->v->vec_c, true);
+    if (g->v->scales) g->arg.scales = tw_pointer_add(b, "scales", 16, true);
     g->arg.workspace = tw_pointer_add(b, "workspace", 16, false);
     g->arg.counters = tw_pointer_add(b, "counters", 4, false);
     g->arg.m = tw_parameter_add(b, swap ? "n" : "m", TW_T_i32);
@@ -49,7 +50,7 @@ static void declare_parameters(tw_gemm_gen *g) {
         g->arg.scale_b = tw_pointer_add(b, "scale_b", 4, true);
     }
     if (!tw_gemm_way_of(g->c)->tensor_copies) return;
-    g->arg.map_x = tw_map_add(b, "map_x");
+    if (!g->v->narrow) g->arg.map_x = tw_map_add(b, "map_x");
     g->arg.map_y = tw_map_add(b, "map_y");
     if (g->c->staged == TW_GEMM_BOXED) g->arg.map_c = tw_map_add(b, "map_c");
 }

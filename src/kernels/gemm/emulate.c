@@ -19,7 +19,7 @@ static bool allocate(run *r, const tw_gemm_data *d, bool early) {
         if (!x->bytes) continue;
         void *zeros = x->zeroed ? calloc(1, x->bytes) : NULL;
         const void *from = x->written ? zeros : d->of[i]; /* NULL: uninitialised. */
-        const bool ready = !early || (i == TW_GEMM_B && d->problem.weights);
+        const bool ready = !early || ((i == TW_GEMM_B || i == TW_GEMM_SCALES) && d->problem.weights);
         if (zeros || !x->zeroed) r->at.of[i] = tw_emu_alloc(r->emu, x->name, from, x->bytes, !x->written && ready);
         free(zeros);
         if (!r->at.of[i]) return false;

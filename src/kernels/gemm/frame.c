@@ -50,7 +50,24 @@ static tw_val matrix_of(tw_gemm_gen *g, bool is_x) {
     return tw_select(b, tw_binary(b, TW_OP_eq_i64, stride, tw_i64(b, 0)), tw_i32(b, 0), g->batch);
 }
 
-static void fetch(tw_gemm_gen *g, bool is_x, tw_val to, tw_val k, tw_val full) {
+static void fetch_narrow(tw_gemm_gen *g, tw_val to, tw_val scales_to, tw_val k, tw_val full) {
+    const tw_narrow_copy copy = {.integers = g->arg.x,
+                                 .scales = g->arg.scales,
+                                 .rows = g->arg.m,
+                                 .k_extent = g->arg.k,
+                                 .row = g->x.origin,
+                                 .k = k,
+                                 .to = to,
+                                 .scales_to = scales_to,
+                                 .full = full};
+    tw_narrow_fetch(g->b, &g->plan.narrow, &copy);
+}
+
+static void fetch(tw_gemm_gen *g, bool is_x, tw_val to, tw_val scales_to, tw_val k, tw_val full) {
+    if (is_x && g->v->narrow) {
+        fetch_narrow(g, to, scales_to, k, full);
+        return;
+    }
     const tw_tile_copy copy = {.map = is_x ? g->arg.map_x : g->arg.map_y,
                                .to = to,
                                .origin = is_x ? g->x.origin : g->y.origin,

@@ -45,6 +45,15 @@ typedef enum tw_gemm_activation {
 const char *tw_gemm_activation_name(tw_gemm_activation a); /* "none", "gelu", "silu", "gelu_erf" */
 bool tw_gemm_activation_from_name(const char *name, tw_gemm_activation *a);
 
+/* Types of a narrow B, which has integers. */
+typedef enum tw_gemm_narrow {
+    TW_GEMM_WIDE, /* B is not narrow: its elements are of the problem's type. */
+    TW_GEMM_I8,   /* Integers from -128 to 127. */
+    TW_GEMM_I4,   /* Integers from -8 to 7. */
+    TW_GEMM_NARROWS
+} tw_gemm_narrow;
+extern const char *const tw_gemm_narrow_names[TW_GEMM_NARROWS]; /* "none", "i8", "i4" */
+
 /* y = activation(alpha * (sum * row's scale * column's scale) + beta * C + bias), then y * mul, then y + residual, then
    to the type of C. The matrices of `mul` and `residual` have C's type, extents and leading dimension. */
 typedef struct tw_gemm_epilogue {
@@ -81,6 +90,12 @@ typedef struct tw_gemm_problem {
     /* e4m3: sums of each TW_GEMM_BLOCK elements along k are multiplied by a scale of A's row and one of B's columns, in
        blocks of as many, before they are added. Sets `promote`. */
     bool scale_blocks;
+    tw_gemm_narrow narrow; /* Type of B's integers. B is then packed by tw_gemm_pack. */
+    /* Narrow: consecutive elements along k of a column of B that share a scale, a multiple of 32. An element is the
+       integer times its scale, rounded to `type`, which the scale has, too. 0: elements are the integers, whose columns
+       tw_gemm_epilogue.scale_columns may scale. */
+    int64_t scales;
+    bool scale_sums; /* Scales multiply the sums of such elements in f32. Elements are then not rounded. */
     tw_gemm_epilogue epilogue;
 } tw_gemm_problem;
 enum {
@@ -101,6 +116,7 @@ typedef enum tw_gemm_buffer {
     TW_GEMM_SCALE_COLUMNS,
     TW_GEMM_SCALE_A,  /* Blocks' scales of A: ceil(k / 128) x m f32. */
     TW_GEMM_SCALE_B,  /* Blocks' scales of B: ceil(n / 128) x ceil(k / 128) f32, for each group. */
+    TW_GEMM_SCALES,   /* The scales of a narrow B, in the order of tw_gemm_scale_place. */
     TW_GEMM_ENDS,     /* The ends of groups (i32): row ends[i] is the first that group i does not have. */
     TW_GEMM_MATRICES, /* The number of matrices. */
     TW_GEMM_SQUARES = TW_GEMM_MATRICES, /* Sums of squares: ceil(C's columns / tw_gemm_squares_columns) x m f32. */
@@ -121,6 +137,18 @@ typedef struct tw_gemm_matrix {
 int64_t tw_gemm_columns(const tw_gemm_problem *p);
 tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which);
 size_t tw_gemm_matrix_bytes(const tw_gemm_matrix *m); /* Returns the bytes from the first element to the last. */
+
+/* A narrow B is stored in one order for all configurations, kernels/parts/narrow.h, as tw_gemm_matrix_of describes it:
+   blocks of 64 columns of B by 64 elements along k, padded to whole blocks of columns and k to a multiple of 256. What
+   is in the padding of the integers says nothing. Scales there must be finite.
+
+   Packs integers, column j's at integers[j * k], within the range of the problem's narrow type. `packed` has the bytes
+   of buffer TW_GEMM_B; its padding becomes zero. */
+void tw_gemm_pack(const tw_gemm_problem *p, const int8_t *integers, void *packed);
+/* Gets the integer of row k of B in column `column`. */
+int tw_gemm_packed(const tw_gemm_problem *p, const void *packed, int64_t column, int64_t k);
+/* Computes the index in buffer TW_GEMM_SCALES of a column's scale, by the number of its group along k. */
+int64_t tw_gemm_scale_place(const tw_gemm_problem *p, int64_t column, int64_t group);
 
 /* Sets leading dimensions, strides and `batch` that are 0, and `out` if it is TW_T_none. TW_ERR_USAGE: the problem
    makes no sense. All other functions take completed problems, whose sizes in bytes fit 64 bits. */
@@ -221,6 +249,9 @@ typedef struct tw_gemm_variant {
     bool grouped;                   /* The product has groups. */
     bool beta, batched;             /* beta is not 0. There are several products. */
     bool promote, scale_blocks;     /* As in tw_gemm_problem. */
+    tw_gemm_narrow narrow;          /* Type of B's integers. */
+    int scales;                     /* Narrow: tw_gemm_problem.scales. */
+    bool scale_sums;                /* Narrow: tw_gemm_problem.scale_sums. */
     bool ready_x, ready_y;          /* X or Y may be read before the launch before is over. Only with config.early. */
     tw_gemm_epilogue epilogue;
 } tw_gemm_variant;

@@ -7,6 +7,7 @@
 #include "ir/builder.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/parts/meet.h"
+#include "kernels/parts/narrow.h"
 #include "kernels/parts/scheduler.h"
 #include "kernels/parts/tile.h"
 
@@ -45,6 +46,7 @@ typedef struct tw_gemm_tile {
 typedef struct tw_gemm_plan {
     tw_gemm_tile x, y;
     tw_tile tile_x, tile_y; /* The tiles of tensor copies. */
+    tw_narrow_tile narrow;  /* The tile of X if B is narrow, in the place of tile_x. */
     tw_mma_kind mma;
     int lanes_m;            /* SIMT: lanes of a warp along rows. */
     int group;              /* Threads that hold the sums of a tile. A block has kl such groups, or `teams`. */
@@ -54,7 +56,8 @@ typedef struct tw_gemm_plan {
     int partial;            /* Registers of a thread's sums of a stage, which are then promoted. 0: there are none. */
     int part_bytes;         /* Bytes of the sums of a group of threads. */
     int stage_bytes;        /* Shared memory per stage. */
-    int fetched_bytes;      /* Bytes of a stage that tensor copies fetch. */
+    int scale_bytes;        /* Shared memory per stage of a narrow X's scales, which precede the mbarriers. */
+    int fetched_bytes;      /* Bytes of a stage that are fetched. */
     int mbarrier_bytes;     /* Shared memory of the stages' mbarriers. */
     int splitters;          /* Warps beside the producer that split elements into terms. */
     tw_tile terms;          /* The tile of each term of Y. Only with splitters. */
@@ -134,7 +137,7 @@ typedef struct tw_gemm_gen {
         tw_val map_x, map_y, map_c; /* Tensor maps. Only with wgmma. map_c: only with boxed stores. */
         tw_val m, n, k, ldx, ldy, ldc, stride_x, stride_y, stride_c, chunk, tiles_m, tiles_n, tiles, streamed;
         tw_val alpha, beta, ends, groups, squares;
-        tw_val scale_rows, scale_columns, scale_a, scale_b;
+        tw_val scale_rows, scale_columns, scale_a, scale_b, scales;
         tw_val stride_scale_rows, stride_scale_columns; /* Bytes from vector to vector (i64). */
     } arg;                                              /* The kernel's parameters. */
     tw_val tid;                                         /* The thread's number in the block. */
@@ -158,8 +161,11 @@ typedef struct tw_gemm_gen {
     int columns;                   /* Columns of C that a block stores of a tile. Only with wgmma. */
     tw_val squares[4];             /* Variables: sums of squares of the thread's rows of a tile. */
     tw_gemm_side_scales scales[2]; /* The scales of blocks, of X and Y. */
-    /* Variables: the sums, of each of the ks parts. If sums are promoted, acc[1] has those of a stage. */
+    /* Variables: the sums, of each of the ks parts. If sums are promoted, acc[1] has those of a stage; if sums of a
+       narrow B are scaled, those of a group. */
     tw_val acc[2][TW_GEMM_MAX_ACC];
+    tw_val fragment[TW_NARROW_FRAGMENTS]; /* Variables: registers of A. Only if B is narrow. */
+    tw_val pending[4];                    /* Variables: scales of the sums of a group of a narrow B. */
     tw_val terms[2][16]; /* Variables: high and low terms of a thread's elements of X. Only of tf32x3 with wgmma. */
 } tw_gemm_gen;
 
@@ -233,14 +239,20 @@ typedef struct tw_gemm_frame {
     void (*find_tile)(tw_gemm_gen *g, tw_val number);
     /* Sets x.matrix and y.matrix. Unused with tensor copies. */
     void (*locate)(tw_gemm_gen *g);
-    /* Fetches a tile of X or Y by tensor copies: to a shared address, from the element k on. One thread calls it. */
-    void (*fetch)(tw_gemm_gen *g, bool is_x, tw_val to, tw_val k, tw_val full);
+    /* Fetches a tile of X or Y by tensor copies: to a shared address, from the element k on. One thread calls it.
+       `scales_to` is the shared address of a narrow X's scales. */
+    void (*fetch)(tw_gemm_gen *g, bool is_x, tw_val to, tw_val scales_to, tw_val k, tw_val full);
     void (*finish)(tw_gemm_gen *g); /* Joins the sums' parts, and stores them. All threads with sums call it. */
 } tw_gemm_frame;
 extern const tw_gemm_frame tw_gemm_plain_frame; /* frame.c: the frame of a plain product. */
 /* Builds a kernel as tw_gemm_build does, with another frame. */
 tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v, const tw_gemm_config *c,
                                const tw_target *t);
+
+/* narrow.c: how a narrow B and its scales are stored. */
+tw_narrow tw_gemm_narrow_of(tw_gemm_type type, tw_gemm_narrow narrow, int64_t scales, bool scale_sums);
+tw_gemm_matrix tw_gemm_packed_matrix(const tw_gemm_problem *p);
+tw_gemm_matrix tw_gemm_scales_matrix(const tw_gemm_problem *p);
 
 /* plan.c: how the tiles of a problem are dealt to blocks. */
 typedef struct tw_gemm_tiling {

@@ -32,6 +32,7 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     REFUSE(c->ml % c->ms || c->nl % c->ns, "a block's tile is no whole number of smaller ones");
     REFUSE(c->u % c->kl, "a stage cannot be dealt to kl groups");
     REFUSE(c->mma < 0 || c->mma > 2, "tensor cores are used by warps (1), by warpgroups (2), or not at all (0)");
+    REFUSE(v->narrow && (c->mma != 2 || !c->swap), "a narrow B is multiplied by warpgroups (mma=2, swap=1)");
     const tw_gemm_way *way = tw_gemm_way_of(c);
     const bool cluster = tw_gemm_splits_in_cluster(c);
     REFUSE(cluster && t->sm < 90, "the target has no clusters");
@@ -53,7 +54,7 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     p->shared_bytes = beside ? ring + join : join > ring ? join : ring;
     p->exchange = beside ? ring : 0;
     p->join = p->exchange + flag;
-    p->shared_bytes += p->mbarrier_bytes;
+    p->shared_bytes += p->scale_bytes * c->stages + p->mbarrier_bytes;
     REFUSE(p->shared_bytes > t->shared_block, "more shared memory than a block may have");
     REFUSE(p->registers > t->thread_registers, "more registers than a thread may have");
     const int blocks = tw_target_blocks(t, p->threads, p->registers, p->shared_bytes);

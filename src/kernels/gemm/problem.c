@@ -48,9 +48,11 @@ static bool out_fits(tw_gemm_type t, tw_type out) {
     return out == TW_T_f32 || out == TW_T_f16 || out == TW_T_bf16 || (out == TW_T_e4m3 && t == TW_GEMM_E4M3);
 }
 
+const char *const tw_gemm_narrow_names[TW_GEMM_NARROWS] = {"none", "i8", "i4"};
+
 const char *const tw_gemm_buffer_names[TW_GEMM_BUFFERS] = {
-    "a",       "b",       "c",    "bias",    "mul",       "residual", "scale_rows", "scale_columns",
-    "scale_a", "scale_b", "ends", "squares", "workspace", "counters"};
+    "a",       "b",       "c",      "bias", "mul",     "residual",  "scale_rows", "scale_columns",
+    "scale_a", "scale_b", "scales", "ends", "squares", "workspace", "counters"};
 
 int64_t tw_gemm_columns(const tw_gemm_problem *p) {
     return p->epilogue.gated ? p->n / 2 : p->n;
@@ -68,6 +70,7 @@ tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which)
                                          e->scale_columns,
                                          p->scale_blocks,
                                          p->scale_blocks,
+                                         p->scales > 0,
                                          p->groups > 0};
     const bool ta = p->trans_a, tb = p->trans_b;
     const tw_type in = tw_gemm_types[p->type].element;
@@ -75,6 +78,8 @@ tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which)
     if (which == TW_GEMM_A) m = (tw_gemm_matrix){in, ta ? p->k : p->m, ta ? p->m : p->k, p->lda, p->batch, p->stride_a};
     if (which == TW_GEMM_B) m = (tw_gemm_matrix){in, tb ? p->n : p->k, tb ? p->k : p->n, p->ldb, p->batch, p->stride_b};
     if (which == TW_GEMM_B && p->groups) m.count = p->groups;
+    if (which == TW_GEMM_B && p->narrow) m = tw_gemm_packed_matrix(p);
+    if (which == TW_GEMM_SCALES && p->scales) m = tw_gemm_scales_matrix(p);
     if (which == TW_GEMM_ENDS) m = (tw_gemm_matrix){TW_T_i32, 1, p->groups, p->groups, 1, 0};
     if (which == TW_GEMM_BIAS) m = (tw_gemm_matrix){p->out, 1, p->n, p->n, 1, 0};
     /* Scales are shared as the matrix is whose rows or columns they are of. */
@@ -123,6 +128,21 @@ static tw_status complete_strides(tw_gemm_problem *p, tw_diag *diag) {
     return TW_OK;
 }
 
+/* Refuses a narrow B that no kernel reads. */
+static tw_status check_narrow(const tw_gemm_problem *p, tw_diag *diag) {
+    if (!p->narrow && (p->scales || p->scale_sums))
+        return tw_fail(diag, TW_ERR_USAGE, "scales are of a narrow B: say narrow=i8 or narrow=i4");
+    if (!p->narrow) return TW_OK;
+    if (p->type != TW_GEMM_F16 && p->type != TW_GEMM_BF16)
+        return tw_fail(diag, TW_ERR_USAGE, "a narrow B is multiplied as f16 or bf16, not as %s",
+                       tw_gemm_types[p->type].name);
+    if (!p->trans_b || p->ldb != p->k || p->batch > 1 || p->groups)
+        return tw_fail(diag, TW_ERR_USAGE, "a narrow B is stored n x k (tb=1) without gaps, once, and has no groups");
+    if (p->scales % 32) return tw_fail(diag, TW_ERR_USAGE, "scales = %lld is no multiple of 32", (long long)p->scales);
+    if (p->scale_sums && !p->scales) return tw_fail(diag, TW_ERR_USAGE, "there are no scales that could multiply sums");
+    return TW_OK;
+}
+
 tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
     const int64_t least_a = p->trans_a ? p->m : p->k, least_b = p->trans_b ? p->k : p->n;
     if (!p->batch) p->batch = 1;
@@ -133,10 +153,15 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
     const struct {
         const char *name;
         int64_t is, least, most;
-    } ranges[] = {{"m", p->m, 1, INT32_MAX / 2},       {"n", p->n, 1, INT32_MAX / 2},
-                  {"k", p->k, 1, INT32_MAX / 2},       {"batch", p->batch, 1, 65535},
-                  {"groups", p->groups, 0, 65535},     {"lda", p->lda, least_a, INT32_MAX},
-                  {"ldb", p->ldb, least_b, INT32_MAX}, {"ldc", p->ldc, tw_gemm_columns(p), INT32_MAX}};
+    } ranges[] = {{"m", p->m, 1, INT32_MAX / 2},
+                  {"n", p->n, 1, INT32_MAX / 2},
+                  {"k", p->k, 1, INT32_MAX / 2},
+                  {"batch", p->batch, 1, 65535},
+                  {"groups", p->groups, 0, 65535},
+                  {"lda", p->lda, least_a, INT32_MAX},
+                  {"ldb", p->ldb, least_b, INT32_MAX},
+                  {"scales", p->scales, 0, p->k},
+                  {"ldc", p->ldc, tw_gemm_columns(p), INT32_MAX}};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (ranges[i].is < ranges[i].least || ranges[i].is > ranges[i].most)
             return tw_fail(diag, TW_ERR_USAGE, "%s = %lld is not within %lld..%lld", ranges[i].name,
@@ -168,7 +193,8 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
         return tw_fail(diag, TW_ERR_USAGE, "scales are f32: C cannot be %s", tw_type_name(p->out));
     if ((integer || p->out == TW_T_f64) && p->epilogue.activation)
         return tw_fail(diag, TW_ERR_USAGE, "activations are computed in f32: C cannot be %s", tw_type_name(p->out));
-    return complete_strides(p, diag);
+    const tw_status st = check_narrow(p, diag);
+    return st == TW_OK ? complete_strides(p, diag) : st;
 }
 
 void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
@@ -189,6 +215,8 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         {"weights", p->weights, 0},
         {"promote", p->promote && !p->scale_blocks, 0},
         {"scale_blocks", p->scale_blocks, 0},
+        {"scales", p->scales, 0},
+        {"scale_sums", p->scale_sums, 0},
         {"bias", p->epilogue.bias, 0},
         {"mul", p->epilogue.mul, 0},
         {"residual", p->epilogue.residual, 0},
@@ -204,6 +232,7 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
             n += (size_t)snprintf(out + n, size - n, " %s=%lld", numbers[i].name, (long long)numbers[i].value);
     if (n < size && p->out != TW_T_none && p->out != tw_gemm_types[p->type].out)
         n += (size_t)snprintf(out + n, size - n, " out=%s", tw_type_name(p->out));
+    if (n < size && p->narrow) n += (size_t)snprintf(out + n, size - n, " narrow=%s", tw_gemm_narrow_names[p->narrow]);
     if (n < size && p->alpha != 1) n += (size_t)snprintf(out + n, size - n, " alpha=%.17g", p->alpha);
     if (n < size && p->beta != 0) n += (size_t)snprintf(out + n, size - n, " beta=%.17g", p->beta);
     if (n < size && p->epilogue.activation)
@@ -243,6 +272,9 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.batched = p->batch > 1;
     v.promote = p->promote;
     v.scale_blocks = p->scale_blocks;
+    v.narrow = p->narrow;
+    v.scales = (int)p->scales;
+    v.scale_sums = p->scale_sums;
     v.grouped = p->groups > 0;
     if (v.grouped && c->swap) v.whole_n = false;
     if (v.grouped && !c->swap) v.whole_m = false;
@@ -316,7 +348,7 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     tw_argument_number(to, "groups", p->groups);
     const tw_tensor_map map_a = map_of(&a, !p->trans_a, buffers->of[TW_GEMM_A], c, !swap, p->batch > 1);
     const tw_tensor_map map_b = map_of(&b, p->trans_b, buffers->of[TW_GEMM_B], c, swap, p->batch > 1 || p->groups);
-    tw_argument_map(to, "map_x", swap ? "b" : "a", swap ? &map_b : &map_a);
+    if (!p->narrow) tw_argument_map(to, "map_x", swap ? "b" : "a", swap ? &map_b : &map_a);
     const tw_gemm_matrix to_store = tw_gemm_matrix_of(p, TW_GEMM_C);
     const tw_tensor_map map_c =
         tw_gemm_box_map(&to_store, buffers->of[TW_GEMM_C], tw_gemm_stored_columns(c, p->epilogue.gated), p->batch > 1);

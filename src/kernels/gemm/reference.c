@@ -44,6 +44,20 @@ static void fill(const tw_gemm_matrix *m, bool scales, void *data, tw_random *r)
             }
 }
 
+/* Draws the integers or the scales of a narrow B. With scales its elements are in [-1, 1]. */
+static void fill_narrow(const tw_gemm_problem *p, const tw_gemm_matrix *m, void *data, tw_random *r) {
+    const double most = p->narrow == TW_GEMM_I8 ? 128 : 8;
+    const int64_t n = (int64_t)(tw_gemm_matrix_bytes(m) / ((size_t)tw_type_bits(m->type) / 8));
+    for (int64_t i = 0; i < n; i++)
+        element_write(m->type, data, i,
+                      m->type == TW_T_i8 ? (double)tw_random_below(r, 256) - 128 : (2 * tw_random_unit(r) - 1) / most);
+}
+
+/* Returns the magnitude of the largest element of B. */
+static double largest(const tw_gemm_problem *p) {
+    return !p->narrow || p->scales ? 1 : p->narrow == TW_GEMM_I8 ? 128 : 8;
+}
+
 /* Returns the scale of the block of element k of a row of A or a column of B. */
 static double block_scale_of(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, int64_t i, int64_t k) {
     const tw_gemm_buffer scales = which == TW_GEMM_A ? TW_GEMM_SCALE_A : TW_GEMM_SCALE_B;
@@ -62,10 +76,29 @@ static double scale_of(const tw_gemm_data *d, tw_gemm_buffer which, int64_t prod
     return (double)((const float *)d->of[scales])[product * tw_gemm_matrix_of(&d->problem, scales).stride + i];
 }
 
+/* Computes an element of a narrow B. */
+static double narrow_element(const tw_gemm_data *d, int64_t column, int64_t k) {
+    const tw_gemm_problem *p = &d->problem;
+    const double q = tw_gemm_packed(p, d->of[TW_GEMM_B], column, k);
+    if (!p->scales) return q;
+    const tw_type t = tw_gemm_types[p->type].element;
+    const double scale = element_read(t, d->of[TW_GEMM_SCALES], tw_gemm_scale_place(p, column, k / p->scales));
+    if (p->scale_sums) return q * scale;
+    double rounded = 0; /* Room for an element of any type. */
+    element_write(t, &rounded, 0, q * scale);
+    return element_read(t, &rounded, 0);
+}
+
 /* Reads a product's A or B as doubles without gaps, and multiplies them by the scales of their rows of A or columns of
    B, and of their blocks. Elements of tf32 are rounded as tensor cores need them. */
 static void widen(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, double *out, double *magnitude) {
     const tw_gemm_matrix m = tw_gemm_matrix_of(&d->problem, which);
+    const int64_t k = d->problem.k;
+    for (int64_t i = 0; i < d->problem.n * k && which == TW_GEMM_B && d->problem.narrow; i++) {
+        *out = narrow_element(d, i / k, i % k) * scale_of(d, which, product, i / k);
+        *magnitude++ = fabs(*out++);
+    }
+    if (which == TW_GEMM_B && d->problem.narrow) return;
     const bool rows_first = which == TW_GEMM_A ? !d->problem.trans_a : d->problem.trans_b;
     for (int64_t i = 0; i < m.rows; i++)
         for (int64_t j = 0; j < m.columns; j++) {
@@ -116,11 +149,12 @@ static double cut_off_e4m3(const tw_gemm_problem *p, double sum, double magnitud
 
 /* Estimates what tensor cores may lose beside roundings, in roundings of f32. They cut off what lies below the last bit
    of the largest term instead of rounding. Each addition loses half of that bit on average, always towards zero, and
-   adds at least 8 products. Elements are within 1, so partial sums are about the root of the sum of magnitudes. */
+   adds at least 8 products. Elements are within 1, so partial sums are about the root of the sum of magnitudes. Where
+   those of B are larger, they are larger by as much. */
 static double cut_off(const tw_gemm_problem *p, double sum, double magnitude) {
     if (p->type == TW_GEMM_E4M3) return cut_off_e4m3(p, sum, magnitude);
     if (p->type != TW_GEMM_F16 && p->type != TW_GEMM_BF16 && p->type != TW_GEMM_TF32) return 0;
-    return (double)p->k / 8 * (2 * sqrt(magnitude) + fabs(sum));
+    return (double)p->k / 8 * (2 * sqrt(magnitude * largest(p)) + fabs(sum));
 }
 
 /* A partial result, and the sum of its terms' magnitudes. */
@@ -256,6 +290,8 @@ static bool make_matrices(tw_gemm_data *d, uint64_t seed) {
         memset(d->of[i], 0xff, d->bytes[i]);
         if (i == TW_GEMM_ENDS)
             tw_gemm_ends_draw(&d->problem, seed, false, d->of[i]);
+        else if (d->problem.narrow && (i == TW_GEMM_B || i == TW_GEMM_SCALES))
+            fill_narrow(&d->problem, &m, d->of[i], &r);
         else
             fill(&m, i >= TW_GEMM_SCALE_ROWS && i <= TW_GEMM_SCALE_B, d->of[i], &r);
     }

@@ -11,10 +11,11 @@ enum {
     QUARTER = 512,    /* Registers of a quarter of an SM for each lane. A quarter runs one warp of each warpgroup. */
     UNIT = 8,         /* Registers are given out in multiples of it. */
     BLOCK_SCALES = 8, /* Registers for scales of blocks, with operands as they are. */
-    OTHERS = 40,      /* Registers that a thread needs beside its sums. */
-    PRODUCT = 28,     /* Registers that ptxas needs beside the sums of one product. */
-    TERMS = 32,       /* Registers of the terms of a thread's elements. */
-    SPLITTING = 40    /* Registers of a thread that splits elements. */
+    NARROW = TW_NARROW_FRAGMENTS, /* Registers that a thread needs to convert narrow elements. */
+    OTHERS = 40,                  /* Registers that a thread needs beside its sums. */
+    PRODUCT = 28,                 /* Registers that ptxas needs beside the sums of one product. */
+    TERMS = 32,                   /* Registers of the terms of a thread's elements. */
+    SPLITTING = 40                /* Registers of a thread that splits elements. */
 };
 
 /* Returns the products of a type, or TW_WGMMA_none. */
@@ -29,8 +30,9 @@ static tw_wgmma_kind kind_of(tw_gemm_type t) {
 /* Decides whether registers are moved from the producer to the threads that need them for sums. `scales` are registers
    for scales of blocks. */
 static const char *plan_registers(const tw_gemm_config *c, int scales, tw_gemm_plan *p) {
-    const int needed = p->accumulators + p->partial + scales + OTHERS + (p->splitters ? TERMS : 0),
-              groups = p->group / (WARPS * 32) * p->teams;
+    const int partial = p->narrow.of.on_sums ? p->accumulators : p->partial;
+    const int more = p->splitters ? TERMS : p->narrow.extent ? NARROW : scales;
+    const int needed = p->accumulators + partial + OTHERS + more, groups = p->group / (WARPS * 32) * p->teams;
     p->registers = needed;
     p->threads = (groups * WARPS + 1 + p->splitters) * 32;
     if (needed <= QUARTER / (groups + 1) / UNIT * UNIT || groups < 2) return NULL;
@@ -48,6 +50,18 @@ static const char *plan_registers(const tw_gemm_config *c, int scales, tw_gemm_p
 
 int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x) {
     return c->multicast && (c->group == 1) == is_x ? c->multicast : 1;
+}
+
+static const char *plan_narrow(const tw_gemm_variant *v, const tw_gemm_config *c, tw_gemm_plan *p) {
+    REFUSE(c->u < TW_NARROW_K, "a stage of narrow elements is 64, 128 or 256 deep");
+    REFUSE(v->scales && v->scales % c->u && c->u % v->scales,
+           "a stage is no whole number of scales, nor a part of one");
+    REFUSE(tw_gemm_fetchers(c, true) > 1, "narrow elements are not multicast");
+    p->narrow = (tw_narrow_tile){
+        .of = tw_gemm_narrow_of(v->type, v->narrow, v->scales, v->scale_sums), .extent = c->ml, .depth = c->u};
+    p->x.bytes = tw_narrow_tile_bytes(&p->narrow);
+    p->scale_bytes = tw_narrow_tile_scale_bytes(&p->narrow);
+    return NULL;
 }
 
 static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
@@ -71,14 +85,17 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     p->tile_y = tw_tile_of(v->b_k_major, es, c->nl, c->u);
     p->x = (tw_gemm_tile){.es = es, .vec = 16, .bytes = tw_tile_bytes(&p->tile_x)};
     p->y = (tw_gemm_tile){.es = es, .vec = 16, .bytes = tw_tile_bytes(&p->tile_y)};
+    const char *why = v->narrow ? plan_narrow(v, c, p) : NULL;
+    if (why) return why;
     REFUSE(p->x.bytes % TW_TILE_ALIGN || p->y.bytes % TW_TILE_ALIGN, "tiles do not end where the swizzle begins anew");
     p->group = c->ml / c->ms * WARPS * 32;
     p->teams = c->pingpong ? TW_GEMM_TEAMS : 1;
     p->accumulators = c->ms / ROWS * c->nl / 2;
     p->partial = v->promote ? p->accumulators : 0;
-    p->fetched_bytes = p->stage_bytes = p->x.bytes + p->y.bytes;
+    p->stage_bytes = p->x.bytes + p->y.bytes;
+    p->fetched_bytes = p->stage_bytes + p->scale_bytes;
     p->mbarrier_bytes = 16 * c->stages;
-    const char *why = v->type == TW_GEMM_TF32X3 ? tw_gemm_terms_plan(v, c, p) : NULL;
+    if (v->type == TW_GEMM_TF32X3) why = tw_gemm_terms_plan(v, c, p);
     if (!why) why = plan_registers(c, v->scale_blocks ? (c->swap ? c->nl / 2 : BLOCK_SCALES) : 0, p);
     if (why) return why;
     const bool cluster = tw_gemm_splits_in_cluster(c);
@@ -192,9 +209,19 @@ static void wait_for_launch(tw_gemm_gen *g) {
     if (g->c->early) tw_do(g->b, TW_OP_griddep_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
 }
 
+/* Computes the shared address of a stage's scales. TW_NONE: there are none. */
+static tw_val scales_at(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c) {
+    enum { MBARRIER = 8 /* Bytes from a stage's mbarrier to the next one's. */ };
+    tw_builder *b = g->b;
+    const int bytes = g->plan.scale_bytes, first = g->plan.shared_bytes - g->plan.mbarrier_bytes - bytes * ring->stages;
+    if (!bytes) return TW_NONE;
+    return tw_add(b, tw_add_imm(b, g->shared, first), tw_mul_imm(b, c->barrier, bytes / MBARRIER));
+}
+
 static void fetch(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, bool is_x, tw_val k, tw_val full) {
     tw_val to = tw_ring_data(g->b, ring, c, TW_NONE);
-    g->frame->fetch(g, is_x, is_x ? to : tw_add_imm(g->b, to, g->plan.x.bytes), k, full);
+    if (!is_x) to = tw_add_imm(g->b, to, g->plan.x.bytes);
+    g->frame->fetch(g, is_x, to, scales_at(g, ring, c), k, full);
 }
 
 /* Fills the ring for the block's first tile: at once with the operand that is ready, and with the other one when the
@@ -244,7 +271,7 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring) {
     tw_val copies = tw_eq(b, g->tid, tw_i32(b, first));
     TW_IF (b, copies) {
         /* The copy engine reads a map before it can begin. */
-        tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_x, TW_NONE);
+        if (!g->v->narrow) tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_x, TW_NONE);
         tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_y, TW_NONE);
         if (g->plan.splitters) tw_gemm_terms_init(g, ring);
         tw_ring_init(b, ring, b->kernel->target, 1, g->plan.group / 32 * (g->c->multicast ? g->c->multicast : 1));
@@ -290,8 +317,10 @@ static void prepare(tw_gemm_gen *g) {
         g->x.of[i] = i / wide * ROWS + i / 2 % 2 * 8;
         g->y.of[i] = i % wide / 4 * 8 + i % 2;
         g->acc[0][i] = tw_var_of(b, tw_f32(b, 0));
-        if (g->plan.partial) g->acc[1][i] = tw_var_of(b, tw_f32(b, 0));
+        if (g->plan.partial || g->v->scale_sums) g->acc[1][i] = tw_var_of(b, tw_f32(b, 0));
     }
+    for (int i = 0; i < TW_NARROW_FRAGMENTS && g->v->narrow; i++) g->fragment[i] = tw_var_of(b, tw_i32(b, 0));
+    for (int i = 0; i < 4 && g->v->scale_sums; i++) g->pending[i] = tw_var_of(b, tw_f32(b, 0));
     if (g->plan.splitters) tw_gemm_terms_declare(g);
 }
 
@@ -299,6 +328,8 @@ static void prepare(tw_gemm_gen *g) {
    since another block may have exited. */
 static void give_back(tw_gemm_gen *g, const tw_ring *ring, tw_val empty, tw_val again) {
     const int blocks = g->c->multicast ? g->c->multicast : 1;
+    /* A lane arrives for its warp, whose other lanes have loaded narrow elements of their own. */
+    if (g->v->narrow) tw_do(g->b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(g->b, -1), TW_NONE);
     tw_ring_give_back(
         g->b, &(tw_ring_return){.ring = ring, .empty = empty, .blocks = blocks, .lane = g->lane, .when = again});
 }
@@ -331,17 +362,45 @@ static void promote(tw_gemm_gen *g) {
     for (int i = 0; i < g->plan.partial; i++) tw_add_to(g->b, g->acc[0][i], g->acc[1][i]);
 }
 
-/* Multiplies all stages. The previous stage is given back while the tensor cores multiply this one. If sums are
-   promoted, each stage is given back when it has been multiplied. */
+/* Finds a narrow X in the ring's first stage. `y_at` is Y's descriptor there. */
+static tw_narrow_product narrow_product_of(tw_gemm_gen *g, tw_val y_at) {
+    tw_builder *b = g->b;
+    tw_val group = tw_shr(b, g->warp, 2), thread = tw_rem(b, g->group_tid, WARPS * 32);
+    tw_val at = tw_add(b, g->shared, tw_narrow_thread(b, thread));
+    tw_val scales = tw_mul_imm(b, group, g->plan.scale_bytes / g->c->ml * g->c->ms);
+    return (tw_narrow_product){.x = &g->plan.narrow,
+                               .y = &g->plan.tile_y,
+                               .rows = g->c->ms,
+                               .x_at = tw_add(b, at, tw_mul_imm(b, group, g->plan.x.bytes / g->c->ml * g->c->ms)),
+                               .scales_at = tw_add(b, scales, tw_narrow_thread_scales(b, thread)),
+                               .y_at = y_at,
+                               .sums = g->acc[0],
+                               .fragment = g->fragment,
+                               .partial = g->acc[1],
+                               .pending = g->pending};
+}
+
+/* Moves a product from the first stage to the cursor's. */
+static void move_to_stage(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw_narrow_product *p) {
+    tw_builder *b = g->b;
+    p->x_at = tw_add(b, p->x_at, c->stage);
+    if (g->plan.scale_bytes) p->scales_at = tw_add(b, p->scales_at, scales_at(g, ring, c));
+}
+
+/* Multiplies all stages. The previous stage is given back while the tensor cores multiply this one, or the first part
+   of it if X is narrow. If sums are promoted, each stage is given back when it has been multiplied. */
 static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw_val number) {
     tw_builder *b = g->b;
-    const bool persistent = g->c->persistent, partial = g->plan.partial;
+    const bool persistent = g->c->persistent, partial = g->plan.partial, narrow = g->v->narrow;
     const tw_tile *x = &g->plan.tile_x, *y = &g->plan.tile_y;
     tw_val group = tw_shr(b, g->warp, 2), zero = tw_i32(b, 0), yes = tw_const(b, TW_T_pred, 1);
     const int apart = tw_tile_offset(x, g->c->ms, 0);
     tw_val x0 = tw_tile_descriptor(b, x, tw_add(b, g->shared, tw_mul_imm(b, group, apart)));
     tw_val y0 = tw_tile_descriptor(b, y, tw_add_imm(b, g->shared, g->plan.x.bytes));
     tw_val before = tw_var_of(b, zero), last = tw_add_imm(b, g->stages, 1 - g->c->stages);
+    tw_narrow_product of_first = {0}, parts = {0};
+    if (narrow) of_first = narrow_product_of(g, y0);
+    if (narrow) tw_narrow_begin(b, &of_first);
     clear(g);
     TW_FOR (b, i, zero, g->stages, tw_i32(b, 1), false) {
         tw_val stage = tw_shr(b, c->stage, 4);
@@ -350,6 +409,12 @@ static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw
         tw_val first = tw_eq(b, i, zero), y_at = tw_add(b, y0, stage), x_at = tw_add(b, x0, stage);
         if (g->plan.splitters) {
             tw_gemm_terms_multiply(g, ring, c);
+        } else if (narrow) {
+            parts = of_first;
+            parts.y_at = y_at;
+            parts.add = tw_not(b, first);
+            move_to_stage(g, ring, c, &parts);
+            tw_narrow_multiply(b, &parts, 0, 1);
         } else {
             tw_tile_multiply(b, &(tw_tile_product){.kind = kind_of(g->v->type),
                                                    .x = x,
@@ -360,7 +425,7 @@ static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw
                                                    .add = partial ? tw_not(b, yes) : tw_not(b, first),
                                                    .sums = partial ? g->acc[1] : g->acc[0]});
         }
-        tw_tile_wait(b, partial ? 0 : 1);
+        if (!narrow) tw_tile_wait(b, partial ? 0 : 1);
         if (partial) {
             tw_val again = tw_lt(b, tw_add_imm(b, i, 1), last);
             give_back(g, ring, tw_ring_empty(b, ring, c), persistent ? yes : again);
@@ -368,6 +433,7 @@ static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw
         } else {
             tw_val filled = tw_lt(b, zero, i);
             give_back(g, ring, before, persistent ? filled : tw_and(b, filled, tw_lt(b, i, last)));
+            if (narrow) tw_narrow_multiply(b, &parts, 1, tw_narrow_parts(&parts));
             tw_assign(b, before, tw_ring_empty(b, ring, c));
         }
         tw_ring_advance(b, ring, c);
@@ -375,6 +441,7 @@ static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw
     if (g->team.id) pass_turn(g, number);
     if (partial) return;
     tw_tile_wait(b, 0);
+    if (narrow) tw_narrow_finish(b, &of_first);
     if (persistent) give_back(g, ring, before, yes);
 }
 

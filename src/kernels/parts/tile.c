@@ -78,6 +78,12 @@ void tw_tile_wait(tw_builder *b, int pending) {
     tw_record_end(b, products);
 }
 
+void tw_tile_wait_before(tw_builder *b) {
+    tw_record_wait(b, products, TW_ENGINE_OF_tensor, 1);
+    tw_do(b, TW_OP_wgmma_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
+    tw_record_end(b, products);
+}
+
 void tw_tile_begin(tw_builder *b) {
     tw_record_arrive(b, products, TW_ARRIVAL_own, TW_ENGINE_OF_tensor);
     tw_do(b, TW_OP_wgmma_fence, (tw_attrs){0}, TW_NONE, TW_NONE);

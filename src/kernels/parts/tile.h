@@ -82,5 +82,7 @@ typedef struct tw_tile_product {
 void tw_tile_multiply(tw_builder *b, const tw_tile_product *p);
 /* Waits until at most `pending` of the products that this warpgroup issued are under way. */
 void tw_tile_wait(tw_builder *b, int pending);
+/* Waits until none is under way, before the next product is begun. */
+void tw_tile_wait_before(tw_builder *b);
 
 #endif
