@@ -113,14 +113,14 @@ static tw_status refer(tw_gemm_rig *r, tw_gemm_pool *pool, const tw_gemm_problem
 }
 
 /* Draws the groups of a problem, and computes the reference of each. */
-static tw_status refer_groups(tw_gemm_rig *r, tw_gemm_pool *pool, tw_diag *diag) {
+static tw_status refer_groups(tw_gemm_rig *r, tw_gemm_pool *pool, double skew, tw_diag *diag) {
     enum { SEED = 1 };
     tw_gemm_problem p = r->of_pool.problem;
     const size_t bytes = (size_t)p.groups * sizeof(int32_t);
     int32_t *ends = malloc((size_t)r->sets * bytes);
     if (!ends) return tw_fail_memory(diag);
     /* Sets differ in the groups that have rows, so that few rows do not find their matrices in the L2. */
-    for (int i = 0; i < r->sets; i++) tw_gemm_ends_draw(&p, SEED + (uint64_t)i, true, ends + i * p.groups);
+    for (int i = 0; i < r->sets; i++) tw_gemm_ends_draw(&p, SEED + (uint64_t)i, skew, ends + i * p.groups);
     tw_status st = place(r, ends, (size_t)r->sets * bytes, &r->ends, diag);
     for (int i = 0; i < r->sets; i++) r->set[i].of[TW_GEMM_ENDS] = r->ends + (uint64_t)i * bytes;
     for (int64_t g = 0, row = 0; g < p.groups && st == TW_OK; row = ends[g++]) {
@@ -131,7 +131,7 @@ static tw_status refer_groups(tw_gemm_rig *r, tw_gemm_pool *pool, tw_diag *diag)
     return st;
 }
 
-tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool, const tw_gemm_problem *p,
+tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool, const tw_gemm_problem *p, double skew,
                               int64_t workspace, tw_diag *diag) {
     *out = NULL;
     tw_status st = tw_gemm_pool_covers(pool, p, diag);
@@ -152,7 +152,7 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     }
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(double), &r->want, diag);
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(float), &r->tolerance, diag);
-    if (st == TW_OK) st = p->groups ? refer_groups(r, pool, diag) : refer(r, pool, p, 0, 0, diag);
+    if (st == TW_OK) st = p->groups ? refer_groups(r, pool, skew, diag) : refer(r, pool, p, 0, 0, diag);
     if (st == TW_OK) st = make_rest(r, diag);
     if (st == TW_OK)
         *out = r;

@@ -170,7 +170,7 @@ static void pools_have_room_for_sets(void **state) {
     /* Outputs of a problem lie in one block, apart from each other. A larger block serves smaller problems, too. */
     tw_gemm_rig *rig;
     uint64_t c_of[2];
-    if (tw_gemm_rig_make_of(&rig, c, pool, &p, 1024, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_gemm_rig_make_of(&rig, c, pool, &p, 0, 1024, &d) != TW_OK) fail_msg("%s", d.message);
     assert_int_equal(tw_gemm_pool_outputs(pool, &p, 1, c_of, &d), TW_OK);
     for (int i = 0; i < tw_gemm_rig_sets(rig); i++) {
         const uint64_t at = tw_gemm_rig_buffers(rig, i).of[TW_GEMM_C] - c_of[0];

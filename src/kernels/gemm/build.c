@@ -33,8 +33,16 @@ static void declare_parameters(tw_gemm_gen *g) {
     g->arg.alpha = tw_parameter_add(b, "alpha", wide ? TW_T_f64 : TW_T_f32);
     g->arg.beta = tw_parameter_add(b, "beta", wide ? TW_T_f64 : TW_T_f32);
     if (g->v->grouped) {
-        g->arg.ends = tw_pointer_add(b, "ends", 4, false);
+        g->arg.ends = tw_pointer_add(b, g->v->masked ? "counts" : "ends", 4, false);
         g->arg.groups = tw_parameter_add(b, "groups", TW_T_i32);
+    }
+    if (g->v->gather) {
+        g->arg.rows = tw_pointer_add(b, "rows", 4, false);
+        g->arg.rows_a = tw_parameter_add(b, "rows_a", TW_T_i32);
+    }
+    if (g->v->scatter) {
+        g->arg.places = tw_pointer_add(b, "places", 4, false);
+        g->arg.factors = tw_pointer_add(b, "factors", 4, false);
     }
     if (g->v->epilogue.scale_rows) {
         g->arg.scale_rows = tw_pointer_add(b, "scale_rows", 8, true);

@@ -74,7 +74,6 @@ tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c) 
     if (c.kg == 1) c.split = 0;
     if (c.mma) c.frag = 16;
     if (c.early == TW_GEMM_AHEAD && (!p->weights || p->groups)) c.early = TW_GEMM_EARLY;
-    if (p->groups) c.group = 1;
     if (c.mma == 2) {
         c.ns = c.nl;
         c.ks = c.kl = 1;

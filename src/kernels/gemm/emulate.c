@@ -91,7 +91,7 @@ tw_status tw_gemm_emulate_kernel(const tw_gemm_data *d, const tw_gemm_config *c,
     const tw_signature signature = tw_signature_of(k);
     uint64_t words[TW_ARGUMENTS];
     tw_arguments_place(&l.arguments, &signature, words);
-    for (int i = 0; st == TW_OK && i < (c->kg > 1 || c->stream ? 2 : 1); i++) {
+    for (int i = 0; st == TW_OK && i < (need.counter_bytes ? 2 : 1); i++) {
         tw_emu_options o = {.seed = seed + (uint64_t)i, .grid = {l.grid[0], l.grid[1], l.grid[2]}, .overlaps = l.early};
         /* C has what beta needs. With beta 0 it has garbage, and nothing of the launch before. */
         if (d->problem.beta != 0) {

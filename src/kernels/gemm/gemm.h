@@ -83,6 +83,13 @@ typedef struct tw_gemm_problem {
     /* 0: one product. Otherwise B is so many matrices, and row i of A is multiplied by the one of its group: groups
        have consecutive rows, and buffer TW_GEMM_ENDS has the end of each. */
     int64_t groups;
+    /* Only with groups. Group i has the first TW_GEMM_COUNTS[i] of its m / groups rows, and there are no ends. */
+    bool masked;
+    /* Only with groups. Row i of the product is row TW_GEMM_ROWS[i] of A, which has `rows_a` rows. 0: m rows. */
+    bool gather;
+    int64_t rows_a;
+    /* Only with groups. Row i of the result, times TW_GEMM_FACTORS[i], is row TW_GEMM_PLACES[i] of C. Places differ. */
+    bool scatter;
     bool weights; /* B is constant while launches that may overlap run: an early launch may read it before it waits. */
     /* e4m3: tensor cores add up at most 128 elements along k. These sums are added in f32. false: tensor cores add up
        all of k. */
@@ -103,8 +110,8 @@ enum {
     TW_GEMM_BLOCK = 128 /* Elements along k whose sums are promoted, and elements of a side of a block of scales. */
 };
 
-/* The buffers of a launch. All but the last three hold matrices. A bias and a vector of scales are matrices of one row.
- */
+/* The buffers of a launch. All but the last three hold matrices. A bias and a vector of scales are matrices of one row,
+   and so are those that have a number for each group, or for each row of the product. */
 typedef enum tw_gemm_buffer {
     TW_GEMM_A,
     TW_GEMM_B,
@@ -118,6 +125,10 @@ typedef enum tw_gemm_buffer {
     TW_GEMM_SCALE_B,  /* Blocks' scales of B: ceil(n / 128) x ceil(k / 128) f32, for each group. */
     TW_GEMM_SCALES,   /* The scales of a narrow B, in the order of tw_gemm_scale_place. */
     TW_GEMM_ENDS,     /* The ends of groups (i32): row ends[i] is the first that group i does not have. */
+    TW_GEMM_COUNTS,   /* Numbers of rows of groups (i32), at most m / groups. Below 0 counts as 0. */
+    TW_GEMM_ROWS,     /* Rows of A (i32). One that A does not have counts as a row of zeros. */
+    TW_GEMM_PLACES,   /* Rows of C (i32). A row of the result whose place C does not have is not stored. */
+    TW_GEMM_FACTORS,  /* Factors of the result's rows (f32). */
     TW_GEMM_MATRICES, /* The number of matrices. */
     TW_GEMM_SQUARES = TW_GEMM_MATRICES, /* Sums of squares: ceil(C's columns / tw_gemm_squares_columns) x m f32. */
     TW_GEMM_WORKSPACE,
@@ -247,6 +258,7 @@ typedef struct tw_gemm_variant {
     int vec_a, vec_b, vec_c;        /* Alignment of rows in bytes, at most 16. A and B: at most config.vec. */
     bool whole_m, whole_n, whole_k; /* Tiles fit the extent exactly, so that the kernel needs no bounds. */
     bool grouped;                   /* The product has groups. */
+    bool masked, gather, scatter;   /* As in the problem. */
     bool beta, batched;             /* beta is not 0. There are several products. */
     bool promote, scale_blocks;     /* As in tw_gemm_problem. */
     tw_gemm_narrow narrow;          /* Type of B's integers. */

@@ -11,8 +11,9 @@ const char tw_gemm_problem_words[] =
     "(strides);\n"
     "alpha beta; out=TYPE of C; bias=1 mul=1 residual=1 gated=1 squares=1 scale_rows=1 scale_columns=1; "
     "activation=gelu|gelu_erf|silu;\n"
-    "groups=E: rows of A in E groups, each with a B of its own; weights=1: nothing writes B while launches may "
-    "overlap;\n"
+    "groups=E: rows of A in E groups, each with a B of its own; masked=1: each has a count in the place of an end;\n"
+    "gather=1: rows of A, of which there are rows_a, by number; scatter=1: rows of C by number, with a factor each;\n"
+    "weights=1: nothing writes B while launches may overlap;\n"
     "narrow=i8|i4: B has packed integers; scales=G: elements along k of it that share a scale; scale_sums=1: scales\n"
     "multiply their sums;\n"
     "promote=1: tensor cores add up at most 128 e4m3 along k, and these sums are added in f32;\n"
@@ -68,6 +69,10 @@ bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *statu
         {"groups", &p->groups, NULL, NULL},
         {"scales", &p->scales, NULL, NULL},
         {"scale_sums", NULL, &p->scale_sums, NULL},
+        {"masked", NULL, &p->masked, NULL},
+        {"gather", NULL, &p->gather, NULL},
+        {"rows_a", &p->rows_a, NULL, NULL},
+        {"scatter", NULL, &p->scatter, NULL},
         {"weights", NULL, &p->weights, NULL},
         {"promote", NULL, &p->promote, NULL},
         {"scale_blocks", NULL, &p->scale_blocks, NULL},
