@@ -153,7 +153,7 @@ def measure(gpu, name, tokens, skew):
                    "counters": s.counters}, rows)
     down_us, down, down_config = fastest(
         gpu, f"gemm m={m} n={width} k={inner} {common} scatter=1", (0, 2), sets,
-        lambda s: {"a": s.h, "b": s.down, "c": s.y, "ends": s.ends, "places": s.places, "scales": s.scales,
+        lambda s: {"a": s.h, "b": s.down, "c": s.y, "ends": s.ends, "places": s.places, "factors": s.scales,
                    "counters": s.counters}, rows)
     k = gpu.kernel(f"combine type=bf16 tokens={tokens} top={top} n={width} early=1")
     sums = {id(s): k.launch(x=s.y.data_ptr(), y=s.out.data_ptr()) for s in sets}

@@ -136,7 +136,7 @@ static void a_layer_is_right(void **state) {
                       {"c", y},
                       {"ends", ends},
                       {"places", places},
-                      {"scales", scales},
+                      {"factors", scales},
                       {"counters", counters}}});
     run(gpu, &(step){sums, NULL, {{"x", y}, {"y", out}}});
     assert_int_equal(tw_gpu_wait(gpu, &d), TW_OK);
