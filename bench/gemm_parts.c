@@ -144,7 +144,7 @@ int main(int argc, char **argv) {
     tw_gemm_pool *pool = NULL;
     if (st == TW_OK) st = tw_cuda_open(&x.cuda, 0, &diag);
     if (st == TW_OK) st = tw_gemm_pool_make(&pool, x.cuda, TW_GEMM_BF16, POOL, 1, &diag);
-    if (st == TW_OK) st = tw_gemm_rig_make_of(&x.rig, x.cuda, pool, &x.p, WORKSPACE, &diag);
+    if (st == TW_OK) st = tw_gemm_rig_make_of(&x.rig, x.cuda, pool, &x.p, 0, WORKSPACE, &diag);
     if (st == TW_OK) tw_power_open_gpu(&x.power, tw_cuda_describe(x.cuda)->bus, NULL);
     if (st == TW_OK) st = run_vendor(&x, &diag);
     /* Configurations are separated by "--". */

@@ -5,7 +5,8 @@
     bench/grouped.py --tilewright build/tilewright --known FILE --commit NAME > gemm-grouped-h200.jsonl
 
 Times are of CUDA graphs with a cold L2: torch's operands rotate over as many sets as it takes. Torch is timed before and
-after ours, as the device grows hot, and the mean counts; of both layouts of the weights the faster one. Rows go to any group with the same chance, drawn by each side."""
+after ours, as the device grows hot, and the mean counts; of both layouts of the weights the faster one. Rows go to groups at random, drawn by each side: with the same chance to any,
+or with --skew to some more than to others."""
 import argparse, datetime, json, statistics, subprocess, sys, tempfile
 import torch
 
@@ -17,12 +18,13 @@ def products(path):
             yield words[0], {k: v for k, v in (w.split("=") for w in words[1:])}, line
 
 
-def time_torch(p, n_major):
+def time_torch(p, n_major, skew):
     m, n, k, groups = (int(p[x]) for x in ("m", "n", "k", "groups"))
     device, type = "cuda", torch.bfloat16
     bytes_of_all = 2 * (min(groups, m) * n * k + m * k + m * n)
     sets = max(1, min(16, -(-2 * 60 * 2**20 // bytes_of_all) + 1))
-    ids = torch.randint(0, groups, (m,), device=device)
+    likely = torch.arange(1, groups + 1, device=device, dtype=torch.float32) ** -skew
+    ids = torch.multinomial(likely, m, replacement=True)
     ends = torch.bincount(ids, minlength=groups).cumsum(0).to(torch.int32)
     of = []
     for _ in range(sets):
@@ -47,10 +49,10 @@ def time_torch(p, n_major):
     return statistics.median(samples), (samples[21] - samples[2]) / statistics.median(samples)
 
 
-def time_both(p):
+def time_both(p, skew):
     times = {}
     for layout in ("n k", "k n"):
-        times[layout] = time_torch(p, layout == "n k")
+        times[layout] = time_torch(p, layout == "n k", skew)
         torch.cuda.empty_cache()
     return times
 
@@ -62,15 +64,16 @@ def main():
     a.add_argument("--known", required=True)
     a.add_argument("--commit", default="")
     a.add_argument("--log")
+    a.add_argument("--skew", type=float, default=0, help="group i has rows in proportion to (i + 1) ** -skew")
     o = a.parse_args()
     head = None
     for name, p, line in products(o.products):
-        before = time_both(p)
+        before = time_both(p, o.skew)
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
             f.write(line)
             f.flush()
             command = [o.tilewright, "bench", "gemm", "--products", f.name, "--known", o.known, "--sampled", "1",
-                       "--measured", "0", "--generations", "0", "--commit", o.commit, "--json"]
+                       "--measured", "0", "--generations", "0", "--skew", str(o.skew), "--commit", o.commit, "--json"]
             if o.log: command += ["--log", f"{o.log}-{name}"]
             r = subprocess.run(command, capture_output=True, text=True)
         if r.returncode:
@@ -82,10 +85,10 @@ def main():
                             "peer": "torch " + torch.__version__,
                             "protocol": "cold L2 by rotation, CUDA graphs, medians of 24, torch before and after ours"}
             print(json.dumps(head))
-        after = time_both(p)
+        after = time_both(p, o.skew)
         mean = {x: (before[x][0] + after[x][0]) / 2 for x in before}
         layout = min(mean, key=mean.get)
-        row |= {"groups": int(p["groups"]), "peer": "torch._grouped_mm", "peer_us": mean[layout], "peer_layout": layout,
+        row |= {"groups": int(p["groups"]), "skew": o.skew, "peer": "torch._grouped_mm", "peer_us": mean[layout], "peer_layout": layout,
                 "peer_before_us": before[layout][0], "peer_after_us": after[layout][0],
                 "peer_spread": max(before[layout][1], after[layout][1]), "ratio": mean[layout] / row["ours_us"]}
         print(json.dumps(row), flush=True)

@@ -24,8 +24,10 @@ export.c tune/lines.h
 import.c tune/interchange.h
 import.c tune/lines.h
 kernel.c ir/text.h
+kernel.c kernels/combine/combine.h
 kernel.c kernels/gemm/space.h
 kernel.c ptx/load.h
+kernel.c ptx/ptx.h
 kernel.c ptx/ptxas.h
 kernel.c space/categorical.h
 kernel.c tune/gemm_bench.h

@@ -68,8 +68,8 @@ void tw_gpu_kernel_close(tw_gpu_kernel *k); /* NULL is fine */
 
 /* A buffer that every launch must bind. */
 typedef struct tw_gpu_buffer {
-    /* "a", "b", "c", "bias", "mul", "residual", or "ends" of groups. Kernels whose blocks share tiles also have
-       "workspace" and "counters". */
+    /* "a", "b", "c", "bias", "mul", "residual"; "ends" or "counts" of groups, "rows", "places" and "factors". Kernels whose
+       blocks share tiles also have "workspace" and "counters". */
     const char *name;
     size_t bytes;
     int align;    /* Alignment of its address in bytes. */

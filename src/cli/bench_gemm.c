@@ -66,6 +66,7 @@ typedef struct bench_run {
     tw_gemm_type pool_type;
     const char *commit; /* Commit of the build, as --commit says. */
     char command[1024];
+    double skew;    /* How much groups differ (tw_gemm_ends_draw). */
     bool row_major; /* The table's layouts are read as row-major. */
     const char *logged_case;
     const tw_gemm_problem *logged;
@@ -117,6 +118,8 @@ static void print_json(const bench_run *r, const row *w) {
     json_object_set_new(o, "k", json_integer(p->k));
     json_object_set_new(o, "trans_a", json_boolean(columns ? p->trans_b : p->trans_a));
     json_object_set_new(o, "trans_b", json_boolean(columns ? p->trans_a : p->trans_b));
+    if (p->narrow) json_object_set_new(o, "narrow", json_string(tw_gemm_narrow_names[p->narrow]));
+    if (p->scales) json_object_set_new(o, "scales", json_integer(p->scales));
     json_object_set_new(o, "config", cli_config_json(&v->config));
     json_object_set_new(o, "ours_us", json_real(us));
     if (v->has_vendor) {
@@ -301,7 +304,7 @@ static tw_status bench_listed(bench_run *r, const char *name, const tw_gemm_prob
     if (st != TW_OK) return st;
     if (!covered) return bench_one(r, name, NULL, p, diag);
     const tw_gemm_data only_problem = {.problem = *p};
-    st = tw_gemm_rig_make_of(&rig, r->cuda, r->pool, p, WORKSPACE, diag);
+    st = tw_gemm_rig_make_of(&rig, r->cuda, r->pool, p, r->skew, WORKSPACE, diag);
     if (st != TW_OK) return st;
     st = compare(r, name, NULL, &only_problem, rig, diag);
     tw_gemm_rig_free(rig);
@@ -430,6 +433,7 @@ int cli_bench_gemm(int argc, char **argv) {
     bool table = false, row_major = false, json = false, deterministic = false;
     int64_t sampled = TW_GEMM_SAMPLED, measured = TW_GEMM_MEASURED, generations = TW_GEMM_GENERATIONS;
     int64_t offspring = TW_GEMM_OFFSPRING, seed = 1;
+    double skew = 0;
     const cli_flag flags[] = {
         {"--table4", CLI_FLAG, &table, NULL, "every product of ISAAC's table 4"},
         {"--row-major", CLI_FLAG, &row_major, NULL, "read the table's layouts as row-major ones"},
@@ -446,6 +450,7 @@ int cli_bench_gemm(int argc, char **argv) {
         {"--known", CLI_TEXT, &known_path, "FILE", "a log whose configurations are tried first"},
         {"--log", CLI_TEXT, &log_path, "FILE", "every configuration that was timed, a line each"},
         {"--store", CLI_TEXT, &store_path, "FILE", "add them to a store, which `tilewright export` reads"},
+        {"--skew", CLI_REAL, &skew, "X", "group i of a mixture has rows in proportion to (i + 1) ^ -X (default 0)"},
         {"--commit", CLI_TEXT, &commit, "NAME", "what was built, for the first line of --json"},
         {"--json", CLI_FLAG, &json, NULL, "a line of JSON for each"},
     };
@@ -475,10 +480,12 @@ int cli_bench_gemm(int argc, char **argv) {
         if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
             return cli_usage("bench gemm: %s: %lld is not within %lld..%lld", ranges[i].flag,
                              (long long)ranges[i].value, (long long)ranges[i].least, (long long)ranges[i].most);
+    if (!(skew >= 0 && skew <= 10)) return cli_usage("bench gemm: --skew: %g is not within 0..10", skew);
     if (!table && (types || cases || row_major))
         return cli_usage("bench gemm: --types, --cases and --row-major choose among the rows of --table4");
     bench_run r = {.json = json,
                    .commit = commit,
+                   .skew = skew,
                    .row_major = row_major,
                    .search = {.sampled = (int)sampled,
                               .measured = (int)measured,

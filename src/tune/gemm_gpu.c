@@ -178,7 +178,7 @@ static tw_status open_session(session *s, int n, tw_diag *diag) {
         if (!is_vendor(s->words[i])) st = tw_gemm_config_parse(&s->configs[i], s->words[i], diag);
     }
     if (st == TW_OK) st = reserve(s->g, &s->p, diag);
-    if (st == TW_OK) st = tw_gemm_rig_make_of(&s->rig, s->g->cuda, s->g->pool, &s->p, WORKSPACE, diag);
+    if (st == TW_OK) st = tw_gemm_rig_make_of(&s->rig, s->g->cuda, s->g->pool, &s->p, 0, WORKSPACE, diag);
     if (st == TW_OK) st = tw_gemm_vendor_plan(s->g->vendor, &s->p, &s->plan, diag);
     if (st == TW_OK && s->plan) s->ranked = tw_cublaslt_algorithms(s->plan);
     return st;

@@ -26,11 +26,20 @@ struct tw_gemm_pool {
     uint64_t outputs;    /* Address of the block of outputs. 0: there is none. */
     size_t output_bytes; /* Size of the block of outputs. */
     tw_cuda_module *refer;
+    tw_gemm_problem referred; /* What `refer` was built for. */
 };
 
-static tw_status load_refer(tw_gemm_pool *p, tw_diag *diag) {
+/* Loads the reference kernel of a problem, unless it is loaded. */
+static tw_status load_refer(tw_gemm_pool *p, const tw_gemm_problem *q, tw_diag *diag) {
     const tw_ptx_compiler by = tw_ptx_compiler_for(p->cuda, true);
-    tw_kernel *k = tw_gemm_refer_build(p->type, tw_cuda_describe(p->cuda)->target->sm);
+    const tw_gemm_problem *is = &p->referred;
+    if (p->refer && is->narrow == q->narrow && is->scales == q->scales && is->scale_sums == q->scale_sums &&
+        is->epilogue.scale_columns == q->epilogue.scale_columns)
+        return TW_OK;
+    if (p->refer) tw_cuda_unload(p->refer);
+    p->refer = NULL;
+    p->referred = *q;
+    tw_kernel *k = tw_gemm_refer_build(q, tw_cuda_describe(p->cuda)->target->sm);
     tw_status st = k ? tw_pipeline_default(k, false, diag) : tw_fail_memory(diag);
     if (st == TW_OK) st = tw_ptx_load(&by, k, &p->refer, NULL, diag);
     tw_kernel_free(k);
@@ -85,7 +94,7 @@ tw_status tw_gemm_pool_make(tw_gemm_pool **out, tw_cuda *c, tw_gemm_type type, s
     p->type = type;
     p->bytes = bytes / ALIGN * ALIGN;
     tw_status st = fill(p, seed, diag);
-    if (st == TW_OK) st = load_refer(p, diag);
+    if (st == TW_OK) st = load_refer(p, &(tw_gemm_problem){.type = type}, diag);
     if (st == TW_OK)
         *out = p;
     else
@@ -101,24 +110,25 @@ void tw_gemm_pool_free(tw_gemm_pool *p) {
     free(p);
 }
 
-/* Returns the size in bytes of a matrix of elements of `es` bytes, rounded up to a multiple of ALIGN. */
-static size_t room(int64_t rows, int64_t columns, size_t es) {
-    return ((size_t)(rows * columns) * es + ALIGN - 1) / ALIGN * ALIGN;
+/* Returns the size of a buffer's matrices in bytes, rounded up to a multiple of ALIGN. */
+static size_t room(const tw_gemm_problem *q, tw_gemm_buffer which) {
+    const tw_gemm_matrix m = tw_gemm_matrix_of(q, which);
+    return (tw_gemm_matrix_bytes(&m) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Returns the bytes of all matrices of A. */
-static size_t room_of_a(const tw_gemm_problem *q) {
-    return room(q->batch * q->m, q->k, element_bytes(q->type));
-}
+/* The buffers that the pool's elements are, one behind another. Pairs of elements are the scales of columns. */
+static const tw_gemm_buffer inputs[] = {TW_GEMM_A, TW_GEMM_B, TW_GEMM_SCALES, TW_GEMM_SCALE_COLUMNS};
+enum { INPUTS = sizeof inputs / sizeof *inputs };
 
-/* Returns the bytes of all matrices of A and B. */
 size_t tw_gemm_pool_need(const tw_gemm_problem *q) {
-    return room_of_a(q) + room((q->groups ? q->groups : q->batch) * q->n, q->k, element_bytes(q->type));
+    size_t bytes = 0;
+    for (int i = 0; i < INPUTS; i++) bytes += room(q, inputs[i]);
+    return bytes;
 }
 
 /* Tells whether matrices follow one another without gaps. */
 static bool dense(const tw_gemm_problem *q) {
-    const bool alike = q->batch == 1 || (q->stride_a == q->m * q->k && q->stride_c == q->m * q->n);
+    const bool alike = q->batch == 1 || (!q->narrow && q->stride_a == q->m * q->k && q->stride_c == q->m * q->n);
     return q->lda == q->k && q->ldb == q->k && q->ldc == q->n && alike &&
            ((q->batch == 1 && !q->groups) || q->stride_b == q->n * q->k);
 }
@@ -127,7 +137,8 @@ tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *q, t
     const tw_gemm_epilogue *e = &q->epilogue;
     if (q->type != p->type || q->out != tw_gemm_types[q->type].out || q->trans_a || !q->trans_b || !dense(q) ||
         q->alpha != 1 || q->beta != 0 || e->bias || e->activation || e->mul || e->residual || e->gated || e->squares ||
-        e->scale_rows || e->scale_columns || q->scale_blocks || q->k * (int64_t)element_bytes(q->type) % 16)
+        e->scale_rows || (e->scale_columns && !q->narrow) || q->scale_blocks ||
+        q->k * (int64_t)element_bytes(q->type) % 16)
         return tw_fail(diag, TW_ERR_UNSUPPORTED,
                        "only plain products A B^T whose rows have whole 16 bytes have a reference on the device");
     if (tw_gemm_pool_need(q) > p->bytes)
@@ -135,14 +146,18 @@ tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *q, t
     return TW_OK;
 }
 
-void tw_gemm_pool_place(const tw_gemm_pool *p, const tw_gemm_problem *q, int set, uint64_t *a, uint64_t *b) {
-    const size_t for_both = tw_gemm_pool_need(q);
-    *a = p->at + (size_t)set % (p->bytes / for_both) * for_both;
-    *b = *a + room_of_a(q);
+void tw_gemm_pool_place(const tw_gemm_pool *p, const tw_gemm_problem *q, int set, tw_gemm_buffers *out) {
+    const size_t all = tw_gemm_pool_need(q);
+    uint64_t at = p->at + (size_t)set % (p->bytes / all) * all;
+    for (int i = 0; i < INPUTS; i++) {
+        const size_t bytes = room(q, inputs[i]);
+        if (bytes) out->of[inputs[i]] = at;
+        at += bytes;
+    }
 }
 
 tw_status tw_gemm_pool_outputs(tw_gemm_pool *p, const tw_gemm_problem *q, int n, uint64_t *c, tw_diag *diag) {
-    const size_t apart = room(q->batch * q->m, q->n, (size_t)tw_type_bits(q->out) / 8), bytes = (size_t)n * apart;
+    const size_t apart = room(q, TW_GEMM_C), bytes = (size_t)n * apart;
     if (bytes > p->output_bytes) {
         if (p->outputs) tw_cuda_release(p->cuda, p->outputs);
         p->outputs = 0;
@@ -156,16 +171,21 @@ tw_status tw_gemm_pool_outputs(tw_gemm_pool *p, const tw_gemm_problem *q, int n,
     return TW_OK;
 }
 
-tw_status tw_gemm_pool_refer(tw_gemm_pool *p, const tw_gemm_problem *q, uint64_t a, uint64_t b, uint64_t want,
+tw_status tw_gemm_pool_refer(tw_gemm_pool *p, const tw_gemm_problem *q, const tw_gemm_buffers *from, uint64_t want,
                              uint64_t tolerance, tw_diag *diag) {
-    const uint64_t arguments[] = {a, b, want, tolerance, (uint64_t)q->m, (uint64_t)q->n, (uint64_t)q->k, q->promote};
-    static const int bytes[] = {8, 8, 8, 8, 4, 4, 4, 4};
+    const uint64_t *of = from->of;
+    const uint64_t arguments[] = {
+        of[TW_GEMM_A],  of[TW_GEMM_B],  want,       tolerance,          (uint64_t)q->m,
+        (uint64_t)q->n, (uint64_t)q->k, q->promote, of[TW_GEMM_SCALES], of[TW_GEMM_SCALE_COLUMNS]};
+    static const int bytes[] = {8, 8, 8, 8, 4, 4, 4, 4, 8, 8};
+    const tw_status st = load_refer(p, q, diag);
+    if (st != TW_OK) return st;
     const tw_cuda_launch l = {
         .module = p->refer,
         .grid = {(int)(tw_ceil_div(q->n, TW_GEMM_REFER_THREADS)), (int)(tw_ceil_div(q->m, TW_GEMM_REFER_ROWS)), 1},
         .threads = TW_GEMM_REFER_THREADS,
         .arguments = arguments,
         .argument_bytes = bytes,
-        .n_arguments = 8};
+        .n_arguments = 10};
     return tw_cuda_run(p->cuda, &l, diag);
 }

@@ -9,6 +9,10 @@ typedef struct refer {
     tw_builder *b;
     tw_gemm_type type;
     int es; /* Bytes of an element. */
+    tw_gemm_narrow narrow;
+    int group;  /* Narrow: elements along k with a common scale. 0: there are no scales. */
+    bool exact; /* Narrow: elements are not rounded. */
+    tw_val scales, scale_columns;
     tw_val a, x, want, tolerance, m, n, k, promote;
     tw_val first, column; /* The thread's first row and its column. */
     tw_val sum[ROWS];     /* Sums of products, f64. */
@@ -39,14 +43,14 @@ static tw_val element(const refer *r, const tw_val *words, int e) {
     return tw_part_half(r->b, r->type == TW_GEMM_F16 ? TW_T_f16x2 : TW_T_bf16x2, words[e / 2], e % 2);
 }
 
-/* Adds the products of a vector's columns. A product of two elements is exact in f64, and of elements of less than 32
-   bits in f32, too. */
+/* Adds the products of a vector's columns. `x` has elements of B. A product of two elements is exact in f64, and of
+   elements of less than 32 bits in f32, too. */
 static void multiply(const refer *r, const tw_val *a, const tw_val *x, int i) {
     tw_builder *b = r->b;
     for (int e = 0; e < 4 * WORDS / r->es; e++) {
-        tw_val left = element(r, a, e), right = element(r, x, e), product = tw_mul(b, left, right), exact;
+        tw_val left = element(r, a, e), product = tw_mul(b, left, x[e]), exact;
         if (r->es == 4)
-            exact = tw_mul(b, tw_unary(b, TW_OP_cvt_f64_f32, left), tw_unary(b, TW_OP_cvt_f64_f32, right));
+            exact = tw_mul(b, tw_unary(b, TW_OP_cvt_f64_f32, left), tw_unary(b, TW_OP_cvt_f64_f32, x[e]));
         else
             exact = tw_unary(b, TW_OP_cvt_f64_f32, product);
         tw_assign(b, r->sum[i], tw_add(b, r->sum[i], exact));
@@ -58,7 +62,8 @@ static void multiply(const refer *r, const tw_val *a, const tw_val *x, int i) {
 static tw_val cut_off(const refer *r, tw_val size, tw_val magnitude) {
     tw_builder *b = r->b;
     tw_val steps = tw_mul(b, tw_unary(b, TW_OP_cvt_f64_s32, r->k), tw_f64(b, 1.0 / 8 * 0x1p-24));
-    tw_val root = tw_unary(b, TW_OP_sqrt_f64, size);
+    const double largest = r->narrow == TW_GEMM_I8 ? 128 : r->narrow ? 8 : 1; /* The largest element of B. */
+    tw_val root = tw_unary(b, TW_OP_sqrt_f64, tw_mul(b, size, tw_f64(b, largest)));
     return tw_mul(b, steps, tw_add(b, tw_add(b, root, root), magnitude));
 }
 
@@ -103,6 +108,71 @@ static void store(const refer *r, int i) {
     }
 }
 
+/* Loads a vector of elements of a column from k on, as f32. */
+static void load_wide(const refer *r, tw_val k, tw_val *out) {
+    tw_builder *b = r->b;
+    tw_val words[WORDS] = {TW_NONE};
+    load(r, tw_add(b, row_at(r, r->x, r->column), tw_widen(b, tw_mul_imm(b, k, r->es))), words);
+    for (int e = 0; e < 4 * WORDS / r->es; e++) out[e] = element(r, words, e);
+}
+
+/* Loads the scale of the group of k, as f32. `deep` is k's extent with its padding. */
+static tw_val load_scale(const refer *r, tw_val k, tw_val deep) {
+    tw_builder *b = r->b;
+    const tw_type t = tw_gemm_types[r->type].element;
+    tw_val groups = tw_div(b, tw_add_imm(b, deep, r->group - 1), r->group), row = tw_rem(b, r->column, 64);
+    tw_val block = tw_fma(b, tw_div(b, r->column, 64), groups, tw_div(b, k, r->group));
+    tw_val within = tw_add(b, tw_mul_imm(b, tw_div(b, row, 16), 16), tw_div(b, tw_rem(b, row, 16), 8));
+    within = tw_add(b, within, tw_mul_imm(b, tw_rem(b, row, 8), 2));
+    tw_val at = tw_add(b, tw_mul_imm(b, block, 64), within);
+    at = tw_add(b, r->scales, tw_mul_imm(b, tw_widen(b, at), 2));
+    return tw_part_widen(b, t, tw_ld(b, (tw_attrs){.type = t}, at));
+}
+
+static tw_val round_to_type(const refer *r, tw_val x) {
+    const tw_opcode narrow = r->type == TW_GEMM_F16 ? TW_OP_cvt_f16_f32 : TW_OP_cvt_bf16_f32;
+    return tw_part_widen(r->b, tw_gemm_types[r->type].element, tw_unary(r->b, narrow, x));
+}
+
+/* Loads eight elements of a column of a narrow B from k on, a multiple of eight. They are pairs in the same word of
+   four threads, as kernels/parts/narrow.h says. Elements of 8 bits have 512 words for every 32 along k, those of 4 bits
+   for every 64. */
+static void load_narrow(const refer *r, tw_val k, tw_val *out) {
+    tw_builder *b = r->b;
+    const int bits = r->narrow == TW_GEMM_I8 ? 8 : 4, deep = 256 / bits;
+    tw_val padded = tw_mul_imm(b, tw_div(b, tw_add_imm(b, r->k, 255), 256), 256), row = tw_rem(b, r->column, 64);
+    tw_val vector = tw_fma(b, tw_div(b, r->column, 64), tw_div(b, padded, deep), tw_div(b, k, deep));
+    tw_val thread = tw_add(b, tw_mul_imm(b, tw_div(b, row, 16), 32), tw_mul_imm(b, tw_rem(b, row, 8), 4));
+    /* A register has two elements, and a step of 16 along k has four: for its halves, and for rows eight apart. */
+    tw_val half = tw_div(b, tw_rem(b, k, 16), 8), below = tw_div(b, tw_rem(b, row, 16), 8);
+    tw_val number =
+        tw_add(b, tw_mul_imm(b, tw_div(b, tw_rem(b, k, deep), 16), 4), tw_add(b, tw_mul_imm(b, half, 2), below));
+    tw_val word = tw_div(b, number, 16 / bits), shift = tw_mul_imm(b, tw_rem(b, number, 16 / bits), bits);
+    tw_val first = tw_add(b, tw_mul_imm(b, vector, 512), tw_add(b, tw_mul_imm(b, thread, 4), word));
+    tw_val at = tw_add(b, r->x, tw_mul_imm(b, tw_widen(b, first), 4));
+    tw_val scale = r->group ? load_scale(r, k, padded) : TW_NONE;
+    for (int e = 0; e < 8; e++) {
+        tw_val x = tw_ld(b, (tw_attrs){.type = TW_T_i32, .offset = e / 2 * 16}, at);
+        x = tw_binary(b, TW_OP_shr_u32, tw_shr(b, x, e % 2 * 16), shift);
+        x = tw_binary(b, TW_OP_shr_s32, tw_shl(b, x, 32 - bits), tw_i32(b, 32 - bits));
+        out[e] = tw_unary(b, TW_OP_cvt_f32_s32, x);
+        if (!r->group) continue;
+        out[e] = tw_mul(b, out[e], scale);
+        if (!r->exact) out[e] = round_to_type(r, out[e]);
+    }
+}
+
+/* Multiplies the sums by the column's scale. */
+static void scale_sums(refer *r) {
+    tw_builder *b = r->b;
+    tw_val at = tw_add(b, r->scale_columns, tw_mul_imm(b, tw_widen(b, r->column), 4));
+    tw_val scale = tw_ld(b, (tw_attrs){.type = TW_T_f32}, at), wide = tw_unary(b, TW_OP_cvt_f64_f32, scale);
+    for (int i = 0; i < ROWS; i++) {
+        tw_assign(b, r->sum[i], tw_mul(b, r->sum[i], wide));
+        tw_assign(b, r->size[i], tw_mul(b, r->size[i], tw_unary(b, TW_OP_abs_f32, scale)));
+    }
+}
+
 static void compute(refer *r) {
     tw_builder *b = r->b;
     tw_val rows[ROWS];
@@ -111,26 +181,30 @@ static void compute(refer *r) {
         r->sum[i] = tw_var_of(b, tw_f64(b, 0));
         r->size[i] = tw_var_of(b, tw_f32(b, 0));
     }
-    tw_val x = row_at(r, r->x, r->column);
     TW_FOR (b, k, tw_i32(b, 0), r->k, tw_i32(b, 4 * WORDS / r->es), false) {
         tw_val offset = tw_widen(b, tw_mul_imm(b, k, r->es));
-        tw_val right[WORDS] = {TW_NONE}, left[ROWS][WORDS] = {{TW_NONE}};
-        tw_val at = tw_add(b, x, offset);
-        load(r, at, right);
+        tw_val right[4 * WORDS] = {TW_NONE}, left[ROWS][WORDS] = {{TW_NONE}};
+        (r->narrow ? load_narrow : load_wide)(r, k, right);
         for (int i = 0; i < ROWS; i++) {
             tw_val row = tw_add(b, rows[i], offset);
             load(r, row, left[i]);
         }
         for (int i = 0; i < ROWS; i++) multiply(r, left[i], right, i);
     }
+    if (r->scale_columns.id) scale_sums(r);
     for (int i = 0; i < ROWS; i++) store(r, i);
 }
 
-tw_kernel *tw_gemm_refer_build(tw_gemm_type type, int sm) {
+tw_kernel *tw_gemm_refer_build(const tw_gemm_problem *p, int sm) {
     tw_kernel *k = tw_kernel_new("refer", sm, TW_GEMM_REFER_THREADS);
     if (!k) return NULL;
     tw_builder builder = tw_builder_of(k), *b = &builder;
-    refer r = {.b = b, .type = type, .es = tw_type_bits(tw_gemm_types[type].element) / 8};
+    refer r = {.b = b,
+               .type = p->type,
+               .es = tw_type_bits(tw_gemm_types[p->type].element) / 8,
+               .narrow = p->narrow,
+               .group = (int)p->scales,
+               .exact = p->scale_sums};
     r.a = tw_pointer_add(b, "a", 16, true);
     r.x = tw_pointer_add(b, "b", 16, true);
     r.want = tw_pointer_add(b, "want", 8, false);
@@ -139,6 +213,9 @@ tw_kernel *tw_gemm_refer_build(tw_gemm_type type, int sm) {
     r.n = tw_parameter_add(b, "n", TW_T_i32);
     r.k = tw_parameter_add(b, "k", TW_T_i32);
     r.promote = tw_parameter_add(b, "promote", TW_T_i32);
+    r.scales = tw_pointer_add(b, "scales", 4, true);
+    tw_val scale_columns = tw_pointer_add(b, "scale_columns", 4, true);
+    if (p->epilogue.scale_columns) r.scale_columns = scale_columns;
     tw_val block = tw_mul_imm(b, tw_sreg(b, TW_SREG_ctaid_x), TW_GEMM_REFER_THREADS);
     r.column = tw_add(b, block, tw_sreg(b, TW_SREG_tid_x));
     r.first = tw_mul_imm(b, tw_sreg(b, TW_SREG_ctaid_y), ROWS);

@@ -105,20 +105,22 @@ tw_status tw_gemm_rig_make_sets(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_dat
 static tw_status refer(tw_gemm_rig *r, tw_gemm_pool *pool, const tw_gemm_problem *p, int64_t row, int64_t matrix,
                        tw_diag *diag) {
     const uint64_t es = (uint64_t)tw_type_bits(tw_gemm_types[p->type].element) / 8;
-    const uint64_t a = r->set[0].of[TW_GEMM_A] + es * (uint64_t)(row * p->k);
-    const uint64_t b = r->set[0].of[TW_GEMM_B] + es * (uint64_t)(matrix * p->n * p->k), cell = (uint64_t)(row * p->n);
-    return tw_gemm_pool_refer(pool, p, a, b, r->want + 8 * cell, r->tolerance + 4 * cell, diag);
+    const uint64_t cell = (uint64_t)(row * p->n);
+    tw_gemm_buffers from = r->set[0];
+    from.of[TW_GEMM_A] += es * (uint64_t)(row * p->k);
+    from.of[TW_GEMM_B] += es * (uint64_t)(matrix * p->n * p->k);
+    return tw_gemm_pool_refer(pool, p, &from, r->want + 8 * cell, r->tolerance + 4 * cell, diag);
 }
 
 /* Draws the groups of a problem, and computes the reference of each. */
-static tw_status refer_groups(tw_gemm_rig *r, tw_gemm_pool *pool, tw_diag *diag) {
+static tw_status refer_groups(tw_gemm_rig *r, tw_gemm_pool *pool, double skew, tw_diag *diag) {
     enum { SEED = 1 };
     tw_gemm_problem p = r->of_pool.problem;
     const size_t bytes = (size_t)p.groups * sizeof(int32_t);
     int32_t *ends = malloc((size_t)r->sets * bytes);
     if (!ends) return tw_fail_memory(diag);
     /* Sets differ in the groups that have rows, so that few rows do not find their matrices in the L2. */
-    for (int i = 0; i < r->sets; i++) tw_gemm_ends_draw(&p, SEED + (uint64_t)i, true, ends + i * p.groups);
+    for (int i = 0; i < r->sets; i++) tw_gemm_ends_draw(&p, SEED + (uint64_t)i, skew, ends + i * p.groups);
     tw_status st = place(r, ends, (size_t)r->sets * bytes, &r->ends, diag);
     for (int i = 0; i < r->sets; i++) r->set[i].of[TW_GEMM_ENDS] = r->ends + (uint64_t)i * bytes;
     for (int64_t g = 0, row = 0; g < p.groups && st == TW_OK; row = ends[g++]) {
@@ -137,7 +139,7 @@ static tw_status refer_batch(tw_gemm_rig *r, tw_gemm_pool *pool, tw_diag *diag) 
     return st;
 }
 
-tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool, const tw_gemm_problem *p,
+tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool, const tw_gemm_problem *p, double skew,
                               int64_t workspace, tw_diag *diag) {
     *out = NULL;
     tw_status st = tw_gemm_pool_covers(pool, p, diag);
@@ -153,13 +155,12 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     uint64_t outputs[MOST_SETS] = {0};
     st = tw_gemm_pool_outputs(pool, p, r->sets, outputs, diag);
     for (int i = 0; i < r->sets; i++) {
-        uint64_t *of = r->set[i].of;
-        tw_gemm_pool_place(pool, p, i, &of[TW_GEMM_A], &of[TW_GEMM_B]);
-        of[TW_GEMM_C] = outputs[i];
+        tw_gemm_pool_place(pool, p, i, &r->set[i]);
+        r->set[i].of[TW_GEMM_C] = outputs[i];
     }
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(double), &r->want, diag);
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(float), &r->tolerance, diag);
-    if (st == TW_OK) st = p->groups ? refer_groups(r, pool, diag) : refer_batch(r, pool, diag);
+    if (st == TW_OK) st = p->groups ? refer_groups(r, pool, skew, diag) : refer_batch(r, pool, diag);
     if (st == TW_OK) st = make_rest(r, diag);
     if (st == TW_OK)
         *out = r;

@@ -16,8 +16,8 @@ tw_status tw_gemm_rig_make(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_data *d,
 tw_status tw_gemm_rig_make_sets(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_data *d, int64_t workspace, int most,
                                 tw_diag *diag);
 /* Makes a rig of a problem with matrices of a pool (tune/gemm_pool.h), whose reference the device computes. The pool
-   must outlive the rig. */
-tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool, const tw_gemm_problem *p,
+   must outlive the rig. `skew` is how much groups differ, as in tw_gemm_ends_draw. */
+tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool, const tw_gemm_problem *p, double skew,
                               int64_t workspace, tw_diag *diag);
 void tw_gemm_rig_free(tw_gemm_rig *r);
 

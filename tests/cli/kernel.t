@@ -115,7 +115,16 @@ $ tilewright kernel
   tilewright: kernel: needs NAME k=v ... (tilewright kernel --help)
   [2]
 $ tilewright kernel gemv
-  tilewright: kernel: "gemv" is no kernel; there is gemm
+  tilewright: kernel: "gemv" is no kernel; there are gemm and combine
+  [2]
+$ tilewright kernel combine tokens=4 top=2 n=24 type=f16 --emulate | cut -d';' -f1; tilewright kernel combine tokens=4 top=2 n=24 early=1 --emit ptx | grep -c griddepcontrol
+  emulated for sm_90a, seed 1: correct, nothing found
+  2
+$ tilewright kernel combine tokens=4 top=0 n=24 --emulate
+  tilewright: top = 0 is not within 1..32
+  [2]
+$ tilewright kernel combine tokens=4 top=2 n=24
+  tilewright: kernel combine: --emit or --emulate says what to do with it
   [2]
 $ tilewright kernel gemm
   tilewright: m = 0 is not within 1..1073741823

@@ -133,6 +133,7 @@ static void emit1(generator *g, tw_opcode code, tw_attrs at, tw_type t, const tw
 static void scalar(generator *g, tw_opcode code) {
     const tw_op_info *info = tw_op_describe(code);
     tw_val v[3];
+    if (g->k->target < info->sm) return;
     for (int i = 0; i < info->n_operands; i++) v[i] = pick(g, info->operand[i]);
     if (chance(g, 10) && info->n_operands > 1 && info->operand[0] == info->operand[1]) v[1] = v[0];
     emit1(g, code, (tw_attrs){0}, info->result, v, info->n_operands);

@@ -234,6 +234,7 @@ static void bits_and_bytes(void **state) {
         int64_t dot = (int32_t)s;
         for (int k = 0; k < 4; k++) dot += (int64_t)(int8_t)(a >> 8 * k) * (int8_t)(b >> 8 * k);
         assert_int_equal((uint32_t)run(TW_OP_dp4a_s32, a, b, s), (uint32_t)dot);
+        assert_int_equal(run(TW_OP_and_xor_i32, a, b, s), (a & b) ^ s);
         assert_int_equal(run(TW_OP_mulhi_u32, a, b, 0), (uint64_t)a * b >> 32);
         assert_int_equal((int32_t)run(TW_OP_sext_i32_i8, a, 0, 0), (int8_t)a);
     }

@@ -163,6 +163,38 @@ bool gemm_case_draw(gemm_case *c, uint64_t number, const tw_target *t, const gem
     return false;
 }
 
+/* Makes B narrow, which is one matrix, stored along k. */
+static void draw_narrow(tw_gemm_problem *p, tw_gemm_config *keep, tw_random *r) {
+    static const int scales[] = {0, 32, 64, 128, 192, 256};
+    p->narrow = chance(r, 50) ? TW_GEMM_I8 : TW_GEMM_I4;
+    p->scales = scales[below(r, 6)];
+    if (p->scales > p->k) p->scales = 0;
+    p->scale_sums = p->scales && chance(r, 50);
+    if (!p->scales)
+        p->alpha = p->narrow == TW_GEMM_I8 ? 1.0 / 128 : 1.0 / 8; /* So that f16 holds sums and their products. */
+    p->trans_b = true;
+    p->ldb = p->stride_b = 0;
+    p->batch = 1;
+    p->groups = 0;
+    p->epilogue.squares = false; /* Operands are exchanged. */
+    keep->swap = 1;
+    keep->u = 64 << below(r, p->scales == 192 ? 1 : 3);
+    if (chance(r, 50)) keep->stages = 2;
+}
+
+/* Groups whose rows are reserved, gathered or scattered, or none of these. */
+static void draw_groups(tw_gemm_problem *p, tw_random *r) {
+    p->masked = chance(r, 25);
+    if (p->masked) p->m = (p->m + p->groups - 1) / p->groups * p->groups;
+    p->gather = p->type != TW_GEMM_TF32X3 && chance(r, 60);
+    if (p->gather) p->k = (p->k + 15) / 16 * 16;
+    if (p->gather && chance(r, 60)) p->rows_a = 1 + below(r, 200);
+    p->scatter = chance(r, 35);
+    if (!p->scatter) return;
+    p->beta = 0;
+    p->epilogue.mul = p->epilogue.residual = false;
+}
+
 bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t, const gemm_limits *most) {
     tw_random r = tw_random_seed(number * 2 + 1);
     *c = (gemm_case){.target = t, .seed = number};
@@ -190,6 +222,8 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
             p->epilogue.bias = p->epilogue.mul = false;
             p->epilogue.gated = true;
         }
+        p->groups = !p->trans_a && chance(&r, 25) ? 1 + below(&r, 6) : 0;
+        if (p->groups) draw_groups(p, &r);
         /* Rows of whole 16 bytes, whatever is in them. */
         p->lda = ((p->trans_a ? p->m : p->k) + row - 1) / row * row + row * below(&r, 3);
         p->ldb = ((p->trans_b ? p->k : p->n) + row - 1) / row * row + row * below(&r, 3);
@@ -197,15 +231,18 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         p->epilogue.squares = number % 5 == 0;
         p->batch = 1;
         p->stride_a = p->stride_b = p->stride_c = 0;
-        if (chance(&r, 25)) {
+        if (!p->groups && chance(&r, 25)) {
             p->batch = 2 + below(&r, 2);
             p->stride_a = chance(&r, 25) ? TW_GEMM_SHARED : 0;
             p->stride_b = chance(&r, 25) ? TW_GEMM_SHARED : 0;
             p->scale_blocks = p->epilogue.squares = false;
         }
-        p->groups = p->batch == 1 && !p->trans_a && chance(&r, 30) ? 1 + below(&r, 6) : 0;
-        if (tw_gemm_problem_complete(p, NULL) != TW_OK) continue;
         tw_gemm_config keep = tw_gemm_config_any();
+        p->narrow = TW_GEMM_WIDE;
+        p->scales = 0;
+        p->scale_sums = false;
+        if (!bytes && !words && !p->groups && chance(&r, 40)) draw_narrow(p, &keep, &r);
+        if (tw_gemm_problem_complete(p, NULL) != TW_OK) continue;
         const int way = p->groups ? 0 : below(&r, TW_JOIN_WAYS + 1);
         keep.mma = 2;
         keep.ms = words || chance(&r, 75) ? 64 : 128;
@@ -215,7 +252,8 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         keep.split = keep.kg > 1 ? way - 1 : 0;
         keep.multicast = way == TW_JOIN_CLUSTER + 1 || chance(&r, 50) ? 0 : 2 << below(&r, 2);
         if (p->groups) keep.multicast = 0;
-        if (way < TW_JOIN_CLUSTER + 1 && p->ldc % 8 == 0 && p->out != TW_T_f32 && chance(&r, p->groups ? 60 : 30)) {
+        if (!p->narrow && way < TW_JOIN_CLUSTER + 1 && p->ldc % 8 == 0 && p->out != TW_T_f32 && !p->scatter &&
+            chance(&r, p->groups ? 60 : 30)) {
             keep.staged = TW_GEMM_BOXED;
             keep.swap = 0;
         }

@@ -65,6 +65,9 @@ static void warpgroups_are_right(void **state) {
     int persistent = 0, teams = 0, streamed = 0, early = 0, batches = 0, groups = 0;
     int moved = 0, ahead = 0, boxed_groups = 0, swapped_groups = 0, teams_together = 0, gated = 0;
     int bytes = 0, promoted = 0, scaled = 0, blocks = 0, squares = 0, terms = 0;
+    int narrow[TW_GEMM_NARROWS] = {0}, shared_scales = 0, many_scales = 0, narrow_ahead = 0, narrow_together = 0,
+        sums = 0;
+    int masked = 0, gathered[2] = {0}, scattered[2] = {0}; /* As they are, and with swapped operands. */
     for (int i = from; i < from + n; i++) {
         gemm_case c;
         tw_diag d;
@@ -87,16 +90,25 @@ static void warpgroups_are_right(void **state) {
         promoted += c.problem.promote;
         squares += c.problem.epilogue.squares;
         blocks += c.problem.scale_blocks;
+        narrow[c.problem.narrow]++;
+        shared_scales += c.problem.scales > c.config.u;
+        many_scales += c.problem.scales && c.problem.scales < c.config.u;
+        sums += c.problem.scale_sums;
         terms += c.problem.type == TW_GEMM_TF32X3;
         scaled += c.problem.epilogue.scale_rows || c.problem.epilogue.scale_columns;
         boxed_groups += c.problem.groups && c.config.staged == TW_GEMM_BOXED;
         swapped_groups += c.problem.groups && c.config.swap;
+        masked += c.problem.masked;
+        gathered[c.config.swap] += c.problem.gather;
+        scattered[c.config.swap] += c.problem.scatter;
         teams_together += c.config.pingpong && c.config.multicast;
         tw_gemm_plan plan;
         const tw_gemm_variant v = tw_gemm_variant_of(&c.problem, &c.config);
         assert_null(tw_gemm_plan_of(&v, &c.config, c.target, &plan));
         moved += plan.producer_registers > 0;
         ahead += v.ready_x || v.ready_y;
+        narrow_ahead += v.narrow && v.ready_x;
+        narrow_together += v.narrow && c.config.multicast;
         deep += c.config.stages * c.config.u * c.config.kg < c.problem.k; /* the ring goes round */
         if (emulate(&c, &d) == TW_OK) continue;
         gemm_case_print(&c, text, sizeof text);
@@ -105,10 +117,14 @@ static void warpgroups_are_right(void **state) {
     print_message("%d cases, %d failed; splits %d %d %d %d, swapped %d, deep %d, multicast %d, exchanged %d, boxed %d, "
                   "persistent %d, teams %d, streamed %d, early %d, batches %d, groups %d "
                   "(boxed %d, swapped %d), moved registers %d, ahead %d, teams with multicast %d, gated %d, "
-                  "e4m3 %d (promoted %d, scales of blocks %d), scaled %d, squares %d, tf32x3 %d\n",
+                  "e4m3 %d (promoted %d, scales of blocks %d), scaled %d, squares %d, tf32x3 %d, "
+                  "i8 %d, i4 %d (scale of several stages %d, scales in a stage %d, ahead %d, multicast %d, sums %d), "
+                  "masked %d, gathered %d %d, scattered %d %d\n",
                   n, failed, splits[0], splits[1], splits[2], splits[3], swapped, deep, together, exchanged, boxed,
                   persistent, teams, streamed, early, batches, groups, boxed_groups, swapped_groups, moved, ahead,
-                  teams_together, gated, bytes, promoted, blocks, scaled, squares, terms);
+                  teams_together, gated, bytes, promoted, blocks, scaled, squares, terms, narrow[TW_GEMM_I8],
+                  narrow[TW_GEMM_I4], shared_scales, many_scales, narrow_ahead, narrow_together, sums, masked,
+                  gathered[0], gathered[1], scattered[0], scattered[1]);
     assert_int_equal(failed, 0);
     for (int i = 0; i < TW_JOIN_WAYS && n >= 300; i++) assert_true(splits[i] >= 20);
     assert_true(n < 300 || (swapped >= 80 && deep >= 20 && together >= 40 && exchanged >= 40 && boxed >= 20));
@@ -118,15 +134,20 @@ static void warpgroups_are_right(void **state) {
     assert_true(n < 300 ||
                 (teams_together >= 5 && gated >= 30 && bytes >= 70 && promoted >= 30 && scaled >= 100 && terms >= 60));
     assert_true(n < 300 || (blocks >= 8 && squares >= 30));
+    assert_true(n < 300 || (narrow[TW_GEMM_I8] >= 15 && narrow[TW_GEMM_I4] >= 15 && shared_scales >= 3));
+    assert_true(n < 300 || (many_scales >= 3 && narrow_ahead >= 3 && narrow_together >= 3 && sums >= 4));
+    assert_true(n < 300 || (masked >= 10 && gathered[0] >= 10 && gathered[1] >= 5));
+    assert_true(n < 300 || (scattered[0] >= 8 && scattered[1] >= 8));
 }
 
-/* An end below the one before counts as that, and one beyond the last row as the last row's. */
+/* An end below the one before counts as that, and one beyond the last row as the last row's. There are more groups than
+   a warp loads at a time. */
 static void ends_that_are_wrong_are_bounded(void **state) {
     (void)state;
     static const char *const configs[] = {
-        "mma=2 ms=64 ns=32 ml=64 nl=32 u=64 stages=2 kg=1 vec=16 persistent=3 pingpong=1 staged=3",
+        "mma=2 ms=64 ns=32 ml=64 nl=32 u=64 stages=2 kg=1 vec=16 persistent=3 pingpong=1 staged=3 group=2",
         "mma=2 ms=64 ns=16 ml=64 nl=16 u=64 stages=2 kg=1 vec=16 persistent=3 swap=1"};
-    enum { ROWS = 40, GROUPS = 60 };
+    enum { ROWS = 200, GROUPS = 300 };
     for (int i = 0; i < 2; i++) {
         tw_gemm_problem p = {
             .type = TW_GEMM_F16, .m = ROWS, .n = 32, .k = 64, .groups = GROUPS, .trans_b = true, .alpha = 1};

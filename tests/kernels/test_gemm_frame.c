@@ -44,10 +44,10 @@ static void locate_mirrored(tw_gemm_gen *g) {
     g->x.matrix = tw_add(b, g->x.matrix, tw_mul(b, tw_widen(b, rows), g->arg.ldx));
 }
 
-static void fetch_mirrored(tw_gemm_gen *g, bool is_x, tw_val to, tw_val k, tw_val full) {
+static void fetch_mirrored(tw_gemm_gen *g, bool is_x, tw_val to, tw_val scales_to, tw_val k, tw_val full) {
     tw_val origin = g->x.origin;
     if (is_x) g->x.origin = mirrored(g);
-    tw_gemm_plain_frame.fetch(g, is_x, to, k, full);
+    tw_gemm_plain_frame.fetch(g, is_x, to, scales_to, k, full);
     g->x.origin = origin;
 }
 

@@ -268,12 +268,53 @@ static void groups_without_sense_are_refused(void **state) {
     (void)state;
     const tw_gemm_problem good = {
         .type = TW_GEMM_BF16, .m = 64, .n = 64, .k = 64, .groups = 4, .trans_b = true, .alpha = 1};
-    tw_gemm_problem p[4] = {good, good, good, good};
+    enum { N = 12 };
+    tw_gemm_problem p[N];
     tw_diag d;
+    for (int i = 0; i < N; i++) p[i] = good;
     p[1].stride_b = TW_GEMM_SHARED;
     p[2].batch = 2;
     p[3].trans_a = true;
-    for (int i = 0; i < 4; i++) assert_int_equal(tw_gemm_problem_complete(&p[i], &d), i ? TW_ERR_USAGE : TW_OK);
+    p[4].rows_a = 10;
+    p[5].masked = true, p[5].m = 63;
+    p[6].gather = true, p[6].groups = 0;
+    p[7].scatter = true, p[7].groups = 0;
+    p[8].masked = true, p[8].groups = 0;
+    p[9].scatter = true, p[9].beta = 1;
+    p[10].scatter = true, p[10].epilogue.residual = true;
+    p[11].scatter = true, p[11].epilogue.mul = true;
+    for (int i = 0; i < N; i++) assert_int_equal(tw_gemm_problem_complete(&p[i], &d), i ? TW_ERR_USAGE : TW_OK);
+}
+
+static void groups_refuse_configurations(void **state) {
+    (void)state;
+    static const char own[] = "mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=4 kg=1 vec=16 group=1";
+    static const struct {
+        tw_gemm_problem p;
+        const char *config, *why;
+    } of[] = {
+        {{.k = 64}, "persistent=4 staged=3", NULL},
+        {{.k = 64}, "persistent=0", "groups need a persistent grid"},
+        {{.k = 64}, "persistent=4 multicast=2", "groups need a persistent grid"},
+        {{.k = 64}, "persistent=4 stream=1", "groups need a persistent grid"},
+        {{.k = 64}, "persistent=4 mma=1", "need mma=2"},
+        {{.k = 64, .gather = true}, "persistent=4 staged=3", NULL},
+        {{.k = 60, .lda = 64, .ldb = 64, .gather = true}, "persistent=4", "whole 16 bytes along k"},
+        {{.k = 64, .scatter = true}, "persistent=4 staged=2", NULL},
+        {{.k = 64, .scatter = true}, "persistent=4 staged=3", "boxes have rows of C that follow one another"},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        tw_gemm_problem p = of[i].p;
+        const char *why = NULL;
+        tw_diag d;
+        p.type = TW_GEMM_BF16, p.m = p.n = 64, p.groups = 4, p.trans_b = true, p.alpha = 1;
+        assert_int_equal(tw_gemm_problem_complete(&p, &d), TW_OK);
+        tw_gemm_config c = tw_gemm_config_default(&p);
+        assert_int_equal(tw_gemm_config_parse(&c, own, &d), TW_OK);
+        assert_int_equal(tw_gemm_config_parse(&c, of[i].config, &d), TW_OK);
+        assert_int_equal(tw_gemm_legal(&p, &c, tw_target_find("sm_90a"), NULL, &why), !of[i].why);
+        if (of[i].why && !strstr(why, of[i].why)) fail_msg("%s: %s", of[i].config, why);
+    }
 }
 
 static void problems_without_sense_are_refused(void **state) {
@@ -479,6 +520,7 @@ int main(void) {
                                        cmocka_unit_test(names_are_read_back),
 
                                        cmocka_unit_test(groups_without_sense_are_refused),
+                                       cmocka_unit_test(groups_refuse_configurations),
                                        cmocka_unit_test(problems_without_sense_are_refused),
                                        cmocka_unit_test(sizes_fit_their_types),
                                        cmocka_unit_test(a_warps_cells_are_nearly_a_square),

@@ -77,6 +77,7 @@ static inline pool pool_of(tw_kernel *k, tw_random *r) {
 static inline void pool_scalar(pool *p, tw_opcode code, bool keep) {
     const tw_op_info *info = tw_op_describe(code);
     tw_val v[3], d = TW_NONE;
+    if (info->sm > p->b.kernel->target) return;
     for (int i = 0; i < info->n_operands; i++) v[i] = pool_take(p, info->operand[i]);
     tw_emit(&p->b, code, (tw_attrs){0}, &d, &info->result, 1, v, info->n_operands);
     if (keep) pool_keep(p, info->result, d);

@@ -217,7 +217,7 @@ static void families_ask_for_their_work(void **state) {
     static const int64_t product[TW_SELECT_AXES] = {1000, 1024, 4096};
     tw_family f;
     tw_diag why;
-    assert_int_equal(tw_gemm_gpu_recorded(&f, TW_GEMM_BF16, environment, NULL, &why), TW_OK);
+    assert_int_equal(tw_gemm_gpu_recorded(&f, (tw_gemm_kind){.type = TW_GEMM_BF16}, environment, NULL, &why), TW_OK);
     int units[TW_DEMAND_UNITS] = {0};
     for (int i = 0; i < f.n_macros; i++) {
         if (tw_analytic_demand(&f, i, 0, product, &d)) units[d.unit]++;

@@ -172,7 +172,11 @@ static void pools_have_room_for_sets(void **state) {
     assert_int_equal(tw_gemm_pool_covers(pool, &p, NULL), TW_OK);
     uint64_t a[4], b[4];
     for (int i = 0; i < 4; i++) {
-        tw_gemm_pool_place(pool, &p, i, &a[i], &b[i]);
+        tw_gemm_buffers at = {0};
+        tw_gemm_pool_place(pool, &p, i, &at);
+        a[i] = at.of[TW_GEMM_A];
+        b[i] = at.of[TW_GEMM_B];
+        assert_true(!at.of[TW_GEMM_SCALES]);
         assert_true((a[i] - a[0]) % 256 == 0 && (b[i] - a[i]) % 256 == 0 && b[i] >= a[i] + 2 * 100 * 520);
         if (i && i < 3) assert_true(a[i] >= b[i - 1] + 2 * 200 * 520);
     }
@@ -180,7 +184,7 @@ static void pools_have_room_for_sets(void **state) {
     /* Outputs of a problem lie in one block, apart from each other. A larger block serves smaller problems, too. */
     tw_gemm_rig *rig;
     uint64_t c_of[2];
-    if (tw_gemm_rig_make_of(&rig, c, pool, &p, 1024, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_gemm_rig_make_of(&rig, c, pool, &p, 0, 1024, &d) != TW_OK) fail_msg("%s", d.message);
     assert_int_equal(tw_gemm_pool_outputs(pool, &p, 1, c_of, &d), TW_OK);
     for (int i = 0; i < tw_gemm_rig_sets(rig); i++) {
         const uint64_t at = tw_gemm_rig_buffers(rig, i).of[TW_GEMM_C] - c_of[0];
@@ -188,12 +192,20 @@ static void pools_have_room_for_sets(void **state) {
     }
     tw_gemm_rig_free(rig);
     tw_gemm_problem large = p;
-    large.m = large.n = 5000;
+    large.m = large.n = large.ldc = 5000;
     assert_int_equal(tw_gemm_pool_outputs(pool, &large, 2, c_of, &d), TW_OK);
     assert_true(c_of[1] - c_of[0] >= 2 * 5000 * 5000);
     const uint64_t block = c_of[0];
     assert_int_equal(tw_gemm_pool_outputs(pool, &p, 2, c_of, &d), TW_OK);
     assert_true(c_of[0] == block);
+    tw_gemm_problem narrow = p;
+    narrow.narrow = TW_GEMM_I4;
+    narrow.scales = 64;
+    tw_gemm_buffers first = {0}, second = {0};
+    tw_gemm_pool_place(pool, &narrow, 0, &first);
+    tw_gemm_pool_place(pool, &narrow, 1, &second);
+    assert_true(first.of[TW_GEMM_SCALES] >= first.of[TW_GEMM_B] + 256 * 768 / 2);
+    assert_true(second.of[TW_GEMM_A] >= first.of[TW_GEMM_SCALES] + 2 * 256 * 12);
     tw_gemm_problem other = p;
     other.k = other.lda = other.ldb = 516;
     assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_ERR_UNSUPPORTED);

@@ -38,7 +38,7 @@ static void load_columns(tw_gemm_gen *g, bool is_x, tw_val block) {
     tw_val base = g->arg.scale_b;
     if (g->v->grouped) {
         tw_val of_group = tw_mul(b, tw_div(b, tw_add_imm(b, columns, BLOCK - 1), BLOCK), per_row);
-        tw_val before = tw_binary(b, TW_OP_mul_wide_u32, g->groups.group, of_group);
+        tw_val before = tw_binary(b, TW_OP_mul_wide_u32, g->matrix, of_group);
         base = tw_add(b, base, tw_mul_imm(b, before, 4));
     }
     for (int i = 0; i < s->n; i++) {

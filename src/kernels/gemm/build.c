@@ -13,6 +13,7 @@ static void declare_parameters(tw_gemm_gen *g) {
     g->arg.bias = tw_pointer_add(b, "bias", g->v->vec_c, true);
     g->arg.mul = tw_pointer_add(b, "mul", g->v->vec_c, true);
     g->arg.residual = tw_pointer_add(b, "residual", g->v->vec_c, true);
+    if (g->v->scales) g->arg.scales = tw_pointer_add(b, "scales", 16, true);
     g->arg.workspace = tw_pointer_add(b, "workspace", 16, false);
     g->arg.counters = tw_pointer_add(b, "counters", 4, false);
     g->arg.m = tw_parameter_add(b, swap ? "n" : "m", TW_T_i32);
@@ -32,8 +33,16 @@ static void declare_parameters(tw_gemm_gen *g) {
     g->arg.alpha = tw_parameter_add(b, "alpha", wide ? TW_T_f64 : TW_T_f32);
     g->arg.beta = tw_parameter_add(b, "beta", wide ? TW_T_f64 : TW_T_f32);
     if (g->v->grouped) {
-        g->arg.ends = tw_pointer_add(b, "ends", 4, false);
+        g->arg.ends = tw_pointer_add(b, g->v->masked ? "counts" : "ends", 4, false);
         g->arg.groups = tw_parameter_add(b, "groups", TW_T_i32);
+    }
+    if (g->v->gather) {
+        g->arg.rows = tw_pointer_add(b, "rows", 4, false);
+        g->arg.rows_a = tw_parameter_add(b, "rows_a", TW_T_i32);
+    }
+    if (g->v->scatter) {
+        g->arg.places = tw_pointer_add(b, "places", 4, false);
+        g->arg.factors = tw_pointer_add(b, "factors", 4, false);
     }
     if (g->v->epilogue.scale_rows) {
         g->arg.scale_rows = tw_pointer_add(b, "scale_rows", 8, true);
@@ -49,7 +58,7 @@ static void declare_parameters(tw_gemm_gen *g) {
         g->arg.scale_b = tw_pointer_add(b, "scale_b", 4, true);
     }
     if (!tw_gemm_way_of(g->c)->tensor_copies) return;
-    g->arg.map_x = tw_map_add(b, "map_x");
+    if (!g->v->narrow) g->arg.map_x = tw_map_add(b, "map_x");
     g->arg.map_y = tw_map_add(b, "map_y");
     if (g->c->staged == TW_GEMM_BOXED) g->arg.map_c = tw_map_add(b, "map_c");
 }

@@ -74,7 +74,6 @@ tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c) 
     if (c.kg == 1) c.split = 0;
     if (c.mma) c.frag = 16;
     if (c.early == TW_GEMM_AHEAD && (!p->weights || p->groups)) c.early = TW_GEMM_EARLY;
-    if (p->groups) c.group = 1;
     if (c.mma == 2) {
         c.ns = c.nl;
         c.ks = c.kl = 1;
@@ -86,7 +85,28 @@ tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c) 
     return c;
 }
 
+/* Narrow elements are for warpgroups alone. Few rows of A are bound by the bytes of B, and many by tensor cores. */
+static tw_gemm_config default_of_narrow(const tw_gemm_problem *p) {
+    const int columns = p->m <= 8 ? 8 : p->m <= 64 ? (int)(p->m + 15) / 16 * 16 : 128;
+    const int u = p->scales % 128 && 128 % p->scales ? 64 : 128;
+    return (tw_gemm_config){.mma = 2,
+                            .ms = 64,
+                            .ns = columns,
+                            .ml = 128,
+                            .nl = columns,
+                            .u = u,
+                            .ks = 1,
+                            .kl = 1,
+                            .kg = 1,
+                            .vec = 16,
+                            .frag = 16,
+                            .stages = 4,
+                            .swap = 1,
+                            .group = 1};
+}
+
 tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p) {
+    if (p->narrow) return default_of_narrow(p);
     const int es = tw_type_bits(tw_gemm_types[p->type].element) / 8;
     const bool tensor = p->type != TW_GEMM_F32, narrow = es < 4;
     tw_gemm_config c = {.mma = tensor,

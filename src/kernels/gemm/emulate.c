@@ -19,7 +19,7 @@ static bool allocate(run *r, const tw_gemm_data *d, bool early) {
         if (!x->bytes) continue;
         void *zeros = x->zeroed ? calloc(1, x->bytes) : NULL;
         const void *from = x->written ? zeros : d->of[i]; /* NULL: uninitialised. */
-        const bool ready = !early || (i == TW_GEMM_B && d->problem.weights);
+        const bool ready = !early || ((i == TW_GEMM_B || i == TW_GEMM_SCALES) && d->problem.weights);
         if (zeros || !x->zeroed) r->at.of[i] = tw_emu_alloc(r->emu, x->name, from, x->bytes, !x->written && ready);
         free(zeros);
         if (!r->at.of[i]) return false;
@@ -91,7 +91,7 @@ tw_status tw_gemm_emulate_kernel(const tw_gemm_data *d, const tw_gemm_config *c,
     const tw_signature signature = tw_signature_of(k);
     uint64_t words[TW_ARGUMENTS];
     tw_arguments_place(&l.arguments, &signature, words);
-    for (int i = 0; st == TW_OK && i < (c->kg > 1 || c->stream ? 2 : 1); i++) {
+    for (int i = 0; st == TW_OK && i < (need.counter_bytes ? 2 : 1); i++) {
         tw_emu_options o = {.seed = seed + (uint64_t)i, .grid = {l.grid[0], l.grid[1], l.grid[2]}, .overlaps = l.early};
         /* C has what beta needs. With beta 0 it has garbage, and nothing of the launch before. */
         if (d->problem.beta != 0) {

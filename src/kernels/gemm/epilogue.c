@@ -108,6 +108,22 @@ void tw_gemm_cells_compute(tw_gemm_gen *g, const line *l, const run *r, tw_val *
     for (int i = 0; i < r->n && !e->gated; i++) x[i] = tw_gemm_activate(b, e->activation, x[i]);
     if (e->mul) apply(g, r, l->mul, tw_mul, x);
     if (e->residual) apply(g, r, l->residual, tw_add, x);
+    for (int i = 0; i < r->n && g->v->scatter; i++) x[i] = tw_mul(b, x[i], l->scale);
+}
+
+/* Takes a line to the row of C that is its place. *inside becomes whether there is such a row. */
+static void scatter(tw_gemm_gen *g, const tw_gemm_cells *of, int row, line *l, tw_val *inside) {
+    tw_builder *b = g->b;
+    const int es = tw_type_bits(g->v->out) / 8;
+    tw_val at = tw_mul_imm(b, tw_widen(b, tw_add_imm(b, of->line, row)), 4);
+    tw_val places = tw_add(b, g->arg.places, at), factors = tw_add(b, g->arg.factors, at);
+    tw_when(b, *inside);
+    tw_val place = tw_ld(b, (tw_attrs){.type = TW_T_i32}, places);
+    tw_when(b, *inside);
+    l->scale = tw_ld(b, (tw_attrs){.type = TW_T_f32}, factors);
+    tw_val offset = tw_add(b, tw_mul(b, tw_widen(b, place), g->arg.ldc), tw_mul_imm(b, tw_widen(b, of->place), es));
+    l->c = tw_add(b, g->arg.c, offset);
+    *inside = tw_and(b, *inside, tw_binary(b, TW_OP_lt_u32, place, g->c->swap ? g->arg.n : g->arg.m));
 }
 
 tw_gemm_cells tw_gemm_cells_of(tw_gemm_gen *g) {
@@ -131,6 +147,7 @@ line tw_gemm_line_of(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val *i
     if (g->v->epilogue.mul) l.mul = tw_add(b, g->arg.mul, offset);
     if (g->v->epilogue.residual) l.residual = tw_add(b, g->arg.residual, offset);
     *inside = of->across->whole ? TW_NONE : tw_lt(b, tw_add_imm(b, of->line, row), of->across->limit);
+    if (g->v->scatter) scatter(g, of, row, &l, inside);
     return l;
 }
 

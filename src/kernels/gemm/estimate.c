@@ -26,6 +26,11 @@ static double bandwidth(const tw_cuda_info *info) {
 double tw_gemm_bytes(const tw_gemm_problem *p) {
     const double es = tw_type_bits(tw_gemm_types[p->type].element) / 8, out = tw_type_bits(p->out) / 8;
     const double m = (double)p->m, n = (double)p->n, k = (double)p->k, batch = (double)p->batch;
+    if (p->narrow) {
+        const tw_gemm_matrix b = tw_gemm_matrix_of(p, TW_GEMM_B), scales = tw_gemm_matrix_of(p, TW_GEMM_SCALES);
+        return (double)tw_gemm_matrix_bytes(&b) + (double)tw_gemm_matrix_bytes(&scales) + m * k * es +
+               m * (double)tw_gemm_columns(p) * out * (p->beta != 0 ? 2 : 1);
+    }
     /* Of groups only those with rows are read: so many, if each row goes to any with the same chance. */
     const double all = (double)p->groups, groups = p->groups ? all * (1 - pow(1 - 1 / all, m)) : 1;
     return batch *
@@ -87,6 +92,13 @@ static stage_count count_warpgroups(const tw_gemm_problem *p, const tw_gemm_conf
     enum { K = 32 };
     const double products = (double)c->ml / TW_WGMMA_ROWS * c->u * plan->x.es /
                             K; /* Number of instructions. Each multiplies K bytes along k. */
+    if (p->narrow) {
+        /* Rows come from registers, into which a thread converts them with some instructions each. */
+        const double each = p->narrow == TW_GEMM_I4 ? 2.6 : 3; /* Counted in a stage of 256 of bf16. */
+        return (stage_count){.multiply = (double)c->ml * c->nl * c->u / peak(p->type, t, true),
+                             .issue = (double)c->ml * c->u * each / 128,
+                             .shared = products * c->nl * K / 128 + 2 * plan->stage_bytes / 128.0};
+    }
     /* An instruction reads its rows and all columns from shared memory, where the stage was written before. */
     return (stage_count){.multiply = (double)c->ml * c->nl * c->u / peak(p->type, t, true),
                          .shared = products * (TW_WGMMA_ROWS + c->nl) * K / 128 + plan->stage_bytes / 128.0};

@@ -44,20 +44,39 @@ static void locate(tw_gemm_gen *g) {
    dimension. */
 static tw_val matrix_of(tw_gemm_gen *g, bool is_x) {
     tw_builder *b = g->b;
-    if (g->v->grouped) return is_x == (bool)g->c->swap ? g->groups.group : TW_NONE;
+    if (g->v->grouped) return is_x == (bool)g->c->swap ? g->matrix : TW_NONE;
     if (!g->v->batched) return TW_NONE;
     tw_val stride = is_x ? g->arg.stride_x : g->arg.stride_y;
     return tw_select(b, tw_binary(b, TW_OP_eq_i64, stride, tw_i64(b, 0)), tw_i32(b, 0), g->batch);
 }
 
-static void fetch(tw_gemm_gen *g, bool is_x, tw_val to, tw_val k, tw_val full) {
+static void fetch_narrow(tw_gemm_gen *g, tw_val to, tw_val scales_to, tw_val k, tw_val full) {
+    const tw_narrow_copy copy = {.integers = g->arg.x,
+                                 .scales = g->arg.scales,
+                                 .rows = g->arg.m,
+                                 .k_extent = g->arg.k,
+                                 .row = g->x.origin,
+                                 .k = k,
+                                 .to = to,
+                                 .scales_to = scales_to,
+                                 .full = full};
+    tw_narrow_fetch(g->b, &g->plan.narrow, &copy);
+}
+
+static void fetch(tw_gemm_gen *g, bool is_x, tw_val to, tw_val scales_to, tw_val k, tw_val full) {
+    if (is_x && g->v->narrow) {
+        fetch_narrow(g, to, scales_to, k, full);
+        return;
+    }
     const tw_tile_copy copy = {.map = is_x ? g->arg.map_x : g->arg.map_y,
                                .to = to,
                                .origin = is_x ? g->x.origin : g->y.origin,
                                .k = k,
                                .matrix = matrix_of(g, is_x),
                                .full = full,
-                               .blocks = tw_gemm_fetchers(g->c, is_x)};
+                               .blocks = tw_gemm_fetchers(g->c, is_x),
+                               .parts = is_x && tw_gemm_cuts_rows(g->v, g->c) ? g->c->ml / TW_WGMMA_ROWS : 1,
+                               .present = g->x.present};
     tw_tile_fetch(g->b, is_x ? &g->plan.tile_x : &g->plan.tile_y, &copy);
 }
 
@@ -76,16 +95,13 @@ static void store_sums(tw_gemm_gen *g, int from, int below) {
     tw_gemm_epilogue_store(g, from, below);
 }
 
-/* Stores sums that were scaled, if they are. A gated product's are of C's columns afterwards. The operands are put back
-   for the producer. */
+/* Stores sums that were scaled, if they are. Sums are of other rows and columns after they were rearranged or gated.
+   The operands are put back for whatever is built next. */
 static void store_scaled(tw_gemm_gen *g, int from, int below) {
     const tw_gemm_operand x = g->x, y = g->y;
-    if (!g->v->epilogue.gated) {
-        store_sums(g, from, below);
-        return;
-    }
-    tw_gemm_gate(g);
-    store_sums(g, from, below / 2);
+    const bool gated = g->v->epilogue.gated;
+    if (gated) tw_gemm_gate(g);
+    store_sums(g, from, gated ? below / 2 : below);
     g->x = x;
     g->y = y;
 }

@@ -45,6 +45,15 @@ typedef enum tw_gemm_activation {
 const char *tw_gemm_activation_name(tw_gemm_activation a); /* "none", "gelu", "silu", "gelu_erf" */
 bool tw_gemm_activation_from_name(const char *name, tw_gemm_activation *a);
 
+/* Types of a narrow B, which has integers. */
+typedef enum tw_gemm_narrow {
+    TW_GEMM_WIDE, /* B is not narrow: its elements are of the problem's type. */
+    TW_GEMM_I8,   /* Integers from -128 to 127. */
+    TW_GEMM_I4,   /* Integers from -8 to 7. */
+    TW_GEMM_NARROWS
+} tw_gemm_narrow;
+extern const char *const tw_gemm_narrow_names[TW_GEMM_NARROWS]; /* "none", "i8", "i4" */
+
 /* y = activation(alpha * (sum * row's scale * column's scale) + beta * C + bias), then y * mul, then y + residual, then
    to the type of C. The matrices of `mul` and `residual` have C's type, extents and leading dimension. */
 typedef struct tw_gemm_epilogue {
@@ -74,6 +83,13 @@ typedef struct tw_gemm_problem {
     /* 0: one product. Otherwise B is so many matrices, and row i of A is multiplied by the one of its group: groups
        have consecutive rows, and buffer TW_GEMM_ENDS has the end of each. */
     int64_t groups;
+    /* Only with groups. Group i has the first TW_GEMM_COUNTS[i] of its m / groups rows, and there are no ends. */
+    bool masked;
+    /* Only with groups. Row i of the product is row TW_GEMM_ROWS[i] of A, which has `rows_a` rows. 0: m rows. */
+    bool gather;
+    int64_t rows_a;
+    /* Only with groups. Row i of the result, times TW_GEMM_FACTORS[i], is row TW_GEMM_PLACES[i] of C. Places differ. */
+    bool scatter;
     bool weights; /* B is constant while launches that may overlap run: an early launch may read it before it waits. */
     /* e4m3: tensor cores add up at most 128 elements along k. These sums are added in f32. false: tensor cores add up
        all of k. */
@@ -81,6 +97,12 @@ typedef struct tw_gemm_problem {
     /* e4m3: sums of each TW_GEMM_BLOCK elements along k are multiplied by a scale of A's row and one of B's columns, in
        blocks of as many, before they are added. Sets `promote`. */
     bool scale_blocks;
+    tw_gemm_narrow narrow; /* Type of B's integers. B is then packed by tw_gemm_pack. */
+    /* Narrow: consecutive elements along k of a column of B that share a scale, a multiple of 32. An element is the
+       integer times its scale, rounded to `type`, which the scale has, too. 0: elements are the integers, whose columns
+       tw_gemm_epilogue.scale_columns may scale. */
+    int64_t scales;
+    bool scale_sums; /* Scales multiply the sums of such elements in f32. Elements are then not rounded. */
     tw_gemm_epilogue epilogue;
 } tw_gemm_problem;
 enum {
@@ -88,8 +110,8 @@ enum {
     TW_GEMM_BLOCK = 128 /* Elements along k whose sums are promoted, and elements of a side of a block of scales. */
 };
 
-/* The buffers of a launch. All but the last three hold matrices. A bias and a vector of scales are matrices of one row.
- */
+/* The buffers of a launch. All but the last three hold matrices. A bias and a vector of scales are matrices of one row,
+   and so are those that have a number for each group, or for each row of the product. */
 typedef enum tw_gemm_buffer {
     TW_GEMM_A,
     TW_GEMM_B,
@@ -101,7 +123,12 @@ typedef enum tw_gemm_buffer {
     TW_GEMM_SCALE_COLUMNS,
     TW_GEMM_SCALE_A,  /* Blocks' scales of A: ceil(k / 128) x m f32. */
     TW_GEMM_SCALE_B,  /* Blocks' scales of B: ceil(n / 128) x ceil(k / 128) f32, for each group. */
+    TW_GEMM_SCALES,   /* The scales of a narrow B, in the order of tw_gemm_scale_place. */
     TW_GEMM_ENDS,     /* The ends of groups (i32): row ends[i] is the first that group i does not have. */
+    TW_GEMM_COUNTS,   /* Numbers of rows of groups (i32), at most m / groups. Below 0 counts as 0. */
+    TW_GEMM_ROWS,     /* Rows of A (i32). One that A does not have counts as a row of zeros. */
+    TW_GEMM_PLACES,   /* Rows of C (i32). A row of the result whose place C does not have is not stored. */
+    TW_GEMM_FACTORS,  /* Factors of the result's rows (f32). */
     TW_GEMM_MATRICES, /* The number of matrices. */
     TW_GEMM_SQUARES = TW_GEMM_MATRICES, /* Sums of squares: ceil(C's columns / tw_gemm_squares_columns) x m f32. */
     TW_GEMM_WORKSPACE,
@@ -121,6 +148,18 @@ typedef struct tw_gemm_matrix {
 int64_t tw_gemm_columns(const tw_gemm_problem *p);
 tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which);
 size_t tw_gemm_matrix_bytes(const tw_gemm_matrix *m); /* Returns the bytes from the first element to the last. */
+
+/* A narrow B is stored in one order for all configurations, kernels/parts/narrow.h, as tw_gemm_matrix_of describes it:
+   blocks of 64 columns of B by 64 elements along k, padded to whole blocks of columns and k to a multiple of 256. What
+   is in the padding of the integers says nothing. Scales there must be finite.
+
+   Packs integers, column j's at integers[j * k], within the range of the problem's narrow type. `packed` has the bytes
+   of buffer TW_GEMM_B; its padding becomes zero. */
+void tw_gemm_pack(const tw_gemm_problem *p, const int8_t *integers, void *packed);
+/* Gets the integer of row k of B in column `column`. */
+int tw_gemm_packed(const tw_gemm_problem *p, const void *packed, int64_t column, int64_t k);
+/* Computes the index in buffer TW_GEMM_SCALES of a column's scale, by the number of its group along k. */
+int64_t tw_gemm_scale_place(const tw_gemm_problem *p, int64_t column, int64_t group);
 
 /* Sets leading dimensions, strides and `batch` that are 0, and `out` if it is TW_T_none. TW_ERR_USAGE: the problem
    makes no sense. All other functions take completed problems, whose sizes in bytes fit 64 bits. */
@@ -222,8 +261,12 @@ typedef struct tw_gemm_variant {
     int vec_a, vec_b, vec_c;        /* Alignment of rows in bytes, at most 16. A and B: at most config.vec. */
     bool whole_m, whole_n, whole_k; /* Tiles fit the extent exactly, so that the kernel needs no bounds. */
     bool grouped;                   /* The product has groups. */
+    bool masked, gather, scatter;   /* As in the problem. */
     bool beta, batched;             /* beta is not 0. There are several products. */
     bool promote, scale_blocks;     /* As in tw_gemm_problem. */
+    tw_gemm_narrow narrow;          /* Type of B's integers. */
+    int scales;                     /* Narrow: tw_gemm_problem.scales. */
+    bool scale_sums;                /* Narrow: tw_gemm_problem.scale_sums. */
     bool ready_x, ready_y;          /* X or Y may be read before the launch before is over. Only with config.early. */
     tw_gemm_epilogue epilogue;
 } tw_gemm_variant;

@@ -7,6 +7,7 @@
 #include "ir/builder.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/parts/meet.h"
+#include "kernels/parts/narrow.h"
 #include "kernels/parts/scheduler.h"
 #include "kernels/parts/tile.h"
 
@@ -45,6 +46,7 @@ typedef struct tw_gemm_tile {
 typedef struct tw_gemm_plan {
     tw_gemm_tile x, y;
     tw_tile tile_x, tile_y; /* The tiles of tensor copies. */
+    tw_narrow_tile narrow;  /* The tile of X if B is narrow, in the place of tile_x. */
     tw_mma_kind mma;
     int lanes_m;            /* SIMT: lanes of a warp along rows. */
     int group;              /* Threads that hold the sums of a tile. A block has kl such groups, or `teams`. */
@@ -54,8 +56,10 @@ typedef struct tw_gemm_plan {
     int partial;            /* Registers of a thread's sums of a stage, which are then promoted. 0: there are none. */
     int part_bytes;         /* Bytes of the sums of a group of threads. */
     int stage_bytes;        /* Shared memory per stage. */
-    int fetched_bytes;      /* Bytes of a stage that tensor copies fetch. */
-    int mbarrier_bytes;     /* Shared memory of the stages' mbarriers. */
+    int scale_bytes;        /* Shared memory per stage of a narrow X's scales, which precede the mbarriers. */
+    int fetched_bytes;      /* Bytes of a stage that are fetched. */
+    int mbarrier_bytes;     /* Shared memory of mbarriers, and of the ring that tells of tiles. */
+    int told;               /* Bytes from the first mbarrier to this ring. Only if the product has groups. */
     int splitters;          /* Warps beside the producer that split elements into terms. */
     tw_tile terms;          /* The tile of each term of Y. Only with splitters. */
     int high, low;          /* Bytes from the start of a stage to Y's terms. */
@@ -91,6 +95,7 @@ typedef struct tw_gemm_operand {
     tw_val limit;                       /* m for X, n for Y. */
     tw_val matrix;                      /* Address of the block's matrix in the batch. */
     tw_val origin;                      /* The tile's first row (column of Y). */
+    tw_val present;                     /* Parts of the tile to fetch. Only with tw_gemm_cuts_rows. */
     tw_val ld;                          /* Bytes from row to row (i64). */
     tw_val pointer;                     /* Variable: address of the thread's first copy of the next stage. */
     tw_val advance;                     /* Bytes from stage to stage (i64). */
@@ -120,6 +125,14 @@ typedef struct tw_gemm_side_scales {
     tw_val scale[TW_GEMM_MAX_ACC]; /* The scales. */
 } tw_gemm_side_scales;
 
+/* A team's turn to multiply. */
+typedef struct tw_gemm_turn {
+    tw_val is_first; /* Predicate: the tile is the block's first, so that there is nobody to wait for. */
+    tw_val more;     /* Predicate: the turn is passed on. */
+    tw_val index;    /* Variable: the tile's number among those of the block. Only if the product has groups. */
+    tw_val group;    /* Variable: tw_groups_tile.group. Only if the product has groups. */
+} tw_gemm_turn;
+
 /* The state of the generator. */
 typedef struct tw_gemm_gen {
     tw_builder *b;
@@ -133,8 +146,8 @@ typedef struct tw_gemm_gen {
         tw_val x, y, c, bias, mul, residual, workspace, counters;
         tw_val map_x, map_y, map_c; /* Tensor maps. Only with wgmma. map_c: only with boxed stores. */
         tw_val m, n, k, ldx, ldy, ldc, stride_x, stride_y, stride_c, chunk, tiles_m, tiles_n, tiles, streamed;
-        tw_val alpha, beta, ends, groups, squares;
-        tw_val scale_rows, scale_columns, scale_a, scale_b;
+        tw_val alpha, beta, ends, groups, rows, rows_a, places, factors, squares;
+        tw_val scale_rows, scale_columns, scale_a, scale_b, scales;
         tw_val stride_scale_rows, stride_scale_columns; /* Bytes from vector to vector (i64). */
     } arg;                                              /* The kernel's parameters. */
     tw_val tid;                                         /* The thread's number in the block. */
@@ -152,14 +165,18 @@ typedef struct tw_gemm_gen {
     tw_val stages;                 /* Number of stages of the block's part of k. */
     tw_val all_stages;             /* Number of stages of all of k. */
     tw_stream stream;              /* The current tile. Only if tiles are cut along k. */
-    tw_groups groups;              /* The current tile. Only if the product has groups. */
-    tw_val tiles;                  /* Number of tiles. Only with teams. */
+    tw_ring told;                  /* How other warps are told of tiles. Only if the product has groups. */
+    tw_val matrix;                 /* The group of the current tile. Only if the product has groups. */
+    tw_gemm_turn turn;             /* Only with teams. */
     tw_gemm_operand x, y;          /* The operands. */
     int columns;                   /* Columns of C that a block stores of a tile. Only with wgmma. */
     tw_val squares[4];             /* Variables: sums of squares of the thread's rows of a tile. */
     tw_gemm_side_scales scales[2]; /* The scales of blocks, of X and Y. */
-    /* Variables: the sums, of each of the ks parts. If sums are promoted, acc[1] has those of a stage. */
+    /* Variables: the sums, of each of the ks parts. If sums are promoted, acc[1] has those of a stage; if sums of a
+       narrow B are scaled, those of a group. */
     tw_val acc[2][TW_GEMM_MAX_ACC];
+    tw_val fragment[TW_NARROW_FRAGMENTS]; /* Variables: registers of A. Only if B is narrow. */
+    tw_val pending[4];                    /* Variables: scales of the sums of a group of a narrow B. */
     tw_val terms[2][16]; /* Variables: high and low terms of a thread's elements of X. Only of tf32x3 with wgmma. */
 } tw_gemm_gen;
 
@@ -233,14 +250,35 @@ typedef struct tw_gemm_frame {
     void (*find_tile)(tw_gemm_gen *g, tw_val number);
     /* Sets x.matrix and y.matrix. Unused with tensor copies. */
     void (*locate)(tw_gemm_gen *g);
-    /* Fetches a tile of X or Y by tensor copies: to a shared address, from the element k on. One thread calls it. */
-    void (*fetch)(tw_gemm_gen *g, bool is_x, tw_val to, tw_val k, tw_val full);
+    /* Fetches a tile of X or Y by tensor copies: to a shared address, from the element k on. One thread calls it.
+       `scales_to` is the shared address of a narrow X's scales. */
+    void (*fetch)(tw_gemm_gen *g, bool is_x, tw_val to, tw_val scales_to, tw_val k, tw_val full);
     void (*finish)(tw_gemm_gen *g); /* Joins the sums' parts, and stores them. All threads with sums call it. */
 } tw_gemm_frame;
 extern const tw_gemm_frame tw_gemm_plain_frame; /* frame.c: the frame of a plain product. */
 /* Builds a kernel as tw_gemm_build does, with another frame. */
 tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v, const tw_gemm_config *c,
                                const tw_target *t);
+
+/* narrow.c: how a narrow B and its scales are stored. */
+tw_narrow tw_gemm_narrow_of(tw_gemm_type type, tw_gemm_narrow narrow, int64_t scales, bool scale_sums);
+tw_gemm_matrix tw_gemm_packed_matrix(const tw_gemm_problem *p);
+tw_gemm_matrix tw_gemm_scales_matrix(const tw_gemm_problem *p);
+
+/* gather.c: copies rows of A by their numbers. All threads of the producer's warpgroup call these. */
+typedef struct tw_gemm_gather {
+    const tw_ring *ring;
+    const tw_ring_cursor *filled; /* The next stage to fill. */
+    tw_ring_cursor landed;        /* The oldest stage whose copies are on their way. */
+    tw_val ahead;                 /* Variable: the number of these stages. */
+    tw_val thread;                /* The thread's number in the warpgroup. */
+} tw_gemm_gather;
+/* `first` is the warpgroup's first thread. */
+tw_gemm_gather tw_gemm_gather_begin(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, int first);
+/* Fills a stage of the current tile after another. The thread where `copies` holds fetches the other operand. */
+void tw_gemm_gather_tile(tw_gemm_gen *g, const tw_gemm_gather *x, tw_val copies);
+/* Waits for the copies that are on their way. */
+void tw_gemm_gather_end(tw_gemm_gen *g, const tw_gemm_gather *x);
 
 /* plan.c: how the tiles of a problem are dealt to blocks. */
 typedef struct tw_gemm_tiling {
@@ -250,6 +288,8 @@ typedef struct tw_gemm_tiling {
     int64_t blocks;        /* Number of the grid's blocks, divided by kg. */
 } tw_gemm_tiling;
 tw_gemm_tiling tw_gemm_tiling_of(const tw_gemm_problem *p, const tw_gemm_config *c);
+/* wgmma.c: tells whether X is fetched and multiplied in parts of 64 rows, of which a tile may lack the last ones. */
+bool tw_gemm_cuts_rows(const tw_gemm_variant *v, const tw_gemm_config *c);
 /* wgmma.c: counts the blocks of a cluster that fetch a tile of X, or of Y, together. */
 int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x);
 /* frame.c: returns the barrier of the threads that hold sums. */

@@ -63,7 +63,8 @@ void tw_gemm_describe_buffers(const tw_gemm_problem *p, const tw_gemm_config *c,
         const tw_gemm_matrix m = tw_gemm_matrix_of(p, (tw_gemm_buffer)i);
         const bool is_x = i == (c->swap ? TW_GEMM_B : TW_GEMM_A);
         const int align = is_scale(i)                        ? 8 /* Pairs are loaded together. */
-                          : i == TW_GEMM_ENDS                ? 4
+                          : i == TW_GEMM_SCALES              ? 16
+                          : i >= TW_GEMM_ENDS                ? 4
                           : i >= TW_GEMM_C                   ? v.vec_c
                           : tw_gemm_way_of(c)->tensor_copies ? 16
                           : is_x                             ? v.vec_a

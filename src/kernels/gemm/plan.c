@@ -32,6 +32,7 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     REFUSE(c->ml % c->ms || c->nl % c->ns, "a block's tile is no whole number of smaller ones");
     REFUSE(c->u % c->kl, "a stage cannot be dealt to kl groups");
     REFUSE(c->mma < 0 || c->mma > 2, "tensor cores are used by warps (1), by warpgroups (2), or not at all (0)");
+    REFUSE(v->narrow && (c->mma != 2 || !c->swap), "a narrow B is multiplied by warpgroups (mma=2, swap=1)");
     const tw_gemm_way *way = tw_gemm_way_of(c);
     const bool cluster = tw_gemm_splits_in_cluster(c);
     REFUSE(cluster && t->sm < 90, "the target has no clusters");
@@ -53,7 +54,7 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     p->shared_bytes = beside ? ring + join : join > ring ? join : ring;
     p->exchange = beside ? ring : 0;
     p->join = p->exchange + flag;
-    p->shared_bytes += p->mbarrier_bytes;
+    p->shared_bytes += p->scale_bytes * c->stages + p->mbarrier_bytes;
     REFUSE(p->shared_bytes > t->shared_block, "more shared memory than a block may have");
     REFUSE(p->registers > t->thread_registers, "more registers than a thread may have");
     const int blocks = tw_target_blocks(t, p->threads, p->registers, p->shared_bytes);
@@ -94,11 +95,16 @@ static const char *resources_of(const tw_gemm_problem *p, const tw_gemm_config *
     if (why) return why;
     const int64_t stages = tw_ceil_div(p->k, c->u);
     REFUSE(c->kg > stages, "more splits than stages along k");
+    const int64_t es = tw_type_bits(tw_gemm_types[p->type].element) / 8;
+    REFUSE(p->gather && p->k * es % 16, "rows that are gathered have whole 16 bytes along k");
+    REFUSE(p->gather && p->lda * es > INT32_MAX, "rows that are gathered are too long");
     /* Kernels number tiles, parts and groups of tiles in 32 bits; extents are below 2^30, so no product here wraps. */
     const tw_gemm_tiling tiling = tw_gemm_tiling_of(p, c);
     const int64_t tiles = tiling.tiles, most = INT32_MAX / 16;
     REFUSE(tiling.rows * tiling.columns > most || tiles > most / c->kg, "more blocks than a grid holds");
-    REFUSE(tiling.columns * c->group > INT32_MAX, "a group of tiles is too large");
+    /* Tiles of groups are in bands of A's rows. */
+    const int64_t across = p->groups && c->swap ? tiling.rows : tiling.columns;
+    REFUSE(across * c->group > INT32_MAX, "a group of tiles is too large");
     REFUSE(c->stream && tiles * stages > INT32_MAX / (c->persistent + 1), "more stages than tiles can be cut into");
     /* True: blocks exchange nothing through global memory. */
     const bool alone = !c->stream && (c->kg == 1 || c->split == TW_JOIN_CLUSTER);
@@ -111,7 +117,9 @@ static const char *resources_of(const tw_gemm_problem *p, const tw_gemm_config *
         .grid = tiling.blocks * c->kg,
         .stages_of_k = tw_ceil_div(stages, c->kg),
         .workspace_bytes = alone ? 0 : parts * plan.part_bytes,
-        .counter_bytes = alone ? 0 : tiles * 4,
+        .counter_bytes = p->groups ? 4
+                         : alone   ? 0
+                                   : tiles * 4, /* Groups: tw_deal.counter. */
     };
     return NULL;
 }

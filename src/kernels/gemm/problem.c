@@ -48,9 +48,11 @@ static bool out_fits(tw_gemm_type t, tw_type out) {
     return out == TW_T_f32 || out == TW_T_f16 || out == TW_T_bf16 || (out == TW_T_e4m3 && t == TW_GEMM_E4M3);
 }
 
+const char *const tw_gemm_narrow_names[TW_GEMM_NARROWS] = {"none", "i8", "i4"};
+
 const char *const tw_gemm_buffer_names[TW_GEMM_BUFFERS] = {
-    "a",       "b",       "c",    "bias",    "mul",       "residual", "scale_rows", "scale_columns",
-    "scale_a", "scale_b", "ends", "squares", "workspace", "counters"};
+    "a",      "b",    "c",      "bias", "mul",    "residual", "scale_rows", "scale_columns", "scale_a", "scale_b",
+    "scales", "ends", "counts", "rows", "places", "factors",  "squares",    "workspace",     "counters"};
 
 int64_t tw_gemm_columns(const tw_gemm_problem *p) {
     return p->epilogue.gated ? p->n / 2 : p->n;
@@ -68,14 +70,26 @@ tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which)
                                          e->scale_columns,
                                          p->scale_blocks,
                                          p->scale_blocks,
-                                         p->groups > 0};
+                                         p->scales > 0,
+                                         p->groups && !p->masked,
+                                         p->masked,
+                                         p->gather,
+                                         p->scatter,
+                                         p->scatter};
     const bool ta = p->trans_a, tb = p->trans_b;
     const tw_type in = tw_gemm_types[p->type].element;
     tw_gemm_matrix m = {p->out, p->m, tw_gemm_columns(p), p->ldc, p->batch, p->stride_c};
-    if (which == TW_GEMM_A) m = (tw_gemm_matrix){in, ta ? p->k : p->m, ta ? p->m : p->k, p->lda, p->batch, p->stride_a};
+    if (which == TW_GEMM_A && p->gather)
+        m = (tw_gemm_matrix){in, p->rows_a, p->k, p->lda, 1, 0};
+    else if (which == TW_GEMM_A)
+        m = (tw_gemm_matrix){in, ta ? p->k : p->m, ta ? p->m : p->k, p->lda, p->batch, p->stride_a};
     if (which == TW_GEMM_B) m = (tw_gemm_matrix){in, tb ? p->n : p->k, tb ? p->k : p->n, p->ldb, p->batch, p->stride_b};
     if (which == TW_GEMM_B && p->groups) m.count = p->groups;
-    if (which == TW_GEMM_ENDS) m = (tw_gemm_matrix){TW_T_i32, 1, p->groups, p->groups, 1, 0};
+    if (which == TW_GEMM_B && p->narrow) m = tw_gemm_packed_matrix(p);
+    if (which == TW_GEMM_SCALES && p->scales) m = tw_gemm_scales_matrix(p);
+    if (which == TW_GEMM_ENDS || which == TW_GEMM_COUNTS) m = (tw_gemm_matrix){TW_T_i32, 1, p->groups, p->groups, 1, 0};
+    if (which == TW_GEMM_ROWS || which == TW_GEMM_PLACES || which == TW_GEMM_FACTORS)
+        m = (tw_gemm_matrix){which == TW_GEMM_FACTORS ? TW_T_f32 : TW_T_i32, 1, p->m, p->m, 1, 0};
     if (which == TW_GEMM_BIAS) m = (tw_gemm_matrix){p->out, 1, p->n, p->n, 1, 0};
     /* Scales are shared as the matrix is whose rows or columns they are of. */
     if (which == TW_GEMM_SCALE_ROWS)
@@ -123,20 +137,37 @@ static tw_status complete_strides(tw_gemm_problem *p, tw_diag *diag) {
     return TW_OK;
 }
 
+/* Refuses a narrow B that no kernel reads. */
+static tw_status check_narrow(const tw_gemm_problem *p, tw_diag *diag) {
+    if (!p->narrow && (p->scales || p->scale_sums))
+        return tw_fail(diag, TW_ERR_USAGE, "scales are of a narrow B: say narrow=i8 or narrow=i4");
+    if (!p->narrow) return TW_OK;
+    if (p->type != TW_GEMM_F16 && p->type != TW_GEMM_BF16)
+        return tw_fail(diag, TW_ERR_USAGE, "a narrow B is multiplied as f16 or bf16, not as %s",
+                       tw_gemm_types[p->type].name);
+    if (!p->trans_b || p->ldb != p->k || p->batch > 1 || p->groups)
+        return tw_fail(diag, TW_ERR_USAGE, "a narrow B is stored n x k (tb=1) without gaps, once, and has no groups");
+    if (p->scales % 32) return tw_fail(diag, TW_ERR_USAGE, "scales = %lld is no multiple of 32", (long long)p->scales);
+    if (p->scale_sums && !p->scales) return tw_fail(diag, TW_ERR_USAGE, "there are no scales that could multiply sums");
+    return TW_OK;
+}
+
 tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
     const int64_t least_a = p->trans_a ? p->m : p->k, least_b = p->trans_b ? p->k : p->n;
     if (!p->batch) p->batch = 1;
     if (!p->lda) p->lda = least_a;
     if (!p->ldb) p->ldb = least_b;
     if (!p->ldc) p->ldc = tw_gemm_columns(p);
+    if (p->gather && !p->rows_a) p->rows_a = p->m;
     if (p->out == TW_T_none) p->out = tw_gemm_types[p->type].out;
     const struct {
         const char *name;
         int64_t is, least, most;
     } ranges[] = {{"m", p->m, 1, INT32_MAX / 2},       {"n", p->n, 1, INT32_MAX / 2},
                   {"k", p->k, 1, INT32_MAX / 2},       {"batch", p->batch, 1, 65535},
-                  {"groups", p->groups, 0, 65535},     {"lda", p->lda, least_a, INT32_MAX},
-                  {"ldb", p->ldb, least_b, INT32_MAX}, {"ldc", p->ldc, tw_gemm_columns(p), INT32_MAX}};
+                  {"groups", p->groups, 0, 65535},     {"rows_a", p->rows_a, 0, INT32_MAX / 2},
+                  {"lda", p->lda, least_a, INT32_MAX}, {"ldb", p->ldb, least_b, INT32_MAX},
+                  {"scales", p->scales, 0, p->k},      {"ldc", p->ldc, tw_gemm_columns(p), INT32_MAX}};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (ranges[i].is < ranges[i].least || ranges[i].is > ranges[i].most)
             return tw_fail(diag, TW_ERR_USAGE, "%s = %lld is not within %lld..%lld", ranges[i].name,
@@ -148,6 +179,15 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
     if (p->groups && p->stride_b == TW_GEMM_SHARED)
         return tw_fail(diag, TW_ERR_USAGE, "each group has a B of its own, so they cannot share one");
     const tw_gemm_epilogue *e = &p->epilogue;
+    if ((p->masked || p->gather || p->scatter) && !p->groups)
+        return tw_fail(diag, TW_ERR_USAGE, "masked, gather and scatter are of products with groups");
+    if (p->masked && p->m % p->groups)
+        return tw_fail(diag, TW_ERR_USAGE, "masked groups have equally many rows reserved: m is a multiple of groups");
+    if (p->rows_a && !p->gather) return tw_fail(diag, TW_ERR_USAGE, "rows_a is of products that gather rows of A");
+    if (p->gather && p->scale_blocks)
+        return tw_fail(diag, TW_ERR_USAGE, "scales of blocks are of rows of A that are not gathered");
+    if (p->scatter && (p->beta != 0 || e->mul || e->residual || e->squares))
+        return tw_fail(diag, TW_ERR_USAGE, "a product that scatters its rows has no beta, mul, residual or squares");
     if (e->gated && (p->n % 16 || e->bias || e->mul || p->beta != 0))
         return tw_fail(diag, TW_ERR_USAGE, "a gated product has whole sixteens of columns, and no bias, mul or beta");
     if (p->type == TW_GEMM_E4M3 && (p->trans_a || !p->trans_b))
@@ -168,7 +208,8 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
         return tw_fail(diag, TW_ERR_USAGE, "scales are f32: C cannot be %s", tw_type_name(p->out));
     if ((integer || p->out == TW_T_f64) && p->epilogue.activation)
         return tw_fail(diag, TW_ERR_USAGE, "activations are computed in f32: C cannot be %s", tw_type_name(p->out));
-    return complete_strides(p, diag);
+    const tw_status st = check_narrow(p, diag);
+    return st == TW_OK ? complete_strides(p, diag) : st;
 }
 
 void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
@@ -186,9 +227,15 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         {"sb", p->stride_b, p->ldb * (p->trans_b ? p->n : p->k)},
         {"sc", p->stride_c, p->ldc * p->m},
         {"groups", p->groups, 0},
+        {"masked", p->masked, 0},
+        {"gather", p->gather, 0},
+        {"rows_a", p->rows_a, p->m},
+        {"scatter", p->scatter, 0},
         {"weights", p->weights, 0},
         {"promote", p->promote && !p->scale_blocks, 0},
         {"scale_blocks", p->scale_blocks, 0},
+        {"scales", p->scales, 0},
+        {"scale_sums", p->scale_sums, 0},
         {"bias", p->epilogue.bias, 0},
         {"mul", p->epilogue.mul, 0},
         {"residual", p->epilogue.residual, 0},
@@ -204,6 +251,7 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
             n += (size_t)snprintf(out + n, size - n, " %s=%lld", numbers[i].name, (long long)numbers[i].value);
     if (n < size && p->out != TW_T_none && p->out != tw_gemm_types[p->type].out)
         n += (size_t)snprintf(out + n, size - n, " out=%s", tw_type_name(p->out));
+    if (n < size && p->narrow) n += (size_t)snprintf(out + n, size - n, " narrow=%s", tw_gemm_narrow_names[p->narrow]);
     if (n < size && p->alpha != 1) n += (size_t)snprintf(out + n, size - n, " alpha=%.17g", p->alpha);
     if (n < size && p->beta != 0) n += (size_t)snprintf(out + n, size - n, " beta=%.17g", p->beta);
     if (n < size && p->epilogue.activation)
@@ -243,7 +291,13 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.batched = p->batch > 1;
     v.promote = p->promote;
     v.scale_blocks = p->scale_blocks;
+    v.narrow = p->narrow;
+    v.scales = (int)p->scales;
+    v.scale_sums = p->scale_sums;
     v.grouped = p->groups > 0;
+    v.masked = p->masked;
+    v.gather = p->gather;
+    v.scatter = p->scatter;
     if (v.grouped && c->swap) v.whole_n = false;
     if (v.grouped && !c->swap) v.whole_m = false;
     /* Which matrix of a group comes first is known only when the launch before has written the groups' ends. */
@@ -268,7 +322,7 @@ int tw_gemm_squares_columns(const tw_gemm_problem *p, const tw_gemm_config *c) {
 
 /* Makes the tensor map of an operand. Its boxes are as wide as the swizzle. */
 static tw_tensor_map map_of(const tw_gemm_matrix *m, bool k_major, uint64_t address, const tw_gemm_config *c, bool is_x,
-                            bool batched) {
+                            bool batched, int parts) {
     const tw_tile t = tw_tile_of(k_major, tw_type_bits(m->type) / 8, is_x ? c->ml : c->nl, c->u);
     const int64_t extent = k_major ? m->rows : m->columns, k = k_major ? m->columns : m->rows;
     const int64_t es = tw_type_bits(m->type) / 8;
@@ -278,7 +332,7 @@ static tw_tensor_map map_of(const tw_gemm_matrix *m, bool k_major, uint64_t addr
                                  .row_bytes = m->ld * es,
                                  .count = batched ? m->count : 0,
                                  .matrix_bytes = (m->stride ? m->stride : m->ld) * es};
-    return tw_tile_map(&t, &of, tw_gemm_fetchers(c, is_x));
+    return tw_tile_map(&t, &of, parts);
 }
 
 void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_buffers *buffers,
@@ -314,9 +368,14 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     tw_argument_number(to, "stride_scale_columns", tw_gemm_matrix_of(p, TW_GEMM_SCALE_COLUMNS).stride * 4);
     if (!tw_gemm_way_of(c)->tensor_copies) return;
     tw_argument_number(to, "groups", p->groups);
-    const tw_tensor_map map_a = map_of(&a, !p->trans_a, buffers->of[TW_GEMM_A], c, !swap, p->batch > 1);
-    const tw_tensor_map map_b = map_of(&b, p->trans_b, buffers->of[TW_GEMM_B], c, swap, p->batch > 1 || p->groups);
-    tw_argument_map(to, "map_x", swap ? "b" : "a", swap ? &map_b : &map_a);
+    tw_argument_number(to, "rows_a", p->rows_a);
+    const tw_gemm_variant v = tw_gemm_variant_of(p, c);
+    const int parts_b = tw_gemm_fetchers(c, swap),
+              parts_a = tw_gemm_cuts_rows(&v, c) ? c->ml / TW_WGMMA_ROWS : tw_gemm_fetchers(c, !swap);
+    const bool batched = p->batch > 1;
+    const tw_tensor_map map_a = map_of(&a, !p->trans_a, buffers->of[TW_GEMM_A], c, !swap, batched, parts_a);
+    const tw_tensor_map map_b = map_of(&b, p->trans_b, buffers->of[TW_GEMM_B], c, swap, batched || p->groups, parts_b);
+    if (!p->narrow) tw_argument_map(to, "map_x", swap ? "b" : "a", swap ? &map_b : &map_a);
     const tw_gemm_matrix to_store = tw_gemm_matrix_of(p, TW_GEMM_C);
     const tw_tensor_map map_c =
         tw_gemm_box_map(&to_store, buffers->of[TW_GEMM_C], tw_gemm_stored_columns(c, p->epilogue.gated), p->batch > 1);

@@ -44,6 +44,20 @@ static void fill(const tw_gemm_matrix *m, bool scales, void *data, tw_random *r)
             }
 }
 
+/* Draws the integers or the scales of a narrow B. With scales its elements are in [-1, 1]. */
+static void fill_narrow(const tw_gemm_problem *p, const tw_gemm_matrix *m, void *data, tw_random *r) {
+    const double most = p->narrow == TW_GEMM_I8 ? 128 : 8;
+    const int64_t n = (int64_t)(tw_gemm_matrix_bytes(m) / ((size_t)tw_type_bits(m->type) / 8));
+    for (int64_t i = 0; i < n; i++)
+        element_write(m->type, data, i,
+                      m->type == TW_T_i8 ? (double)tw_random_below(r, 256) - 128 : (2 * tw_random_unit(r) - 1) / most);
+}
+
+/* Returns the magnitude of the largest element of B. */
+static double largest(const tw_gemm_problem *p) {
+    return !p->narrow || p->scales ? 1 : p->narrow == TW_GEMM_I8 ? 128 : 8;
+}
+
 /* Returns the scale of the block of element k of a row of A or a column of B. */
 static double block_scale_of(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, int64_t i, int64_t k) {
     const tw_gemm_buffer scales = which == TW_GEMM_A ? TW_GEMM_SCALE_A : TW_GEMM_SCALE_B;
@@ -58,14 +72,34 @@ static double block_scale_of(const tw_gemm_data *d, tw_gemm_buffer which, int64_
 /* Returns the scale of a row of A or a column of B. */
 static double scale_of(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, int64_t i) {
     const tw_gemm_buffer scales = which == TW_GEMM_A ? TW_GEMM_SCALE_ROWS : TW_GEMM_SCALE_COLUMNS;
-    if (!d->of[scales]) return 1;
+    /* Scales are of the product's rows, in whose order gathered rows are put later. */
+    if (!d->of[scales] || (which == TW_GEMM_A && d->problem.gather)) return 1;
     return (double)((const float *)d->of[scales])[product * tw_gemm_matrix_of(&d->problem, scales).stride + i];
+}
+
+/* Computes an element of a narrow B. */
+static double narrow_element(const tw_gemm_data *d, int64_t column, int64_t k) {
+    const tw_gemm_problem *p = &d->problem;
+    const double q = tw_gemm_packed(p, d->of[TW_GEMM_B], column, k);
+    if (!p->scales) return q;
+    const tw_type t = tw_gemm_types[p->type].element;
+    const double scale = element_read(t, d->of[TW_GEMM_SCALES], tw_gemm_scale_place(p, column, k / p->scales));
+    if (p->scale_sums) return q * scale;
+    double rounded = 0; /* Room for an element of any type. */
+    element_write(t, &rounded, 0, q * scale);
+    return element_read(t, &rounded, 0);
 }
 
 /* Reads a product's A or B as doubles without gaps, and multiplies them by the scales of their rows of A or columns of
    B, and of their blocks. Elements of tf32 are rounded as tensor cores need them. */
 static void widen(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, double *out, double *magnitude) {
     const tw_gemm_matrix m = tw_gemm_matrix_of(&d->problem, which);
+    const int64_t k = d->problem.k;
+    for (int64_t i = 0; i < d->problem.n * k && which == TW_GEMM_B && d->problem.narrow; i++) {
+        *out = narrow_element(d, i / k, i % k) * scale_of(d, which, product, i / k);
+        *magnitude++ = fabs(*out++);
+    }
+    if (which == TW_GEMM_B && d->problem.narrow) return;
     const bool rows_first = which == TW_GEMM_A ? !d->problem.trans_a : d->problem.trans_b;
     for (int64_t i = 0; i < m.rows; i++)
         for (int64_t j = 0; j < m.columns; j++) {
@@ -116,11 +150,12 @@ static double cut_off_e4m3(const tw_gemm_problem *p, double sum, double magnitud
 
 /* Estimates what tensor cores may lose beside roundings, in roundings of f32. They cut off what lies below the last bit
    of the largest term instead of rounding. Each addition loses half of that bit on average, always towards zero, and
-   adds at least 8 products. Elements are within 1, so partial sums are about the root of the sum of magnitudes. */
+   adds at least 8 products. Elements are within 1, so partial sums are about the root of the sum of magnitudes. Where
+   those of B are larger, they are larger by as much. */
 static double cut_off(const tw_gemm_problem *p, double sum, double magnitude) {
     if (p->type == TW_GEMM_E4M3) return cut_off_e4m3(p, sum, magnitude);
     if (p->type != TW_GEMM_F16 && p->type != TW_GEMM_BF16 && p->type != TW_GEMM_TF32) return 0;
-    return (double)p->k / 8 * (2 * sqrt(magnitude) + fabs(sum));
+    return (double)p->k / 8 * (2 * sqrt(magnitude * largest(p)) + fabs(sum));
 }
 
 /* A partial result, and the sum of its terms' magnitudes. */
@@ -145,9 +180,56 @@ static void judge_by(tw_gemm_data *d, int64_t index, result r, double unit, bool
     d->tolerance[index] = exact ? 0.5f : (float)(tolerance * 1.001 + 1e-30);
 }
 
+/* Rows of the product that a group has. */
+typedef struct range {
+    int64_t first, end;
+} range;
+
+static range rows_of_group(const tw_gemm_data *d, int64_t group) {
+    const tw_gemm_problem *p = &d->problem;
+    if (!p->groups) return (range){0, p->m};
+    if (p->masked) {
+        const int64_t first = group * (p->m / p->groups);
+        return (range){first, first + ((const int32_t *)d->of[TW_GEMM_COUNTS])[group]};
+    }
+    const int32_t *ends = d->of[TW_GEMM_ENDS];
+    return (range){group ? ends[group - 1] : 0, ends[group]};
+}
+
+/* Returns the row of C for a row of the product. -1: there is none. */
+static int64_t place_of(const tw_gemm_data *d, int64_t row) {
+    if (!d->problem.scatter) return row;
+    const int32_t place = ((const int32_t *)d->of[TW_GEMM_PLACES])[row];
+    return place >= 0 && place < d->problem.m ? place : -1;
+}
+
+static bool mark_written(tw_gemm_data *d) {
+    const tw_gemm_problem *p = &d->problem;
+    d->written = calloc((size_t)p->m, sizeof *d->written);
+    for (int64_t i = 0; d->written && i < (p->groups ? p->groups : 1); i++) {
+        const range r = rows_of_group(d, i);
+        for (int64_t row = r.first; row < r.end; row++)
+            if (place_of(d, row) >= 0) d->written[place_of(d, row)] = true;
+    }
+    return d->written;
+}
+
+static bool is_written(const tw_gemm_data *d, int64_t row) {
+    return !d->written || d->written[row];
+}
+
+/* Multiplies a result by the factor of its row. */
+static void scale(const tw_gemm_data *d, int64_t row, result *r) {
+    if (!d->problem.scatter) return;
+    const double by = ((const float *)d->of[TW_GEMM_FACTORS])[row];
+    r->x *= by;
+    r->size *= fabs(by);
+}
+
 /* Computes one cell's result and tolerance. A sum may be off by 16 roundings of the sum of magnitudes. No order of
    additions comes near that, and a kernel that drops or repeats a product is off by far more. */
-static void finish(tw_gemm_data *d, int64_t index, int64_t at, int64_t column, double sum, double magnitude) {
+static void finish(tw_gemm_data *d, int64_t index, int64_t at, int64_t row, int64_t column, double sum,
+                   double magnitude) {
     const tw_gemm_problem *p = &d->problem;
     const tw_gemm_epilogue *e = &p->epilogue;
     const bool exact = p->out == TW_T_i32 || p->out == TW_T_i8;
@@ -163,21 +245,13 @@ static void finish(tw_gemm_data *d, int64_t index, int64_t at, int64_t column, d
         r.size *= fabs(by);
     }
     if (e->residual) add(&r, element_read(p->out, d->of[TW_GEMM_RESIDUAL], at));
+    scale(d, row, &r);
     judge_by(d, index, r, unit, exact);
 }
 
-/* Returns the first row of a group. */
-static int64_t first_row(const tw_gemm_data *d, int64_t group) {
-    return group > 0 ? ((const int32_t *)d->of[TW_GEMM_ENDS])[group - 1] : 0;
-}
-
-/* Returns the rows of C that a product writes. */
-static int64_t rows_of(const tw_gemm_data *d) {
-    return d->problem.groups ? first_row(d, d->problem.groups) : d->problem.m;
-}
-
 /* Computes a gated cell's result and tolerance from the sums of its gate and its value. */
-static void finish_gated(tw_gemm_data *d, int64_t index, int64_t at, const double *sum, const double *magnitude) {
+static void finish_gated(tw_gemm_data *d, int64_t index, int64_t at, int64_t row, const double *sum,
+                         const double *magnitude) {
     const tw_gemm_problem *p = &d->problem;
     const tw_gemm_epilogue *e = &p->epilogue;
     const double unit = p->type == TW_GEMM_F64 ? 0x1p-53 : 0x1p-24;
@@ -189,37 +263,61 @@ static void finish_gated(tw_gemm_data *d, int64_t index, int64_t at, const doubl
     of[0].size *= e->activation ? 1.2 : 1;
     result r = {of[0].x * of[1].x, of[0].size * fabs(of[1].x) + fabs(of[0].x) * of[1].size};
     if (e->residual) add(&r, element_read(p->out, d->of[TW_GEMM_RESIDUAL], at));
+    scale(d, row, &r);
     judge_by(d, index, r, unit, false);
+}
+
+/* Computes cells of C from the sums of a product. */
+static void finish_product(tw_gemm_data *d, int64_t product, const double *sum, const double *magnitude) {
+    const tw_gemm_problem *p = &d->problem;
+    const int64_t columns = tw_gemm_columns(p);
+    for (int64_t row = 0; row < p->m; row++) {
+        const int64_t place = place_of(d, row);
+        for (int64_t column = 0; column < columns && place >= 0; column++) {
+            const int64_t cell = (product * p->m + place) * columns + column;
+            const int64_t at = product * p->stride_c + place * p->ldc + column;
+            const int64_t gate = row * p->n + column / 8 * 16 + column % 8, plain = row * p->n + column;
+            if (p->epilogue.gated)
+                finish_gated(d, cell, at, row, sum + gate, magnitude + gate);
+            else
+                finish(d, cell, at, row, column, sum[plain], magnitude[plain]);
+        }
+    }
+}
+
+/* Puts rows of A, or their magnitudes, in the product's order, and multiplies them by the scales of the product's rows.
+   Rows that A does not have are zeros. */
+static void gather(const tw_gemm_data *d, bool magnitudes, const double *a, double *out) {
+    const tw_gemm_problem *p = &d->problem;
+    const int32_t *rows = d->of[TW_GEMM_ROWS];
+    const float *scales = d->of[TW_GEMM_SCALE_ROWS];
+    for (int64_t i = 0; i < p->m; i++) {
+        const bool there = rows[i] >= 0 && rows[i] < p->rows_a;
+        const double by = !scales ? 1 : magnitudes ? fabs((double)scales[i]) : (double)scales[i];
+        for (int64_t k = 0; k < p->k; k++) out[i * p->k + k] = there ? by * a[rows[i] * p->k + k] : 0;
+    }
 }
 
 static tw_status reference(tw_gemm_data *d, tw_diag *diag) {
     const tw_gemm_problem *p = &d->problem;
-    const size_t a = (size_t)(p->m * p->k), b = (size_t)(p->k * p->n), c = (size_t)(p->m * p->n);
-    double *work = malloc(2 * (a + b + c) * sizeof *work);
+    const size_t a = (size_t)(p->m * p->k), b = (size_t)(p->k * p->n), c = (size_t)(p->m * p->n),
+                 gathered = (size_t)(p->gather ? p->rows_a * p->k : 0);
+    double *work = malloc(2 * (a + b + c + gathered) * sizeof *work);
     if (!work) return tw_fail_memory(diag);
-    double *x = work, *ax = x + a, *y = ax + a, *ay = y + b, *sum = ay + b, *magnitude = sum + c;
+    double *x = work, *ax = x + a, *y = ax + a, *ay = y + b, *sum = ay + b, *magnitude = sum + c, *all = magnitude + c;
     const int64_t products = p->groups ? p->groups : p->batch;
     for (int64_t i = 0; i < products; i++) {
-        const int64_t row0 = p->groups ? first_row(d, i) : 0, rows = p->groups ? first_row(d, i + 1) - row0 : p->m;
-        if (!p->groups || !i) widen(d, TW_GEMM_A, i, x, ax);
+        const range r = rows_of_group(d, i);
+        if (!p->groups || !i) widen(d, TW_GEMM_A, i, p->gather ? all : x, p->gather ? all + gathered : ax);
+        for (int s = 0; s < 2 && p->gather && !i; s++) gather(d, s, s ? all + gathered : all, s ? ax : x);
         widen(d, TW_GEMM_B, i, y, ay);
-        for (int s = 0; s < 2 && rows; s++)
+        for (int s = 0; s < 2 && r.end > r.first; s++)
             cblas_dgemm(CblasRowMajor, p->trans_a ? CblasTrans : CblasNoTrans, p->trans_b ? CblasTrans : CblasNoTrans,
-                        (int)rows, (int)p->n, (int)p->k, 1, (s ? ax : x) + row0 * p->k, (int)(p->trans_a ? p->m : p->k),
-                        s ? ay : y, (int)(p->trans_b ? p->k : p->n), 0, (s ? magnitude : sum) + row0 * p->n, (int)p->n);
+                        (int)(r.end - r.first), (int)p->n, (int)p->k, 1, (s ? ax : x) + r.first * p->k,
+                        (int)(p->trans_a ? p->m : p->k), s ? ay : y, (int)(p->trans_b ? p->k : p->n), 0,
+                        (s ? magnitude : sum) + r.first * p->n, (int)p->n);
         if (p->groups && i + 1 < products) continue;
-        const int64_t product = p->groups ? 0 : i, columns = tw_gemm_columns(p);
-        for (int64_t cell = 0; cell < p->m * columns && p->epilogue.gated; cell++) {
-            const int64_t row = cell / columns, column = cell % columns,
-                          gate = row * p->n + column / 8 * 16 + column % 8;
-            finish_gated(d, product * p->m * columns + cell, product * p->stride_c + row * p->ldc + column, sum + gate,
-                         magnitude + gate);
-        }
-        for (int64_t cell = 0; cell < p->m * p->n && !p->epilogue.gated; cell++) {
-            int64_t row = cell / p->n, column = cell % p->n;
-            finish(d, product * p->m * p->n + cell, product * p->stride_c + row * p->ldc + column, column, sum[cell],
-                   magnitude[cell]);
-        }
+        finish_product(d, p->groups ? 0 : i, sum, magnitude);
     }
     free(work);
     return TW_OK;
@@ -230,18 +328,55 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-void tw_gemm_ends_draw(const tw_gemm_problem *p, uint64_t seed, bool even, int32_t *ends) {
+void tw_gemm_ends_draw(const tw_gemm_problem *p, uint64_t seed, double skew, int32_t *ends) {
     tw_random r = tw_random_seed(seed ^ 0x656e6473);
-    if (even) {
-        memset(ends, 0, (size_t)p->groups * sizeof *ends);
-        for (int64_t i = 0; i < p->m; i++) ends[tw_random_below(&r, (uint64_t)p->groups)]++;
-        for (int64_t i = 1; i < p->groups; i++) ends[i] += ends[i - 1];
-        return;
+    double all = 0, below = 0;
+    for (int64_t i = 0; i < p->groups; i++) all += pow((double)(i + 1), -skew);
+    int64_t left = p->m, row = 0;
+    for (int64_t i = 0; i < p->groups; i++) {
+        /* Of the rows that are left, those that fall into this group and not into a later one. */
+        const double chance = pow((double)(i + 1), -skew) / (all - below);
+        const int64_t before = left;
+        for (int64_t j = 0; j < before; j++)
+            if (i + 1 == p->groups || tw_random_unit(&r) < chance) row++, left--;
+        below += pow((double)(i + 1), -skew);
+        ends[i] = (int32_t)row;
     }
-    for (int64_t i = 0; i < p->groups; i++) ends[i] = (int32_t)tw_random_below(&r, (uint64_t)p->m + 1);
-    /* Rows behind the last end are of no group. */
-    if (tw_random_below(&r, 2)) ends[p->groups - 1] = (int32_t)p->m;
+}
+
+/* Draws ends of groups whose sizes differ much. Rows behind the last end may be of no group. */
+static void draw_ends(const tw_gemm_problem *p, tw_random *r, int32_t *ends) {
+    for (int64_t i = 0; i < p->groups; i++) ends[i] = (int32_t)tw_random_below(r, (uint64_t)p->m + 1);
+    if (tw_random_below(r, 2)) ends[p->groups - 1] = (int32_t)p->m;
     qsort(ends, (size_t)p->groups, sizeof *ends, ascending);
+}
+
+/* Draws numbers of rows below `rows`, and now and then one that is no row. */
+static void draw_rows(int64_t n, int64_t rows, tw_random *r, int32_t *out) {
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = (int32_t)tw_random_below(r, (uint64_t)rows);
+        if (tw_random_below(r, 12) == 0) out[i] = tw_random_below(r, 2) ? (int32_t)rows : -1 - out[i];
+    }
+}
+
+/* Draws places that differ, in any order, and now and then none. */
+static void draw_places(int64_t n, tw_random *r, int32_t *out) {
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t other = (int64_t)tw_random_below(r, (uint64_t)i + 1);
+        out[i] = out[other];
+        out[other] = (int32_t)i;
+    }
+    for (int64_t i = 0; i < n; i++)
+        if (tw_random_below(r, 12) == 0) out[i] = tw_random_below(r, 2) ? (int32_t)n : -1;
+}
+
+/* Draws numbers of rows of masked groups. Many are none, or all that are reserved. */
+static void draw_counts(const tw_gemm_problem *p, tw_random *r, int32_t *out) {
+    const int64_t reserved = p->m / p->groups;
+    for (int64_t i = 0; i < p->groups; i++) {
+        const int kind = (int)tw_random_below(r, 4);
+        out[i] = kind == 0 ? 0 : kind == 1 ? (int32_t)reserved : (int32_t)tw_random_below(r, (uint64_t)reserved + 1);
+    }
 }
 
 /* Makes the matrices. Their gaps hold NaNs. */
@@ -255,13 +390,23 @@ static bool make_matrices(tw_gemm_data *d, uint64_t seed) {
         if (!d->of[i]) return false;
         memset(d->of[i], 0xff, d->bytes[i]);
         if (i == TW_GEMM_ENDS)
-            tw_gemm_ends_draw(&d->problem, seed, false, d->of[i]);
+            draw_ends(&d->problem, &r, d->of[i]);
+        else if (d->problem.narrow && (i == TW_GEMM_B || i == TW_GEMM_SCALES))
+            fill_narrow(&d->problem, &m, d->of[i], &r);
+        else if (i == TW_GEMM_COUNTS)
+            draw_counts(&d->problem, &r, d->of[i]);
+        else if (i == TW_GEMM_ROWS)
+            draw_rows(d->problem.m, d->problem.rows_a, &r, d->of[i]);
+        else if (i == TW_GEMM_PLACES)
+            draw_places(d->problem.m, &r, d->of[i]);
         else
             fill(&m, i >= TW_GEMM_SCALE_ROWS && i <= TW_GEMM_SCALE_B, d->of[i], &r);
     }
-    /* Rows of C that are of no group hold NaNs, too. */
+    if (!mark_written(d)) return false;
+    /* Rows of C that are not written hold NaNs, too. */
     const tw_gemm_matrix c = tw_gemm_matrix_of(&d->problem, TW_GEMM_C);
-    for (int64_t i = rows_of(d); i < c.rows; i++) {
+    for (int64_t i = 0; i < c.rows; i++) {
+        if (is_written(d, i)) continue;
         const size_t es = (size_t)tw_type_bits(c.type) / 8;
         memset((char *)d->of[TW_GEMM_C] + (size_t)(i * c.ld) * es, 0xff, (size_t)c.columns * es);
     }
@@ -285,6 +430,7 @@ void tw_gemm_data_free(tw_gemm_data *d) {
     for (int i = 0; i < TW_GEMM_MATRICES; i++) free(d->of[i]);
     free(d->want);
     free(d->tolerance);
+    free(d->written);
     *d = (tw_gemm_data){0};
 }
 
@@ -296,7 +442,7 @@ int64_t tw_gemm_data_compare(const tw_gemm_data *d, const void *c, double *worst
     for (int64_t cell = 0; cell < d->cells; cell++) {
         int64_t in = cell % (p->m * columns);
         int64_t at = cell / (p->m * columns) * p->stride_c + in / columns * p->ldc + in % columns;
-        if (in / columns >= rows_of(d)) continue;
+        if (!is_written(d, in / columns)) continue;
         double error = fabs(element_read(p->out, c, at) - d->want[cell]) / (double)d->tolerance[cell];
         if (!(error <= most)) most = error;
         if (error < 1) continue;
@@ -311,8 +457,9 @@ int64_t tw_gemm_data_squares(const tw_gemm_data *d, const void *c, int columns, 
     const int64_t all = tw_gemm_columns(p);
     int64_t wrong = 0;
     for (int64_t from = 0; from < all; from += columns, squares += p->m)
-        for (int64_t row = 0; row < rows_of(d); row++) {
+        for (int64_t row = 0; row < p->m; row++) {
             double want = 0;
+            if (!is_written(d, row)) continue;
             for (int64_t j = from; j < all && j < from + columns; j++) {
                 const double x = element_read(p->out, c, row * p->ldc + j);
                 want += x * x;
@@ -332,7 +479,7 @@ int64_t tw_gemm_data_gaps(const tw_gemm_data *d, const void *now, const void *be
         bool cell = false;
         for (int64_t b = 0; b < p->batch && !cell && i >= b * p->stride_c; b++) {
             int64_t in = i - b * p->stride_c;
-            cell = in / p->ldc < rows_of(d) && in % p->ldc < tw_gemm_columns(p);
+            cell = in / p->ldc < p->m && is_written(d, in / p->ldc) && in % p->ldc < tw_gemm_columns(p);
         }
         n += !cell && memcmp(x + i * es, y + i * es, (size_t)es) != 0;
     }

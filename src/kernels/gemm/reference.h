@@ -14,12 +14,13 @@ typedef struct tw_gemm_data {
     size_t bytes[TW_GEMM_MATRICES]; /* Bytes of the matrices. */
     double *want;                   /* [cells]: the result, in C's order without gaps. */
     float *tolerance;               /* [cells]: |C - want| must be below it. */
+    bool *written;                  /* [rows of C]: the product writes the row. NULL: it writes all. */
     int64_t cells;                  /* Number of elements of C. */
 } tw_gemm_data;
 
-/* Draws the ends of a problem's groups. If `even`, each row falls into any group with the same chance. Otherwise the
-   groups' sizes differ much, and rows behind the last end may be in no group. */
-void tw_gemm_ends_draw(const tw_gemm_problem *p, uint64_t seed, bool even, int32_t *ends);
+/* Draws the ends of a problem's groups. Each row falls into group i with a chance proportional to (i + 1) to the power
+   of -skew. 0: all groups are alike. */
+void tw_gemm_ends_draw(const tw_gemm_problem *p, uint64_t seed, double skew, int32_t *ends);
 
 tw_status tw_gemm_data_make(tw_gemm_data *d, const tw_gemm_problem *p, uint64_t seed, tw_diag *diag);
 void tw_gemm_data_free(tw_gemm_data *d);

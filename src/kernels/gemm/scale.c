@@ -17,7 +17,7 @@ typedef struct scales {
 /* The bytes from the first vector to the one of the block's product, or of its group. TW_NONE: there is one vector. */
 static tw_val vector_of(tw_gemm_gen *g, bool rows) {
     tw_builder *b = g->b;
-    tw_val number = g->v->batched ? g->batch : g->v->grouped && !rows ? g->groups.group : TW_NONE;
+    tw_val number = g->v->batched ? g->batch : g->v->grouped && !rows ? g->matrix : TW_NONE;
     if (!number.id) return TW_NONE;
     return tw_mul(b, tw_widen(b, number), rows ? g->arg.stride_scale_rows : g->arg.stride_scale_columns);
 }

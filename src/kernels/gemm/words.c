@@ -11,8 +11,11 @@ const char tw_gemm_problem_words[] =
     "(strides);\n"
     "alpha beta; out=TYPE of C; bias=1 mul=1 residual=1 gated=1 squares=1 scale_rows=1 scale_columns=1; "
     "activation=gelu|gelu_erf|silu;\n"
-    "groups=E: rows of A in E groups, each with a B of its own; weights=1: nothing writes B while launches may "
-    "overlap;\n"
+    "groups=E: rows of A in E groups, each with a B of its own; masked=1: each has a count in the place of an end;\n"
+    "gather=1: rows of A, of which there are rows_a, by number; scatter=1: rows of C by number, with a factor each;\n"
+    "weights=1: nothing writes B while launches may overlap;\n"
+    "narrow=i8|i4: B has packed integers; scales=G: elements along k of it that share a scale; scale_sums=1: scales\n"
+    "multiply their sums;\n"
     "promote=1: tensor cores add up at most 128 e4m3 along k, and these sums are added in f32;\n"
     "scale_blocks=1: and are multiplied by scales of rows of A, and of 128 columns of B, before";
 
@@ -26,6 +29,15 @@ static bool out_type(const char *value, tw_type *t) {
     for (int i = TW_T_none + 1; i < TW_T_COUNT; i++)
         if (!strcmp(tw_type_name((tw_type)i), value)) {
             *t = (tw_type)i;
+            return true;
+        }
+    return false;
+}
+
+static bool narrow_type(const char *value, tw_gemm_narrow *t) {
+    for (int i = 0; i < TW_GEMM_NARROWS; i++)
+        if (!strcmp(tw_gemm_narrow_names[i], value)) {
+            *t = (tw_gemm_narrow)i;
             return true;
         }
     return false;
@@ -55,6 +67,12 @@ bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *statu
         {"alpha", NULL, NULL, &p->alpha},
         {"beta", NULL, NULL, &p->beta},
         {"groups", &p->groups, NULL, NULL},
+        {"scales", &p->scales, NULL, NULL},
+        {"scale_sums", NULL, &p->scale_sums, NULL},
+        {"masked", NULL, &p->masked, NULL},
+        {"gather", NULL, &p->gather, NULL},
+        {"rows_a", &p->rows_a, NULL, NULL},
+        {"scatter", NULL, &p->scatter, NULL},
         {"weights", NULL, &p->weights, NULL},
         {"promote", NULL, &p->promote, NULL},
         {"scale_blocks", NULL, &p->scale_blocks, NULL},
@@ -84,6 +102,7 @@ bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *statu
     }
     if (n == 4 && !strncmp(word, "type", 4)) known = true, good = tw_gemm_type_from_name(value, &p->type);
     if (n == 3 && !strncmp(word, "out", 3)) known = true, good = out_type(value, &p->out);
+    if (n == 6 && !strncmp(word, "narrow", 6)) known = true, good = narrow_type(value, &p->narrow);
     if (n == 10 && !strncmp(word, "activation", 10))
         known = true, good = tw_gemm_activation_from_name(value, &p->epilogue.activation);
     *status = TW_OK;

@@ -29,7 +29,7 @@ int tw_tile_offset(const tw_tile *t, int row, int k) {
     return row / t->width * box_bytes(t) + k * pitch(t);
 }
 
-tw_tensor_map tw_tile_map(const tw_tile *t, const tw_tile_matrices *m, int blocks) {
+tw_tensor_map tw_tile_map(const tw_tile *t, const tw_tile_matrices *m, int parts) {
     return (tw_tensor_map){.address = m->address,
                            .element = t->es == 1   ? TW_TENSOR_U8
                                       : t->es == 2 ? TW_TENSOR_U16
@@ -37,7 +37,7 @@ tw_tensor_map tw_tile_map(const tw_tile *t, const tw_tile_matrices *m, int block
                            .dims = m->count ? 3 : 2,
                            .extent = {t->k_major ? m->k : m->extent, t->k_major ? m->extent : m->k, m->count},
                            .stride = {0, m->row_bytes, m->matrix_bytes},
-                           .box = {t->width, t->lines / blocks, 1},
+                           .box = {t->width, t->lines / parts, 1},
                            .swizzle = pitch(t)};
 }
 
@@ -50,9 +50,15 @@ void tw_tile_fetch(tw_builder *b, const tw_tile *t, const tw_tile_copy *c) {
         across = tw_add(b, across, tw_mul_imm(b, rank, part));
     }
     const tw_attrs at = {.ranks = c->blocks > 1 ? (1 << c->blocks) - 1 : 0, .dims = c->matrix.id ? 3 : 2};
-    for (int i = 0; i < t->boxes; i++) {
-        const tw_box box = {.map = c->map, .at = {tw_add_imm(b, along, (int64_t)i * t->width), across, c->matrix}};
-        tw_tensor_load_box(b, at, tw_add_imm(b, to, (int64_t)i * box_bytes(t)), &box, c->full, TW_NONE);
+    const int parts = c->parts ? c->parts : 1, lines = t->lines / parts;
+    for (int i = 0; i < t->boxes * parts; i++) {
+        const int part = i % parts, number = i / parts;
+        const tw_box box = {.map = c->map,
+                            .at = {tw_add_imm(b, along, (int64_t)number * t->width),
+                                   tw_add_imm(b, across, (int64_t)part * lines), c->matrix}};
+        tw_val place = tw_add_imm(b, to, (int64_t)number * box_bytes(t) + (int64_t)part * lines * pitch(t));
+        if (part) tw_when(b, tw_lt(b, tw_i32(b, part), c->present));
+        tw_tensor_load_box(b, at, place, &box, c->full, TW_NONE);
     }
 }
 
@@ -75,6 +81,12 @@ static const char *const products = "products";
 void tw_tile_wait(tw_builder *b, int pending) {
     tw_record_wait(b, products, TW_ENGINE_OF_tensor, pending);
     tw_do(b, TW_OP_wgmma_wait, (tw_attrs){.count = pending}, TW_NONE, TW_NONE);
+    tw_record_end(b, products);
+}
+
+void tw_tile_wait_before(tw_builder *b) {
+    tw_record_wait(b, products, TW_ENGINE_OF_tensor, 1);
+    tw_do(b, TW_OP_wgmma_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
     tw_record_end(b, products);
 }
 

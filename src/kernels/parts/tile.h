@@ -39,8 +39,9 @@ typedef struct tw_tile_matrices {
     int64_t count;        /* Number of matrices: the map's third dimension. 0: one matrix, and no third dimension. */
     int64_t matrix_bytes; /* Bytes from matrix to matrix. Only with a third dimension. */
 } tw_tile_matrices;
-/* Makes their tensor map. `blocks` is as in tw_tile_copy. */
-tw_tensor_map tw_tile_map(const tw_tile *t, const tw_tile_matrices *m, int blocks);
+/* Makes their tensor map. A box of the map is one of `parts` parts of a tile's box: those of tw_tile_copy.blocks, or of
+   tw_tile_copy.parts. */
+tw_tensor_map tw_tile_map(const tw_tile *t, const tw_tile_matrices *m, int parts);
 
 typedef struct tw_tile_copy {
     tw_val map;    /* The tensor map, a parameter. */
@@ -50,6 +51,8 @@ typedef struct tw_tile_copy {
     tw_val matrix; /* The number of its matrix (i32). TW_NONE: the map has no third dimension. */
     tw_val full;   /* Address of the mbarrier that counts the bytes. */
     int blocks; /* Blocks of a cluster that fetch the tile together. Each multicasts a part to all. 1: no multicast. */
+    int parts;  /* Parts of equally many lines that are copied one by one, without multicast. 0 or 1: none. */
+    tw_val present; /* Number of parts to copy, from the first on (i32). Only with parts. */
 } tw_tile_copy;
 
 /* Fetches a tile by tensor copies. One thread calls it. Elements outside of the matrix arrive as zeros. */
@@ -82,5 +85,7 @@ typedef struct tw_tile_product {
 void tw_tile_multiply(tw_builder *b, const tw_tile_product *p);
 /* Waits until at most `pending` of the products that this warpgroup issued are under way. */
 void tw_tile_wait(tw_builder *b, int pending);
+/* Waits until none is under way, before the next product is begun. */
+void tw_tile_wait_before(tw_builder *b);
 
 #endif
