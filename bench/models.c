@@ -124,7 +124,7 @@ static tw_status read_all(bench *b, const char *path, tw_diag *diag) {
     tw_status st = tw_store_open(&s, path, true, diag);
     if (st != TW_OK) return st;
     tw_store_read(s, NULL, take_environment, b, NULL, diag);
-    st = tw_gemm_gpu_recorded(&b->f, TW_GEMM_BF16, b->environment, s, diag);
+    st = tw_gemm_gpu_recorded(&b->f, (tw_gemm_kind){.type = TW_GEMM_BF16}, b->environment, s, diag);
     if (st == TW_OK) st = tw_features_make(&b->features, &b->f, true, diag);
     if (st == TW_OK) st = tw_trials_read(&b->trials, &b->f, s, NULL, diag);
     const tw_store_filter filter = {b->f.environment, b->f.name, NULL};

@@ -94,7 +94,7 @@ static void choices_have_tiles_and_splits(void **state) {
 
 static void open_family(tw_family *f) {
     tw_diag d;
-    const tw_gemm_gpu_options o = {TW_GEMM_BF16, 0};
+    const tw_gemm_gpu_options o = {{.type = TW_GEMM_BF16}, 0};
     if (tw_gemm_gpu_open(f, &o, &d) != TW_OK) fail_msg("%s", d.message);
 }
 
@@ -234,14 +234,16 @@ static void recorded_families_have_measured_algorithms(void **state) {
     snprintf(path, sizeof path, "%s/tuned.db", folder);
     if (tw_store_open(&s, path, false, &d) != TW_OK) fail_msg("%s", d.message);
     add(s, &f, f.environment, "by=cublaslt algorithm=1", 1);
-    if (tw_gemm_gpu_recorded(&recorded, TW_GEMM_BF16, f.environment, s, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_gemm_gpu_recorded(&recorded, (tw_gemm_kind){.type = TW_GEMM_BF16}, f.environment, s, &d) != TW_OK)
+        fail_msg("%s", d.message);
     assert_int_equal(recorded.n_macros, first);
     tw_family_close(&recorded);
     for (int i = f.n_macros; i-- > first;)
         for (int twice = 0; twice < 2; twice++) add(s, &f, f.environment, f.macros[i].config, 1);
     add(s, &f, "{}", example, 1);
     add(s, &f, f.environment, "by=cublaslt id=1 what=2", 1);
-    if (tw_gemm_gpu_recorded(&recorded, TW_GEMM_BF16, f.environment, s, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_gemm_gpu_recorded(&recorded, (tw_gemm_kind){.type = TW_GEMM_BF16}, f.environment, s, &d) != TW_OK)
+        fail_msg("%s", d.message);
     assert_int_equal(recorded.n_macros, f.n_macros);
     for (int i = 0; i < f.n_macros; i++) {
         const tw_artefact_macro *a = &f.macros[i], *b = &recorded.macros[i];
@@ -253,7 +255,8 @@ static void recorded_families_have_measured_algorithms(void **state) {
     }
     tw_family_close(&recorded);
     /* A space of another type has none of them. */
-    if (tw_gemm_gpu_recorded(&recorded, TW_GEMM_F16, f.environment, s, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_gemm_gpu_recorded(&recorded, (tw_gemm_kind){.type = TW_GEMM_F16}, f.environment, s, &d) != TW_OK)
+        fail_msg("%s", d.message);
     assert_int_equal(find_first(&recorded), recorded.n_macros);
     tw_family_close(&recorded);
     tw_store_close(s);
