@@ -20,6 +20,7 @@ $ tilewright bench gemm --help
     --known FILE                 a log whose configurations are tried first
     --log FILE                   every configuration that was timed, a line each
     --store FILE                 add them to a store, which `tilewright export` reads
+    --skew X                     group i of a mixture has rows in proportion to (i + 1) ^ -X (default 0)
     --commit NAME                what was built, for the first line of --json
     --json                       a line of JSON for each
   
