@@ -238,10 +238,10 @@ static tw_status run_case(run *r, int number, int64_t times, bool *same, tw_diag
     release(r);
     if (st != TW_OK) return st;
     *same = *same && !wrong && !different;
-    json_t *o = json_pack("{s:s, s:s, s:s, s:I, s:i, s:I, s:I, s:f}", "case", cases[number].name, "problem",
+    json_t *o = json_pack("{s:s, s:s, s:s, s:I, s:i, s:I, s:I, s:b, s:f}", "case", cases[number].name, "problem",
                           cases[number].problem, "config", cases[number].configuration, "launches", (json_int_t)done,
-                          "streams", STREAMS, "wrong", (json_int_t)wrong, "different", (json_int_t)different, "seconds",
-                          (double)(tw_now_ns() - begin) * 1e-9);
+                          "streams", STREAMS, "wrong", (json_int_t)wrong, "different", (json_int_t)different, "correct",
+                          !wrong && !different, "seconds", (double)(tw_now_ns() - begin) * 1e-9);
     char *line = json_dumps(o, JSON_REAL_PRECISION(4));
     if (line) puts(line);
     free(line);
