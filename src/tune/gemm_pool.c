@@ -15,7 +15,9 @@
 enum {
     ALIGN = 256,              /* Bytes of which each matrix's address is a multiple. */
     LEAST_OUTPUTS = 64 << 20, /* Least size of the block of outputs in bytes. */
-    REPEAT = 8000009          /* Period of the elements: a prime, so that rows begin anywhere in it. */
+    REPEAT = 8000009,         /* Period of the elements: a prime, so that rows begin anywhere in it. */
+    /* The most rows of a launch of the reference. CUDA's grids have at most 65535 blocks in y. */
+    SLAB = 65535 * TW_GEMM_REFER_ROWS
 };
 
 struct tw_gemm_pool {
@@ -137,7 +139,7 @@ tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *q, t
     const tw_gemm_epilogue *e = &q->epilogue;
     if (q->type != p->type || q->out != tw_gemm_types[q->type].out || q->trans_a || !q->trans_b || !dense(q) ||
         q->alpha != 1 || q->beta != 0 || e->bias || e->activation || e->mul || e->residual || e->gated || e->squares ||
-        e->scale_rows || (e->scale_columns && !q->narrow) || q->scale_blocks ||
+        e->scale_rows || (e->scale_columns && !q->narrow) || q->scale_blocks || q->masked || q->gather || q->scatter ||
         q->k * (int64_t)element_bytes(q->type) % 16)
         return tw_fail(diag, TW_ERR_UNSUPPORTED,
                        "only plain products A B^T whose rows have whole 16 bytes have a reference on the device");
@@ -171,21 +173,37 @@ tw_status tw_gemm_pool_outputs(tw_gemm_pool *p, const tw_gemm_problem *q, int n,
     return TW_OK;
 }
 
-tw_status tw_gemm_pool_refer(tw_gemm_pool *p, const tw_gemm_problem *q, const tw_gemm_buffers *from, uint64_t want,
-                             uint64_t tolerance, tw_diag *diag) {
-    const uint64_t *of = from->of;
-    const uint64_t arguments[] = {
-        of[TW_GEMM_A],  of[TW_GEMM_B],  want,       tolerance,          (uint64_t)q->m,
-        (uint64_t)q->n, (uint64_t)q->k, q->promote, of[TW_GEMM_SCALES], of[TW_GEMM_SCALE_COLUMNS]};
+/* Computes the reference of `rows` rows of A from `row` on, at most SLAB. */
+static tw_status refer_slab(tw_gemm_pool *p, const tw_gemm_problem *q, const tw_gemm_buffers *from, int64_t row,
+                            int64_t rows, uint64_t want, uint64_t tolerance, tw_diag *diag) {
+    const uint64_t *of = from->of, cells = (uint64_t)(row * q->n);
+    const uint64_t arguments[] = {of[TW_GEMM_A] + element_bytes(q->type) * (uint64_t)(row * q->k),
+                                  of[TW_GEMM_B],
+                                  want + sizeof(double) * cells,
+                                  tolerance + sizeof(float) * cells,
+                                  (uint64_t)rows,
+                                  (uint64_t)q->n,
+                                  (uint64_t)q->k,
+                                  q->promote,
+                                  of[TW_GEMM_SCALES],
+                                  of[TW_GEMM_SCALE_COLUMNS]};
     static const int bytes[] = {8, 8, 8, 8, 4, 4, 4, 4, 8, 8};
-    const tw_status st = load_refer(p, q, diag);
-    if (st != TW_OK) return st;
     const tw_cuda_launch l = {
         .module = p->refer,
-        .grid = {(int)(tw_ceil_div(q->n, TW_GEMM_REFER_THREADS)), (int)(tw_ceil_div(q->m, TW_GEMM_REFER_ROWS)), 1},
+        .grid = {(int)(tw_ceil_div(q->n, TW_GEMM_REFER_THREADS)), (int)(tw_ceil_div(rows, TW_GEMM_REFER_ROWS)), 1},
         .threads = TW_GEMM_REFER_THREADS,
         .arguments = arguments,
         .argument_bytes = bytes,
         .n_arguments = 10};
     return tw_cuda_run(p->cuda, &l, diag);
+}
+
+tw_status tw_gemm_pool_refer(tw_gemm_pool *p, const tw_gemm_problem *q, const tw_gemm_buffers *from, uint64_t want,
+                             uint64_t tolerance, tw_diag *diag) {
+    tw_status st = load_refer(p, q, diag);
+    for (int64_t row = 0; row < q->m && st == TW_OK; row += SLAB) {
+        const int64_t rows = q->m - row < SLAB ? q->m - row : SLAB;
+        st = refer_slab(p, q, from, row, rows, want, tolerance, diag);
+    }
+    return st;
 }

@@ -21,13 +21,14 @@ void tw_gemm_pool_free(tw_gemm_pool *p); /* NULL is fine. */
 /* Returns the bytes that a pool must have for a completed problem. */
 size_t tw_gemm_pool_need(const tw_gemm_problem *problem);
 
-/* Returns TW_OK if the pool serves a completed problem: C = A B^T without an epilogue, except that a narrow B may have
-   scales of columns, of the pool's type and its usual C, A m x k and B n x k, or a batch or groups of these, without
-   gaps, rows of whole 16 bytes. TW_ERR_UNSUPPORTED otherwise. */
+/* Returns TW_OK if the pool serves a completed problem: C = A B^T of the pool's type and its usual C. A is m x k and B
+   n x k, or there is a batch or there are groups of these. Matrices have no gaps, and their rows have whole 16 bytes.
+   There is no epilogue, except that a narrow B may have scales of columns. Groups have ends, and their rows are neither
+   gathered nor scattered. TW_ERR_UNSUPPORTED otherwise. */
 tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *problem, tw_diag *diag);
 
 /* Sets the addresses of A, B and the scales of a narrow B of set `set`. Scales are in [-1, 1). Sets overlap only if the
- * pool is too small for all of them. */
+   pool is too small for all of them. */
 void tw_gemm_pool_place(const tw_gemm_pool *p, const tw_gemm_problem *problem, int set, tw_gemm_buffers *out);
 
 /* Returns the addresses of C of sets 0 to n - 1 of a problem, which the pool owns. The next call may return the same
