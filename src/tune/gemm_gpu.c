@@ -21,8 +21,9 @@
 enum {
     WORKSPACE = 256 << 20,
     POOL_SEED = 1,
-    POOL_SHARE = 8,      /* A pool takes at most this part of the device's memory. */
-    CELLS_MOST = 1 << 29 /* The most cells of C, each of which has a reference of 12 bytes. */
+    SHARE = 8,            /* A pool takes at most this part of the device's memory, and so does a reference. */
+    CELL = 12,            /* Bytes of a cell's reference. */
+    CELLS_MOST = 1 << 29, /* The most cells of C. */
 };
 #define POOL_MOST   ((int64_t)2000 << 20) /* Bytes of a pool, unless a problem asks for more. */
 #define POOL_GROUPS ((int64_t)16 << 30)   /* The most bytes of a pool whose products have a B for each group. */
@@ -36,11 +37,19 @@ typedef struct gemm_gpu {
     tw_gemm_kind kind;
     int64_t pool_bytes; /* Size of the pool. 0: there is none yet. */
     int64_t pool_most;  /* The most bytes of a pool. */
+    int64_t cells_most; /* The most cells of C. */
     tw_cuda_info info;  /* The device. Of a recorded device only `sms`, `clock_khz` and `target` are known. */
     const tw_artefact_macro *macros; /* The macro choices of the family, as in tw_family. */
 } gemm_gpu;
 
 static const char vendors[] = "by=cublaslt";
+
+/* Rounds a number of elements up to whole 16 bytes. The pool's reference loads so many at a time, and cuBLASLt takes no
+   other rows of e4m3. */
+static int64_t whole_row(const gemm_gpu *g, int64_t elements) {
+    const int64_t step = 16 * 8 / tw_type_bits(tw_gemm_types[g->kind.type].element);
+    return tw_ceil_div(elements, step) * step;
+}
 
 static tw_gemm_problem product_of(const gemm_gpu *g, const int64_t *problem) {
     return tw_gemm_kind_problem(g->kind, problem);
@@ -288,6 +297,7 @@ static tw_status add_vendor(gemm_gpu *g, tw_family *f, const tw_artefact_macro *
                                              .micros = ranks,
                                              .n_micros = sizeof ranks / sizeof *ranks};
     for (int i = 0; i < n; i++) all[f->n_macros++] = tw_gemm_algorithm_macro(algorithms[i], sms);
+    for (int i = f->ranking - 1; i < f->n_macros; i++) all[i].multiple[2] = whole_row(g, all[i].multiple[2]);
     f->macros = g->macros = all;
     return TW_OK;
 }
@@ -366,7 +376,7 @@ static bool fits(const void *self, const int64_t *problem) {
     const gemm_gpu *g = self;
     tw_gemm_problem p = product_of(g, problem);
     if (tw_gemm_problem_complete(&p, NULL) != TW_OK) return false;
-    return tw_gemm_pool_need(&p) <= (size_t)g->pool_most && p.m * p.n * p.batch <= CELLS_MOST;
+    return tw_gemm_pool_need(&p) <= (size_t)g->pool_most && p.m * p.n * p.batch <= g->cells_most;
 }
 
 static tw_family family_of(gemm_gpu *g, const tw_family_calls *calls) {
@@ -395,6 +405,7 @@ static tw_family family_of(gemm_gpu *g, const tw_family_calls *calls) {
     memcpy(f.least, ends[g->kind.form][0], sizeof ends[0][0]);
     memcpy(f.most, ends[g->kind.form][1], sizeof ends[0][1]);
     memcpy(f.step, steps[g->kind.form], sizeof steps[0]);
+    f.step[2] = whole_row(g, f.step[2]);
     f.most_work = 2e12; /* References take a second then. */
     if (g->kind.form == TW_GEMM_BATCH) return f;
     f.spread = 1;
@@ -404,8 +415,12 @@ static tw_family family_of(gemm_gpu *g, const tw_family_calls *calls) {
     return f;
 }
 
-static int64_t pool_most(tw_gemm_kind k) {
-    return k.form == TW_GEMM_GROUPS ? POOL_GROUPS : POOL_MOST;
+/* Limits problems to what a device with so many bytes of memory has room for. 0: its memory is not known. */
+static void limit(gemm_gpu *g, int64_t memory) {
+    const int64_t share = memory ? memory / SHARE : INT64_MAX;
+    const int64_t pool = g->kind.form == TW_GEMM_GROUPS ? POOL_GROUPS : POOL_MOST;
+    g->pool_most = pool < share ? pool : share;
+    g->cells_most = CELLS_MOST < share / CELL ? CELLS_MOST : share / CELL;
 }
 
 bool tw_gemm_gpu_has(tw_gemm_type type) {
@@ -425,15 +440,11 @@ tw_status tw_gemm_gpu_open(tw_family *out, const tw_gemm_gpu_options *o, tw_diag
     gemm_gpu *g = calloc(1, sizeof *g);
     if (!g) return tw_fail_memory(diag);
     g->kind = o->kind;
-    g->pool_most = pool_most(g->kind);
     *out = family_of(g, &calls);
     tw_status st = check_kind(g->kind, diag);
     if (st == TW_OK) st = tw_cuda_open(&g->cuda, o->device, diag);
     if (st == TW_OK && tw_cublaslt_open(&g->vendor, g->cuda, NULL) != TW_OK) g->vendor = NULL;
-    if (st == TW_OK) {
-        const int64_t some = tw_cuda_describe(g->cuda)->memory_bytes / POOL_SHARE;
-        if (some < g->pool_most) g->pool_most = some;
-    }
+    if (st == TW_OK) limit(g, tw_cuda_describe(g->cuda)->memory_bytes);
     if (st == TW_OK) st = tw_gemm_kernels_make(&g->kernels, g->cuda, diag);
     if (st == TW_OK) st = describe_gpu(g, out, diag);
     if (st != TW_OK)
@@ -479,7 +490,7 @@ tw_status tw_gemm_gpu_recorded(tw_family *out, tw_gemm_kind kind, const char *en
     gemm_gpu *g = calloc(1, sizeof *g);
     if (!g) return tw_fail_memory(diag);
     g->kind = kind;
-    g->pool_most = pool_most(kind);
+    limit(g, 0);
     *out = family_of(g, &calls);
     out->recorded = true;
     json_t *o = json_loads(environment, 0, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The families of products C = A B^T on a GPU with warpgroups, one for each kind (tune/gemm_kind.h) of f16, bf16, e4m3,
-   tf32x3 and f32, of which there are no groups. Times are microseconds of a launch with a cold L2. */
+   tf32x3 and f32, but for groups of f32. Products of f32 need no warpgroups. Times are microseconds of a launch with a
+   cold L2. */
 #ifndef TW_TUNE_GEMM_GPU_H
 #define TW_TUNE_GEMM_GPU_H
 
@@ -17,10 +18,10 @@ typedef struct tw_gemm_gpu_options {
 /* Tells whether there is a family of a type's products. */
 bool tw_gemm_gpu_has(tw_gemm_type type);
 
-/* Opens the family. Where cuBLASLt is installed, the macro choices are our kernels' and, without groups, the places of
-   the library's own ranking, "by=cublaslt"; of plain products also the algorithms that it proposes most often
-   (tune/gemm_algorithms.h). The caller closes
-   the family. TW_ERR_UNSUPPORTED: there is no such GPU, it has no warpgroups, or there is no family of the type. */
+/* Opens the family. The macro choices are our kernels', and where cuBLASLt is installed also the library's: except of
+   groups, the places of its own ranking, "by=cublaslt", and of plain products the algorithms that it proposes most
+   often (tune/gemm_algorithms.h). The caller closes the family. TW_ERR_UNSUPPORTED: there is no such GPU, it has no
+   warpgroups, or there is no family of the kind. */
 tw_status tw_gemm_gpu_open(tw_family *out, const tw_gemm_gpu_options *o, tw_diag *diag);
 
 /* Opens the recorded family of a device from the environment of its measurements. Its algorithms of cuBLASLt are those

@@ -42,9 +42,11 @@ static void expect_legal(tw_gemm_kind kind, int least_macros, int least_legal) {
     const tw_target *target = tw_target_find("sm_90a");
     if (tw_gemm_gpu_recorded(&f, kind, "{\"device\": \"any\", \"sms\": 132}", NULL, &d) != TW_OK)
         fail_msg("%s", d.message);
+    const int bits = tw_type_bits(tw_gemm_types[kind.type].element);
     tw_random r = tw_random_seed(1);
     int legal = 0, configs = 0;
     for (int m = 0; m < f.n_macros; m++) {
+        assert_true(!tw_family_is_vendor(&f, m) || f.macros[m].multiple[2] * bits >= 128);
         if (tw_family_is_vendor(&f, m)) continue;
         configs += f.macros[m].n_micros;
         for (int tries = 0; tries < 6; tries++) {
@@ -53,6 +55,7 @@ static void expect_legal(tw_gemm_kind kind, int least_macros, int least_legal) {
             tw_gemm_problem q = tw_gemm_kind_problem(kind, p);
             assert_int_equal(tw_gemm_problem_complete(&q, NULL), TW_OK);
             assert_true(tw_gemm_kind_of(&q).type == kind.type);
+            assert_true(q.k * bits % 128 == 0); /* Other products have no reference on the device. */
             const tw_wave_division div = tw_family_divide(&f, m, p);
             if (!div.grid) continue;
             char words[400];
@@ -88,6 +91,7 @@ static void choices_are_legal(void **state) {
     expect_legal((tw_gemm_kind){TW_GEMM_E4M3, TW_GEMM_GROUPS}, 30, 80);
     expect_legal((tw_gemm_kind){TW_GEMM_TF32X3, TW_GEMM_GROUPS}, 20, 80);
     expect_legal((tw_gemm_kind){TW_GEMM_BF16, TW_GEMM_BATCH}, 60, 150);
+    expect_legal((tw_gemm_kind){TW_GEMM_E4M3, TW_GEMM_BATCH}, 40, 100);
     tw_arena a = {0};
     tw_artefact_macro *macros = NULL;
     assert_int_equal(tw_gemm_gpu_list(&a, bf16, tw_target_find("sm_80"), 108, &macros), 0);
@@ -215,6 +219,24 @@ static void pools_have_room_for_sets(void **state) {
     other = p;
     other.m = 1000;
     assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_ERR_UNSUPPORTED);
+    /* Groups have ends, and rows where they are. */
+    other = p;
+    other.m = 10;
+    other.n = other.ldc = other.groups = 5;
+    other.stride_b = other.n * other.k;
+    assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_OK);
+    bool *const ways[] = {&other.masked, &other.gather, &other.scatter};
+    for (int i = 0; i < 3; i++) {
+        *ways[i] = true;
+        assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_ERR_UNSUPPORTED);
+        *ways[i] = false;
+    }
+    /* More rows than a grid has are computed by two launches. */
+    other = p;
+    other.m = 65535 * 4 + 9;
+    const int before = fake_cuda_look()->launches;
+    assert_int_equal(tw_gemm_pool_refer(pool, &other, &first, c_of[0], c_of[0], &d), TW_OK);
+    assert_true(fake_cuda_look()->launches == before + 2 && fake_cuda_look()->grid[1] == 3);
     tw_gemm_pool_free(pool);
     tw_gemm_pool_free(NULL);
     tw_cuda_close(c);
