@@ -451,6 +451,8 @@ static int perform_combine(const request *r) {
     tw_emu_report report = {0};
     tw_diag d;
     if (!r->emit && !r->emulate) return cli_usage("kernel combine: --emit or --emulate says what to do with it");
+    if (r->artefact || r->json)
+        return cli_usage("kernel combine: %s is of gemm alone", r->artefact ? "--artefact" : "--json");
     for (int i = 0; i < r->n; i++) tw_buf_printf(&words, "%s ", r->words[i]);
     tw_status st =
         words.data || !r->n ? tw_combine_parse(&p, words.data ? words.data : (char[]){""}, &d) : tw_fail_memory(&d);

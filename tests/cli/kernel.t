@@ -123,6 +123,9 @@ $ tilewright kernel combine tokens=4 top=2 n=24 type=f16 --emulate | cut -d';' -
 $ tilewright kernel combine tokens=4 top=0 n=24 --emulate
   tilewright: top = 0 is not within 1..32
   [2]
+$ tilewright kernel combine tokens=4 top=2 n=24 --emulate --json
+  tilewright: kernel combine: --json is of gemm alone
+  [2]
 $ tilewright kernel combine tokens=4 top=2 n=24
   tilewright: kernel combine: --emit or --emulate says what to do with it
   [2]
