@@ -302,6 +302,9 @@ static tw_status bench_listed(bench_run *r, const char *name, const tw_gemm_prob
     tw_gemm_rig *rig;
     tw_status st = open_pool(r, p, &covered, diag);
     if (st != TW_OK) return st;
+    if (!covered && p->groups && r->skew > 0)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "--skew: %s has no reference on the device, which draws such groups",
+                       name);
     if (!covered) return bench_one(r, name, NULL, p, diag);
     const tw_gemm_data only_problem = {.problem = *p};
     st = tw_gemm_rig_make_of(&rig, r->cuda, r->pool, p, r->skew, WORKSPACE, diag);
