@@ -39,29 +39,26 @@ static tw_status open_cpu(cli_tuning *t, const char *const *words, int n, tw_dia
     return tw_gemm_cpu_open(&t->family, &o, diag);
 }
 
-/* Reads the words of products on a GPU, such as "type=bf16" and "groups=1". *typed tells whether there is a type. */
-static tw_status read_kind(const char *const *words, int n, tw_gemm_kind *kind, bool *typed, tw_diag *diag) {
-    *typed = false;
-    for (int i = 1; i < n; i++) {
-        if (!strncmp(words[i], "type=", 5) && tw_gemm_type_from_name(words[i] + 5, &kind->type) &&
-            tw_gemm_gpu_has(kind->type))
-            *typed = true;
-        else if (!strcmp(words[i], "groups=1") && kind->form == TW_GEMM_PLAIN)
-            kind->form = TW_GEMM_GROUPS;
-        else if (!strcmp(words[i], "batch=1") && kind->form == TW_GEMM_PLAIN)
-            kind->form = TW_GEMM_BATCH;
-        else
-            return tw_fail(diag, TW_ERR_USAGE,
-                           "\"%s\" is not type=bf16, f16, e4m3, tf32x3 or f32, nor groups=1 or batch=1, one of them",
-                           words[i]);
-    }
+/* Reads a word of products on a GPU, such as "type=bf16" or "groups=1". */
+static tw_status read_kind(const char *word, tw_gemm_kind *kind, tw_diag *diag) {
+    const bool plain = kind->form == TW_GEMM_PLAIN;
+    tw_gemm_type type;
+    if (!strncmp(word, "type=", 5) && tw_gemm_type_from_name(word + 5, &type) && tw_gemm_gpu_has(type))
+        kind->type = type;
+    else if (!strcmp(word, "groups=1") && plain)
+        kind->form = TW_GEMM_GROUPS;
+    else if (!strcmp(word, "batch=1") && plain)
+        kind->form = TW_GEMM_BATCH;
+    else
+        return tw_fail(diag, TW_ERR_USAGE,
+                       "\"%s\" is not type=bf16, f16, e4m3, tf32x3 or f32, nor groups=1 or batch=1, one of them", word);
     return TW_OK;
 }
 
 static tw_status open_gpu(cli_tuning *t, const char *const *words, int n, int device, tw_diag *diag) {
     tw_gemm_gpu_options o = {{TW_GEMM_BF16, TW_GEMM_PLAIN}, device};
-    bool typed;
-    const tw_status st = read_kind(words, n, &o.kind, &typed, diag);
+    tw_status st = TW_OK;
+    for (int i = 1; i < n && st == TW_OK; i++) st = read_kind(words[i], &o.kind, diag);
     return st == TW_OK ? tw_gemm_gpu_open(&t->family, &o, diag) : st;
 }
 
@@ -132,12 +129,10 @@ static tw_status open_recorded_gpu(cli_tuning *t, tw_gemm_kind kind, const char 
 /* Reads the words of recorded products. */
 static tw_status read_products(const char *const *words, int n, products *p, tw_diag *diag) {
     tw_gemm_kind kind = {TW_GEMM_BF16, TW_GEMM_PLAIN};
-    bool typed;
     tw_status st = TW_OK;
     for (int i = 1; i < n && st == TW_OK; i++) {
-        const char *one[] = {words[0], words[i]};
         if (!strncmp(words[i], "type=", 5)) p->only = words[i];
-        if (read_kind(one, 2, &kind, &typed, NULL) != TW_OK) st = read_type(words[i], &p->weights, diag);
+        if (read_kind(words[i], &kind, NULL) != TW_OK) st = read_type(words[i], &p->weights, diag);
     }
     p->form = kind.form;
     return st;
