@@ -106,7 +106,7 @@ tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *
         const int64_t parts = tw_family_tiles(f, macro, a, problem);
         if (m->parts[a] && tw_ceil_div(extent, m->grid[a]) % m->parts[a]) return (tw_wave_division){0};
         d.grid *= parts;
-        if (m->rounds[a]) d.loops *= (double)tw_ceil_div(extent, m->rounds[a]);
+        if (m->rounds[a]) d.loops *= (double)tw_ceil_div(problem[a], m->rounds[a]);
         if (f->shrinks[a] && m->grid[a]) d.loops *= (double)extent / (double)(parts * m->grid[a]);
     }
     return d;
