@@ -99,7 +99,8 @@ def main():
         after = time_both(p, o.skew)
         mean = {x: (before[x][0] + after[x][0]) / 2 for x in before}
         layout = min(mean, key=mean.get)
-        row |= {"groups": int(p["groups"]), "skew": o.skew, "peer": "torch._grouped_mm", "peer_us": mean[layout], "peer_layout": layout,
+        row |= {"groups": int(p["groups"]), "skew": o.skew, "peer": "torch._grouped_mm", "peer_us": mean[layout],
+                "peer_layout": layout,
                 "peer_before_us": before[layout][0], "peer_after_us": after[layout][0],
                 "peer_spread": max(before[layout][1], after[layout][1]), "ratio": mean[layout] / row["ours_us"]}
         print(json.dumps(row), flush=True)

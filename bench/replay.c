@@ -48,8 +48,7 @@ static const struct {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-/* The launches of one stream. Each slot has a C of its own, and a chain's slot also what is between its two products.
- */
+/* The launches of one stream. Each slot has a C of its own, and a slot of a chain also the C of its first product. */
 typedef struct lane {
     void *stream;
     uint64_t c[SLOTS], between[SLOTS], workspace[2], counters[2];
@@ -224,17 +223,18 @@ static tw_status run_case(run *r, int number, int64_t times, bool *same, tw_diag
     const int64_t begin = tw_now_ns();
     int64_t wrong = 0, different = 0, done = 0;
     tw_status st = make(r, number, diag);
-    char *first = calloc(2, r->bytes ? r->bytes : 1), *now = first + r->bytes;
-    if (st == TW_OK && !first) st = tw_fail_memory(diag);
+    char *first = st == TW_OK ? malloc(r->bytes) : NULL, *now = st == TW_OK ? malloc(r->bytes) : NULL;
+    if (st == TW_OK && !(first && now)) st = tw_fail_memory(diag);
     if (st == TW_OK) memset(first, 0xff, r->bytes); /* Rows of no group stay as they are. */
     if (st == TW_OK) st = run_first(r, first, &wrong, diag);
-    for (; done < times && st == TW_OK;) {
+    while (done < times && st == TW_OK) {
         const int64_t left = (times - done + STREAMS - 1) / STREAMS;
         const int slots = left < SLOTS ? (int)left : SLOTS;
         st = replay(r, slots, first, now, &different, diag);
         done += (int64_t)slots * STREAMS;
     }
     free(first);
+    free(now);
     release(r);
     if (st != TW_OK) return st;
     *same = *same && !wrong && !different;
