@@ -55,21 +55,22 @@ typedef struct tw_gpu_kernel tw_gpu_kernel;
    TW_ERR_USAGE: a word is unknown, or the configuration is illegal. The caller closes the kernel. */
 tw_status tw_gpu_kernel_open(tw_gpu_kernel **out, tw_gpu *g, const char *words, const char *configuration,
                              tw_diag *diag);
+struct tw_selector;
 /* Does the same with the configuration that an artefact chooses (tilewright/select.h). Artefacts have choices for
    products, "gemm ...", each for a kind of them: `tilewright tune gemm type=bf16 groups=1` makes one of bf16 products
    in groups. `flags` are those of tw_select_choose; a vendor's library is never chosen. Choices that are not legal for
    the problem, because of its layout or its epilogue, are passed over; if there is no other, the configuration is that
-   of tw_gpu_kernel_open without one. TW_ERR_USAGE: a word is unknown, the artefact is of another kind of products, or a
-   flag is unknown. The selector may be closed afterwards. The caller closes the kernel. */
-struct tw_selector;
+   of tw_gpu_kernel_open without one. TW_ERR_USAGE: a word or a flag is unknown, the artefact is of another kind of
+   products, or an extent is above TW_SELECT_MOST. The selector may be closed afterwards. The caller closes the kernel.
+ */
 tw_status tw_gpu_kernel_open_chosen(tw_gpu_kernel **out, tw_gpu *g, const char *words, const struct tw_selector *by,
                                     unsigned flags, tw_diag *diag);
 void tw_gpu_kernel_close(tw_gpu_kernel *k); /* NULL is fine */
 
 /* A buffer that every launch must bind. */
 typedef struct tw_gpu_buffer {
-    /* "a", "b", "c", "bias", "mul", "residual"; "ends" or "counts" of groups, "rows", "places" and "factors". Kernels whose
-       blocks share tiles also have "workspace" and "counters". */
+    /* "a", "b", "c", "bias", "mul", "residual"; "ends" or "counts" of groups, "rows", "places" and "factors". Kernels
+       whose blocks share tiles also have "workspace" and "counters". */
     const char *name;
     size_t bytes;
     int align;    /* Alignment of its address in bytes. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A kernel that computes a product on the GPU in double precision: the reference where a processor would take too long.
-   It is kept simple, and shares no parts with the kernels that it judges. */
+   It is kept simple, and shares nothing with the kernels that it judges but the conversions of elements. */
 #ifndef TW_TUNE_GEMM_REFER_H
 #define TW_TUNE_GEMM_REFER_H
 
@@ -9,11 +9,11 @@
 enum { TW_GEMM_REFER_THREADS = 128, TW_GEMM_REFER_ROWS = 4 /* Rows of C that a thread computes. */ };
 
 /* Builds the reference kernel of C = A B^T for problems of p's type, narrow, scales, scale_sums and scale_columns. A is
-   m x k and B is n x k, without gaps, both of the type's elements, or B is narrow. The type is f16, bf16 or e4m3, and
-   rows have whole 16 bytes. A thread computes TW_GEMM_REFER_ROWS rows of a column: the grid is ceil(n /
-   TW_GEMM_REFER_THREADS) by ceil(m / TW_GEMM_REFER_ROWS). Parameters: a, b, want (m x n f64), tolerance (m x n f32, the
-   largest correct |C - want| for C rounded to the type's usual `out`; kernels/gemm/reference.c has the formula), m, n,
-   k (i32), promote (i32, tw_gemm_problem.promote), scales, scale_columns. NULL: out of memory. */
+   m x k and B is n x k, without gaps, both of the type's elements, or B is narrow. The type is one that
+   tw_gemm_pool_has, and rows have whole 16 bytes. A thread computes TW_GEMM_REFER_ROWS rows of a column: the grid is
+   ceil(n / TW_GEMM_REFER_THREADS) by ceil(m / TW_GEMM_REFER_ROWS). Parameters: a, b, want (m x n f64), tolerance (m x n
+   f32, the largest correct |C - want| for C rounded to the type's usual `out`; kernels/gemm/reference.c has the
+   formula), m, n, k (i32), promote (i32, tw_gemm_problem.promote), scales, scale_columns. NULL: out of memory. */
 tw_kernel *tw_gemm_refer_build(const tw_gemm_problem *p, int sm);
 
 #endif

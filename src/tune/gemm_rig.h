@@ -34,7 +34,8 @@ typedef struct tw_gemm_candidate {
 /* Runs the candidate twice, each time on a poisoned C, and compares. TW_ERR_MISMATCH says how many cells are wrong. */
 tw_status tw_gemm_rig_check(tw_gemm_rig *r, const tw_gemm_candidate *x, tw_diag *diag);
 
-/* Returns the largest error that the last check found, as a multiple of what is allowed: below 1 of a right result. */
+/* Returns the largest error that the last check found, as a multiple of what is allowed. A right result's is below 1.
+   The device does not count cells that are not numbers. */
 double tw_gemm_rig_worst(const tw_gemm_rig *r);
 
 /* Returns the rounds, at most 1000, that make a sample last at least 200 microseconds if a launch takes `us`. */
