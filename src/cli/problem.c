@@ -21,6 +21,14 @@ json_t *cli_problem_json(const tw_gemm_problem *p) {
     json_object_set_new(o, "scale_blocks", json_boolean(p->scale_blocks));
     json_object_set_new(o, "promote", json_boolean(p->promote));
     if (p->groups) json_object_set_new(o, "groups", json_integer((json_int_t)p->groups));
+    if (p->masked) json_object_set_new(o, "masked", json_true());
+    if (p->gather) json_object_set_new(o, "gather", json_true());
+    if (p->gather) json_object_set_new(o, "rows_a", json_integer((json_int_t)p->rows_a));
+    if (p->scatter) json_object_set_new(o, "scatter", json_true());
+    if (p->weights) json_object_set_new(o, "weights", json_true());
+    if (p->narrow) json_object_set_new(o, "narrow", json_string(tw_gemm_narrow_names[p->narrow]));
+    if (p->scales) json_object_set_new(o, "scales", json_integer((json_int_t)p->scales));
+    if (p->scale_sums) json_object_set_new(o, "scale_sums", json_true());
     json_object_set_new(o, "activation", json_string(tw_gemm_activation_name(p->epilogue.activation)));
     return o;
 }

@@ -88,11 +88,17 @@ void tw_family_point(const tw_family *f, const int64_t *problem, double point[TW
     point[f->spread - 1] /= (double)used;
 }
 
+/* Returns what tiles and rounds divide of an axis: of groups those that have rows. */
+static int64_t extent_of(const tw_family *f, int axis, const int64_t *problem) {
+    const bool groups = f->spread && axis == f->groups - 1;
+    return groups ? tw_spread_used(problem[f->spread - 1], problem[axis]) : problem[axis];
+}
+
 int64_t tw_family_tiles(const tw_family *f, int macro, int axis, const int64_t *problem) {
-    const int64_t tile = f->macros[macro].grid[axis];
+    const int64_t tile = f->macros[macro].grid[axis], extent = extent_of(f, axis, problem);
     if (!tile) return 1;
-    if (axis != f->spread - 1) return tw_ceil_div(problem[axis], tile);
-    return tw_spread_tiles(problem[axis], tw_spread_used(problem[axis], problem[f->groups - 1]), tile);
+    if (axis != f->spread - 1) return tw_ceil_div(extent, tile);
+    return tw_spread_tiles(extent, extent_of(f, f->groups - 1, problem), tile);
 }
 
 tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *problem) {
@@ -100,13 +106,15 @@ tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *
     tw_wave_division d = {m->times ? m->times : 1, 1};
     for (int a = 0; a < f->n_axes; a++) {
         const bool spread = a == f->spread - 1;
-        const int64_t extent = spread ? tw_spread_share(problem[a], problem[f->groups - 1]) : problem[a];
-        if ((m->multiple[a] && extent % m->multiple[a]) || extent < m->least[a] || (m->most[a] && extent > m->most[a]))
+        const int64_t ruled = spread ? tw_spread_share(problem[a], problem[f->groups - 1]) : problem[a];
+        const int64_t extent = extent_of(f, a, problem);
+        if ((m->multiple[a] && ruled % m->multiple[a]) || ruled < m->least[a] || (m->most[a] && ruled > m->most[a]))
             return (tw_wave_division){0};
-        const int64_t parts = tw_family_tiles(f, macro, a, problem);
-        if (m->parts[a] && tw_ceil_div(extent, m->grid[a]) % m->parts[a]) return (tw_wave_division){0};
+        const int64_t parts = tw_family_tiles(f, macro, a, problem),
+                      ruled_parts = m->grid[a] ? tw_ceil_div(ruled, m->grid[a]) : 1;
+        if (m->parts[a] && ruled_parts % m->parts[a]) return (tw_wave_division){0};
         d.grid *= parts;
-        if (m->rounds[a]) d.loops *= (double)tw_ceil_div(problem[a], m->rounds[a]);
+        if (m->rounds[a]) d.loops *= (double)tw_ceil_div(extent, m->rounds[a]);
         if (f->shrinks[a] && m->grid[a]) d.loops *= (double)extent / (double)(parts * m->grid[a]);
     }
     return d;
