@@ -303,8 +303,7 @@ static tw_status bench_listed(bench_run *r, const char *name, const tw_gemm_prob
     tw_status st = open_pool(r, p, &covered, diag);
     if (st != TW_OK) return st;
     if (!covered && p->groups && r->skew > 0)
-        return tw_fail(diag, TW_ERR_UNSUPPORTED, "--skew: %s has no reference on the device, which draws such groups",
-                       name);
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s: --skew is of products whose reference the device computes", name);
     if (!covered) return bench_one(r, name, NULL, p, diag);
     const tw_gemm_data only_problem = {.problem = *p};
     st = tw_gemm_rig_make_of(&rig, r->cuda, r->pool, p, r->skew, WORKSPACE, diag);
@@ -427,6 +426,25 @@ static tw_status bench(bench_run *r, const tw_gemm_problem *p, bool table, const
     return st;
 }
 
+/* Checks the lists that choose among the rows of the table. Returns the exit status. */
+static int check_lists(const char *types, const char *cases) {
+    for (const char *at = types; at && *at; at += strcspn(at, ","), at += *at == ',') {
+        char name[32];
+        tw_gemm_type t;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+        if (!tw_gemm_type_from_name(name, &t))
+            return cli_usage("bench gemm: --types: \"%s\" is not f32, f64, f16, bf16, tf32, s8, e4m3 or tf32x3", name);
+    }
+    for (const char *at = cases; at && *at; at += strcspn(at, ","), at += *at == ',') {
+        char name[32];
+        bool known_case = false;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+        for (size_t i = 0; i < sizeof table4 / sizeof *table4; i++) known_case |= !strcmp(table4[i].name, name);
+        if (!known_case) return cli_usage("bench gemm: --cases: \"%s\" is not a row, like linpack-512 or ica-32", name);
+    }
+    return CLI_OK;
+}
+
 int cli_bench_gemm(int argc, char **argv) {
     static const cli_verb verb = {
         "bench gemm", "m=M n=N k=K ... [ml=64 ...]", "the fastest own kernel for a product beside cuBLASLt",
@@ -484,6 +502,7 @@ int cli_bench_gemm(int argc, char **argv) {
             return cli_usage("bench gemm: %s: %lld is not within %lld..%lld", ranges[i].flag,
                              (long long)ranges[i].value, (long long)ranges[i].least, (long long)ranges[i].most);
     if (!(skew >= 0 && skew <= 10)) return cli_usage("bench gemm: --skew: %g is not within 0..10", skew);
+    if (skew > 0 && !products_path) return cli_usage("bench gemm: --skew is of --products");
     if (!table && (types || cases || row_major))
         return cli_usage("bench gemm: --types, --cases and --row-major choose among the rows of --table4");
     bench_run r = {.json = json,
@@ -498,20 +517,8 @@ int cli_bench_gemm(int argc, char **argv) {
                               .deterministic = deterministic,
                               .keep = &keep}};
     cli_results_command(r.command, sizeof r.command, "bench gemm", argc, argv);
-    for (const char *at = types; at && *at; at += strcspn(at, ","), at += *at == ',') {
-        char name[32];
-        tw_gemm_type t;
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
-        if (!tw_gemm_type_from_name(name, &t))
-            return cli_usage("bench gemm: --types: \"%s\" is not f32, f64, f16, bf16, tf32, s8, e4m3 or tf32x3", name);
-    }
-    for (const char *at = cases; at && *at; at += strcspn(at, ","), at += *at == ',') {
-        char name[32];
-        bool known_case = false;
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
-        for (size_t i = 0; i < sizeof table4 / sizeof *table4; i++) known_case |= !strcmp(table4[i].name, name);
-        if (!known_case) return cli_usage("bench gemm: --cases: \"%s\" is not a row, like linpack-512 or ica-32", name);
-    }
+    status = check_lists(types, cases);
+    if (status != CLI_OK) return status;
     /* The known log is read before the new one is opened, which empties it, since both may be the same file. */
     tw_buf known = {0}, products = {0};
     tw_status st = known_path ? tw_file_read(&known, known_path, &d) : TW_OK;

@@ -125,6 +125,13 @@ $ for w in "--sampled 0" "--measured -1" "--generations -1" "--offspring 100001"
   tilewright: bench gemm: --generations: -1 is not within 0..10000
   tilewright: bench gemm: --offspring: 100001 is not within 1..100000
   [2]
+$ sh ./gemm m=3 n=3 k=3 --skew 11; sh ./gemm m=3 n=3 k=3 --skew 1
+  tilewright: bench gemm: --skew: 11 is not within 0..10
+  tilewright: bench gemm: --skew is of --products
+  [2]
+$ printf 'mix m=64 n=64 k=64 groups=2 type=f64 tb=1\n' >mix; sh ./gemm --products mix --skew 1 --json >j
+  tilewright: mix: --skew is of products whose reference the device computes
+  [1]
 # Products of a list. A line of the log that does not say all of a product is for every product that it fits.
 $ printf 'one m=48 n=40 k=64\n# none\n\ntwo m=16 n=24 k=8 type=f16\n' >list; sh ./gemm --products list --measured 1 --json >j; sed -n 2p j | json - case m type correct; sed -n 3p j | json - case m type correct
   one
