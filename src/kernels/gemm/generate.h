@@ -22,6 +22,9 @@ enum { TW_GEMM_MAX_ACC = 256, TW_GEMM_MAX_COPIES = 32 };
    a team that hold sums, and a team that waits for its turn. */
 enum { TW_GEMM_TEAMS = 2, TW_GEMM_BEGIN = 1, TW_GEMM_SUMS = 2, TW_GEMM_TURN = TW_GEMM_SUMS + TW_GEMM_TEAMS };
 
+/* Stages of the ring that tells warps of tiles, a multiple of the teams. */
+enum { TW_GEMM_TOLD = 4 };
+
 /* The layout of an operand's tile. In global memory it is `outer` rows of `inner` contiguous elements. */
 typedef struct tw_gemm_tile {
     bool k_major;    /* Elements are contiguous along k in global memory. */

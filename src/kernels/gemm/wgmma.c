@@ -6,7 +6,7 @@
 #include "kernels/gemm/terms.h"
 
 enum { ROWS = TW_WGMMA_ROWS, WARPS = 4 };
-enum { TOLD = 4 /* Tiles that the ring holds which tells of them. A multiple of the teams. */, LAST_END = -2 };
+enum { LAST_END = -2 /* The group that the second team is told in the end. */ };
 enum { MBARRIERS = 16 /* Bytes of the mbarriers of a ring's stage. */ };
 
 enum {
@@ -114,7 +114,7 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     REFUSE(v->gather && c->u * es % TW_TILE_LINE, "rows are gathered in lines of 128 bytes along k");
     if (v->grouped) {
         p->told = (p->mbarrier_bytes + TW_GROUPS_BYTES - 1) / TW_GROUPS_BYTES * TW_GROUPS_BYTES;
-        p->mbarrier_bytes = p->told + TOLD * (TW_GROUPS_BYTES + MBARRIERS);
+        p->mbarrier_bytes = p->told + TW_GEMM_TOLD * (TW_GROUPS_BYTES + MBARRIERS);
     }
     if (!why) why = plan_registers(v, c, v->scale_blocks ? (c->swap ? c->nl / 2 : BLOCK_SCALES) : 0, p);
     if (why) return why;
@@ -644,9 +644,9 @@ static void build(tw_gemm_gen *g) {
                         .data = ring.barriers,
                         .first = mine,
                         .barriers = ring.barriers,
-                        .full = mine + TOLD * TW_GROUPS_BYTES,
-                        .empty = mine + TOLD * (TW_GROUPS_BYTES + MBARRIERS / 2),
-                        .stages = TOLD,
+                        .full = mine + TW_GEMM_TOLD * TW_GROUPS_BYTES,
+                        .empty = mine + TW_GEMM_TOLD * (TW_GROUPS_BYTES + MBARRIERS / 2),
+                        .stages = TW_GEMM_TOLD,
                         .bytes = TW_GROUPS_BYTES,
                         .offsets = true};
     const tw_scope roles = tw_push_roles(b, ranges, 2);
