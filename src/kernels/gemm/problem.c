@@ -147,7 +147,10 @@ static tw_status check_narrow(const tw_gemm_problem *p, tw_diag *diag) {
                        tw_gemm_types[p->type].name);
     if (!p->trans_b || p->ldb != p->k || p->batch > 1 || p->groups)
         return tw_fail(diag, TW_ERR_USAGE, "a narrow B is stored n x k (tb=1) without gaps, once, and has no groups");
-    if (p->scales % 32) return tw_fail(diag, TW_ERR_USAGE, "scales = %lld is no multiple of 32", (long long)p->scales);
+    if (p->scales % 64 && p->scales != 32)
+        return tw_fail(diag, TW_ERR_USAGE, "scales = %lld is neither 32 nor a multiple of 64", (long long)p->scales);
+    if (p->epilogue.squares)
+        return tw_fail(diag, TW_ERR_USAGE, "squares are of operands as they are, and a narrow B's are swapped");
     if (p->scale_sums && !p->scales) return tw_fail(diag, TW_ERR_USAGE, "there are no scales that could multiply sums");
     return TW_OK;
 }
@@ -184,6 +187,7 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
     if (p->masked && p->m % p->groups)
         return tw_fail(diag, TW_ERR_USAGE, "masked groups have equally many rows reserved: m is a multiple of groups");
     if (p->rows_a && !p->gather) return tw_fail(diag, TW_ERR_USAGE, "rows_a is of products that gather rows of A");
+    if (p->gather && p->type == TW_GEMM_TF32X3) return tw_fail(diag, TW_ERR_USAGE, "tf32x3 gathers no rows");
     if (p->gather && p->scale_blocks)
         return tw_fail(diag, TW_ERR_USAGE, "scales of blocks are of rows of A that are not gathered");
     if (p->scatter && (p->beta != 0 || e->mul || e->residual || e->squares))

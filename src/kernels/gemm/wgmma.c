@@ -110,7 +110,6 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     p->fetched_bytes = p->stage_bytes + p->scale_bytes;
     p->mbarrier_bytes = MBARRIERS * c->stages;
     if (v->type == TW_GEMM_TF32X3) why = tw_gemm_terms_plan(v, c, p);
-    REFUSE(v->gather && v->type == TW_GEMM_TF32X3, "tf32x3 gathers no rows");
     REFUSE(v->gather && c->u * es % TW_TILE_LINE, "rows are gathered in lines of 128 bytes along k");
     if (v->grouped) {
         p->told = (p->mbarrier_bytes + TW_GROUPS_BYTES - 1) / TW_GROUPS_BYTES * TW_GROUPS_BYTES;
