@@ -291,9 +291,10 @@ typedef struct tw_gemm_tiling {
     int64_t blocks;        /* Number of the grid's blocks, divided by kg. */
 } tw_gemm_tiling;
 tw_gemm_tiling tw_gemm_tiling_of(const tw_gemm_problem *p, const tw_gemm_config *c);
-/* wgmma.c: tells whether X is fetched and multiplied in parts of 64 rows, of which a tile may lack the last ones. */
+/* wgmma_plan.c: tells whether X is fetched and multiplied in parts of 64 rows, of which a tile may lack the last ones.
+ */
 bool tw_gemm_cuts_rows(const tw_gemm_variant *v, const tw_gemm_config *c);
-/* wgmma.c: counts the blocks of a cluster that fetch a tile of X, or of Y, together. */
+/* wgmma_plan.c: counts the blocks of a cluster that fetch a tile of X, or of Y, together. */
 int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x);
 /* frame.c: returns the barrier of the threads that hold sums. */
 tw_meeting tw_gemm_meeting(const tw_gemm_gen *g);
