@@ -21,7 +21,8 @@ typedef enum tw_gemm_type {
     TW_GEMM_TF32, /* Stored as f32, multiplied with 10 bits of fraction on tensor cores, accumulated in f32. */
     TW_GEMM_S8,   /* Stored in 8 bits, accumulated in 32-bit integers. */
     /* Stored as f32. An element is the sum of two tf32 numbers, and a product that of three products on tensor cores,
-       accumulated in f32. A result is about as accurate as one of f32. An infinity becomes a NaN. */
+       accumulated in f32. A result is about as accurate as one of f32. An infinity becomes a NaN, as does
+       what rounds to one. */
     TW_GEMM_TF32X3,
     /* Stored in 8 bits, accumulated in f32 by tensor cores that keep 14 bits (tw_gemm_problem.promote). */
     TW_GEMM_E4M3,

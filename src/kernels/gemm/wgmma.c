@@ -66,7 +66,7 @@ static void wait_for_launch(tw_gemm_gen *g) {
 
 /* Computes the shared address of a stage's scales. TW_NONE: there are none. */
 static tw_val scales_at(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c) {
-    enum { MBARRIER = 8 /* Bytes from a stage's mbarrier to the next one's. */ };
+    enum { MBARRIER = TW_RING_MBARRIER };
     tw_builder *b = g->b;
     const int bytes = g->plan.scale_bytes, first = g->plan.shared_bytes - g->plan.mbarrier_bytes - bytes * ring->stages;
     if (!bytes) return TW_NONE;
