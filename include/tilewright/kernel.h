@@ -49,9 +49,10 @@ tw_status tw_gpu_wait(tw_gpu *g, tw_diag *diag);
 
 typedef struct tw_gpu_kernel tw_gpu_kernel;
 
-/* Compiles a kernel, or finds its machine code in the cache. `words` are a kind of kernel and a problem, for example
-   "gemm type=f16 m=512 n=256 k=1024 tb=1"; `tilewright kernel gemm --list` prints all words. `configuration` has tuning
-   parameters, for example "mma=1 ms=32 ns=64". Parameters that it does not name are chosen; NULL names none.
+/* Compiles a kernel, or finds its machine code in the cache. `words` are a kind of kernel and a problem: a product, for
+   example "gemm type=f16 m=512 n=256 k=1024 tb=1" (`tilewright kernel gemm --list` prints all words), or sums of
+   neighbouring rows, "combine type=bf16 tokens=64 top=8 n=2048", which have no configuration. `configuration` has
+   tuning parameters, for example "mma=1 ms=32 ns=64". Parameters that it does not name are chosen; NULL names none.
    TW_ERR_USAGE: a word is unknown, or the configuration is illegal. The caller closes the kernel. */
 tw_status tw_gpu_kernel_open(tw_gpu_kernel **out, tw_gpu *g, const char *words, const char *configuration,
                              tw_diag *diag);
@@ -69,8 +70,10 @@ void tw_gpu_kernel_close(tw_gpu_kernel *k); /* NULL is fine */
 
 /* A buffer that every launch must bind. */
 typedef struct tw_gpu_buffer {
-    /* "a", "b", "c", "bias", "mul", "residual"; "ends" or "counts" of groups, "rows", "places" and "factors". Kernels
-       whose blocks share tiles also have "workspace" and "counters". */
+    /* Of "gemm": "a", "b", "c"; if the problem has them, "bias", "mul", "residual", "squares", "scale_rows",
+       "scale_columns", "scale_a", "scale_b", "scales" of a narrow B, "ends" or "counts" of groups, "rows", "places" and
+       "factors". Groups, and blocks that share tiles, also have "counters", and the latter "workspace". Of "combine":
+       "x", "y". */
     const char *name;
     size_t bytes;
     int align;    /* Alignment of its address in bytes. */
@@ -108,12 +111,12 @@ tw_status tw_gpu_launch_bind(tw_gpu_launch *l, const char *name, uint64_t addres
 
 /* Starts the kernel by one call of the driver. Nothing is allocated, formatted or copied, so a CUDA graph may capture
    the launch. With a configuration that says early=1 or 2 the kernel may begin while the stream's kernel before still
-   runs. It waits for the end of that before it writes, and before it reads anything but a B that the problem declares
-   constant (weights=1). `stream` is a CUstream or cudaStream_t. NULL is the GPU's own stream, which tw_gpu_upload,
-   tw_gpu_download and tw_gpu_wait use too. If the thread's current context is not the GPU's, the launch makes the GPU's
-   the current one, which takes two calls more. In the emulator the kernel is over when this returns, and no launch
-   overlaps with another.
-   TW_ERR_USAGE: a buffer is not bound. TW_ERR_REJECTED: the emulator found a fault, which the message names. */
+   runs. It waits for the end of that before it writes, and before it reads anything but a B, and the scales of a narrow
+   B, that the problem declares constant (weights=1). `stream` is a CUstream or cudaStream_t. NULL is the GPU's own
+   stream, which tw_gpu_upload, tw_gpu_download and tw_gpu_wait use too. If the thread's current context is not the
+   GPU's, the launch makes the GPU's the current one, which takes two calls more. In the emulator the kernel is over
+   when this returns, and no launch overlaps with another. TW_ERR_USAGE: a buffer is not bound. TW_ERR_REJECTED: the
+   emulator found a fault, which the message names. */
 tw_status tw_gpu_launch_run(tw_gpu_launch *l, void *stream, tw_diag *diag);
 
 #pragma GCC visibility pop

@@ -203,9 +203,37 @@ static void tiles_have_several_blocks_of_scales(void **state) {
     }
 }
 
+/* Tiles of one stage, of which more fit the ring than are told ahead. */
+static void gathered_tiles_of_one_stage_land(void **state) {
+    (void)state;
+    static const char *const configs[] = {"stages=7", "stages=10", "stages=10 pingpong=1", "stages=10 swap=1"};
+    for (int i = 0; i < (int)(sizeof configs / sizeof *configs); i++) {
+        tw_gemm_problem p = {.type = TW_GEMM_BF16,
+                             .m = 1000,
+                             .n = 64,
+                             .k = 64,
+                             .groups = 2,
+                             .gather = true,
+                             .rows_a = 30,
+                             .trans_b = true,
+                             .alpha = 1};
+        tw_gemm_data d;
+        tw_diag diag;
+        assert_int_equal(tw_gemm_problem_complete(&p, &diag), TW_OK);
+        tw_gemm_config c = tw_gemm_config_default(&p);
+        c.persistent = 1;
+        assert_int_equal(tw_gemm_config_parse(&c, configs[i], &diag), TW_OK);
+        assert_int_equal(tw_gemm_data_make(&d, &p, 3, &diag), TW_OK);
+        if (tw_gemm_emulate(&d, &c, tw_target_find("sm_90a"), 5, NULL, &diag) != TW_OK)
+            fail_msg("%s: %s", configs[i], diag.message);
+        tw_gemm_data_free(&d);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_configurations_are_right), cmocka_unit_test(warpgroups_are_right),
-        cmocka_unit_test(ends_that_are_wrong_are_bounded), cmocka_unit_test(tiles_have_several_blocks_of_scales)};
+        cmocka_unit_test(ends_that_are_wrong_are_bounded), cmocka_unit_test(tiles_have_several_blocks_of_scales),
+        cmocka_unit_test(gathered_tiles_of_one_stage_land)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,7 +161,9 @@ static void problems_without_sense_are_refused(void **state) {
                  {"type=bf16 tb=1 scales=32", "of a narrow B"},
                  {"type=bf16 tb=1 scale_sums=1", "of a narrow B"},
                  {"type=bf16 tb=1 narrow=i8 scale_sums=1", "no scales"},
-                 {"type=bf16 tb=1 narrow=i4 scales=48", "multiple of 32"},
+                 {"type=bf16 tb=1 narrow=i4 scales=48", "neither 32 nor a multiple of 64"},
+                 {"type=bf16 tb=1 narrow=i4 scales=96", "neither 32 nor a multiple of 64"},
+                 {"type=bf16 tb=1 narrow=i4 squares=1", "squares"},
                  {"type=bf16 tb=1 narrow=i4 scales=288", "within 0..256"}};
     for (int i = 0; i < (int)(sizeof wrong / sizeof *wrong); i++) {
         tw_gemm_problem p = {.m = 8, .n = 64, .k = 256, .alpha = 1};

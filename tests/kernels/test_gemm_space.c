@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "ir/verify.h"
+#include "kernels/gemm/estimate.h"
 #include "kernels/gemm/generate.h"
 #include "kernels/gemm/space.h"
 
@@ -268,7 +269,7 @@ static void groups_without_sense_are_refused(void **state) {
     (void)state;
     const tw_gemm_problem good = {
         .type = TW_GEMM_BF16, .m = 64, .n = 64, .k = 64, .groups = 4, .trans_b = true, .alpha = 1};
-    enum { N = 12 };
+    enum { N = 13 };
     tw_gemm_problem p[N];
     tw_diag d;
     for (int i = 0; i < N; i++) p[i] = good;
@@ -283,6 +284,7 @@ static void groups_without_sense_are_refused(void **state) {
     p[9].scatter = true, p[9].beta = 1;
     p[10].scatter = true, p[10].epilogue.residual = true;
     p[11].scatter = true, p[11].epilogue.mul = true;
+    p[12].gather = true, p[12].type = TW_GEMM_TF32X3;
     for (int i = 0; i < N; i++) assert_int_equal(tw_gemm_problem_complete(&p[i], &d), i ? TW_ERR_USAGE : TW_OK);
 }
 
@@ -315,6 +317,25 @@ static void groups_refuse_configurations(void **state) {
         assert_int_equal(tw_gemm_legal(&p, &c, tw_target_find("sm_90a"), NULL, &why), !of[i].why);
         if (of[i].why && !strstr(why, of[i].why)) fail_msg("%s: %s", of[i].config, why);
     }
+}
+
+/* What only the data say does not raise the bound of a product's time. */
+static void bounds_of_groups_are_low(void **state) {
+    (void)state;
+    const tw_cuda_info info = {.target = tw_target_find("sm_90a"),
+                               .sms = 132,
+                               .clock_khz = 1500000,
+                               .memory_clock_khz = 2600000,
+                               .memory_bus_bits = 5120};
+    tw_gemm_problem p = {.type = TW_GEMM_BF16, .m = 1024, .n = 64, .k = 512, .groups = 4, .trans_b = true, .alpha = 1};
+    assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+    const double bound = tw_gemm_floor(&p, &info, NULL), bytes = tw_gemm_bytes(&p);
+    tw_gemm_problem gathered = p, masked = p;
+    gathered.gather = true, gathered.rows_a = 100;
+    assert_true(tw_gemm_floor(&gathered, &info, NULL) < bound);
+    assert_true(tw_gemm_bytes(&gathered) == bytes - 924 * 512 * 2);
+    masked.masked = true;
+    assert_true(bound > 0 && tw_gemm_floor(&masked, &info, NULL) == 0);
 }
 
 static void problems_without_sense_are_refused(void **state) {
@@ -521,6 +542,7 @@ int main(void) {
 
                                        cmocka_unit_test(groups_without_sense_are_refused),
                                        cmocka_unit_test(groups_refuse_configurations),
+                                       cmocka_unit_test(bounds_of_groups_are_low),
                                        cmocka_unit_test(problems_without_sense_are_refused),
                                        cmocka_unit_test(sizes_fit_their_types),
                                        cmocka_unit_test(a_warps_cells_are_nearly_a_square),

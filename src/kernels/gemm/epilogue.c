@@ -108,7 +108,7 @@ void tw_gemm_cells_compute(tw_gemm_gen *g, const line *l, const run *r, tw_val *
     for (int i = 0; i < r->n && !e->gated; i++) x[i] = tw_gemm_activate(b, e->activation, x[i]);
     if (e->mul) apply(g, r, l->mul, tw_mul, x);
     if (e->residual) apply(g, r, l->residual, tw_add, x);
-    for (int i = 0; i < r->n && g->v->scatter; i++) x[i] = tw_mul(b, x[i], l->scale);
+    for (int i = 0; i < r->n && g->v->scatter; i++) x[i] = tw_mul(b, x[i], l->factor);
 }
 
 /* Takes a line to the row of C that is its place. *inside becomes whether there is such a row. */
@@ -120,7 +120,7 @@ static void scatter(tw_gemm_gen *g, const tw_gemm_cells *of, int row, line *l, t
     tw_when(b, *inside);
     tw_val place = tw_ld(b, (tw_attrs){.type = TW_T_i32}, places);
     tw_when(b, *inside);
-    l->scale = tw_ld(b, (tw_attrs){.type = TW_T_f32}, factors);
+    l->factor = tw_ld(b, (tw_attrs){.type = TW_T_f32}, factors);
     tw_val offset = tw_add(b, tw_mul(b, tw_widen(b, place), g->arg.ldc), tw_mul_imm(b, tw_widen(b, of->place), es));
     l->c = tw_add(b, g->arg.c, offset);
     *inside = tw_and(b, *inside, tw_binary(b, TW_OP_lt_u32, place, g->c->swap ? g->arg.n : g->arg.m));

@@ -19,7 +19,7 @@ typedef struct tw_gemm_run {
 /* Addresses of the thread's first cell of a line. */
 typedef struct tw_gemm_line {
     tw_val c, bias, mul, residual;
-    tw_val scale; /* The line's factor. Only of products that scatter their rows. */
+    tw_val factor; /* The line's factor (f32). Only of products that scatter their rows. */
 } tw_gemm_line;
 
 /* The thread's cells: lines, and places along them. */

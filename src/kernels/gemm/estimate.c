@@ -33,9 +33,11 @@ double tw_gemm_bytes(const tw_gemm_problem *p) {
     }
     /* Of groups only those with rows are read: so many, if each row goes to any with the same chance. */
     const double all = (double)p->groups, groups = p->groups ? all * (1 - pow(1 - 1 / all, m)) : 1;
-    return batch *
-           ((p->stride_a < 0 ? 1 / batch : 1) * m * k * es + (p->stride_b < 0 ? 1 / batch : 1) * k * n * groups * es +
-            m * (double)tw_gemm_columns(p) * out * (p->beta != 0 ? 2 : 1));
+    /* Several rows of a product may gather one row of A. */
+    const double rows = p->gather && p->rows_a < p->m ? (double)p->rows_a : m;
+    return batch * ((p->stride_a < 0 ? 1 / batch : 1) * rows * k * es +
+                    (p->stride_b < 0 ? 1 / batch : 1) * k * n * groups * es +
+                    m * (double)tw_gemm_columns(p) * out * (p->beta != 0 ? 2 : 1));
 }
 
 double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *bytes_bound) {
@@ -44,9 +46,13 @@ double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *b
     /* SIMT may be faster than tensor cores that are slow at f64. */
     if (p->type == TW_GEMM_F64 && fastest < info->target->rate_f64) fastest = info->target->rate_f64;
     double rate = fastest * info->sms * info->clock_khz * 1e3;
-    /* If the driver does not tell a clock rate, there is no bound by it. */
-    tw_gemm_problem least = *p; /* All rows may be of one group. */
+    tw_gemm_problem least = *p;
+    /* All rows may be of one group, and gather one row. */
     least.groups = 0;
+    if (p->gather) least.rows_a = 1;
+    if (bytes_bound) *bytes_bound = false;
+    if (p->masked) return 0; /* All counts may be 0. */
+    /* If the driver does not tell a clock rate, there is no bound by it. */
     double by_bytes = bandwidth(info) > 0 ? tw_gemm_bytes(&least) / bandwidth(info) : 0;
     double by_work = rate > 0 ? m * n * k * batch / rate * 1e6 : 0;
     if (bytes_bound) *bytes_bound = by_bytes > by_work;

@@ -20,13 +20,15 @@ void tw_gemm_rates(const tw_cuda_info *info, tw_rates *out);
    not legal. The estimate is good for ranking only. */
 double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_cuda_info *info);
 
-/* Counts the bytes of the matrices, each once; of groups' B those that even routing is expected to use. A matrix that
-   all products of a batch share counts once in all; C counts twice if it is read, too. */
+/* Counts the bytes of the matrices, each once; of groups' B those that even routing is expected to use; of gathered
+   rows of A as many as A has. A matrix that all products of a batch share counts once in all; C counts twice if it is
+   read, too. */
 double tw_gemm_bytes(const tw_gemm_problem *p);
 
 /* Computes a lower bound of every kernel's time in microseconds: the matrices' bytes over the memory's bandwidth, or
    the operations over the rate of the units that may do them, whichever takes longer. *bytes_bound (may be NULL)
-   becomes true if that is the bytes. */
+   becomes true if that is the bytes. All rows of a product with ends count as rows of some group. Groups with counts
+   may have no rows, so that their bound is 0. */
 double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *bytes_bound);
 
 #endif

@@ -52,6 +52,20 @@ static void load_rows(tw_gemm_gen *g, const tw_gemm_operand *o, tw_val line, int
     }
 }
 
+/* Lands a stage of a tile that has only one, if more than TW_GEMM_TOLD are on their way. The next tile is told when an
+   earlier one has been multiplied, and TW_GEMM_TOLD tiles lie between the two. Nothing else lands the earlier one's
+   stage before. */
+static void land_tile(tw_gemm_gen *g, const tw_gemm_gather *x) {
+    tw_builder *b = g->b;
+    _Static_assert((int)MOST_AHEAD <= 2 * (int)TW_GEMM_TOLD, "tiles of two stages have landed");
+    if (ahead_of(g->c) <= TW_GEMM_TOLD) return;
+    tw_val many = tw_lt(b, tw_i32(b, TW_GEMM_TOLD), x->ahead);
+    TW_IF (b, tw_and(b, tw_eq(b, g->stages, tw_i32(b, 1)), many)) {
+        land(g, x, TW_GEMM_TOLD);
+        tw_add_to(b, x->ahead, tw_i32(b, -1));
+    }
+}
+
 void tw_gemm_gather_tile(tw_gemm_gen *g, const tw_gemm_gather *x, tw_val copies) {
     tw_builder *b = g->b;
     const bool is_x = !g->c->swap;
@@ -97,6 +111,7 @@ void tw_gemm_gather_tile(tw_gemm_gen *g, const tw_gemm_gather *x, tw_val copies)
         tw_add_to(b, k, tw_i32(b, g->c->u));
         tw_ring_advance(b, x->ring, x->filled);
     }
+    land_tile(g, x);
 }
 
 void tw_gemm_gather_end(tw_gemm_gen *g, const tw_gemm_gather *x) {

@@ -21,10 +21,11 @@ typedef enum tw_gemm_type {
     TW_GEMM_TF32, /* Stored as f32, multiplied with 10 bits of fraction on tensor cores, accumulated in f32. */
     TW_GEMM_S8,   /* Stored in 8 bits, accumulated in 32-bit integers. */
     /* Stored as f32. An element is the sum of two tf32 numbers, and a product that of three products on tensor cores,
-       accumulated in f32. A result is about as accurate as one of f32. An infinity becomes a NaN. */
+       accumulated in f32. A result is about as accurate as one of f32. An infinity becomes a NaN, as does
+       what rounds to one. */
     TW_GEMM_TF32X3,
-    TW_GEMM_E4M3, /* Stored in 8 bits, accumulated in f32 by tensor cores that keep 14 bits (tw_gemm_problem.promote).
-                   */
+    /* Stored in 8 bits, accumulated in f32 by tensor cores that keep 14 bits (tw_gemm_problem.promote). */
+    TW_GEMM_E4M3,
     TW_GEMM_TYPES
 } tw_gemm_type;
 bool tw_gemm_type_from_name(const char *name, tw_gemm_type *t);
@@ -72,8 +73,9 @@ typedef struct tw_gemm_epilogue {
 
 typedef struct tw_gemm_problem {
     tw_gemm_type type;
-    tw_type out;            /* Element type of C. f64: f64. s8: i32, i8 (saturated) or f32. e4m3: f32, f16, bf16 or e4m3
-                               (saturated).            Others: f32, f16 or bf16. */
+    /* Element type of C. f64: f64. s8: i32, i8 (saturated) or f32. e4m3: f32, f16, bf16 or e4m3 (saturated). Others:
+       f32, f16 or bf16. */
+    tw_type out;
     int64_t m, n, k, batch; /* Extents, and number of products. batch 0: one product. */
     bool trans_a, trans_b;  /* A is stored k x m, and B is stored n x k. */
     int64_t lda, ldb, ldc;  /* Elements from a row as stored to the next. 0: rows are densely packed. */
@@ -85,12 +87,13 @@ typedef struct tw_gemm_problem {
     int64_t groups;
     /* Only with groups. Group i has the first TW_GEMM_COUNTS[i] of its m / groups rows, and there are no ends. */
     bool masked;
-    /* Only with groups. Row i of the product is row TW_GEMM_ROWS[i] of A, which has `rows_a` rows. 0: m rows. */
-    bool gather;
-    int64_t rows_a;
+    bool gather;    /* Only with groups. Row i of the product is row TW_GEMM_ROWS[i] of A. Not of tf32x3. */
+    int64_t rows_a; /* Only with `gather`: rows of A. 0: m. */
     /* Only with groups. Row i of the result, times TW_GEMM_FACTORS[i], is row TW_GEMM_PLACES[i] of C. Places differ. */
     bool scatter;
-    bool weights; /* B is constant while launches that may overlap run: an early launch may read it before it waits. */
+    /* B, and the scales of a narrow one, are constant while launches that may overlap run. An early launch may read
+       them before it waits. */
+    bool weights;
     /* e4m3: tensor cores add up at most 128 elements along k. These sums are added in f32. false: tensor cores add up
        all of k. */
     bool promote;
@@ -98,9 +101,9 @@ typedef struct tw_gemm_problem {
        blocks of as many, before they are added. Sets `promote`. */
     bool scale_blocks;
     tw_gemm_narrow narrow; /* Type of B's integers. B is then packed by tw_gemm_pack. */
-    /* Narrow: consecutive elements along k of a column of B that share a scale, a multiple of 32. An element is the
-       integer times its scale, rounded to `type`, which the scale has, too. 0: elements are the integers, whose columns
-       tw_gemm_epilogue.scale_columns may scale. */
+    /* Narrow: consecutive elements along k of a column of B that share a scale, 32 or a multiple of 64. An element is
+       the integer times its scale, rounded to `type`, which the scale has, too. 0: elements are the integers, whose
+       columns tw_gemm_epilogue.scale_columns may scale. */
     int64_t scales;
     bool scale_sums; /* Scales multiply the sums of such elements in f32. Elements are then not rounded. */
     tw_gemm_epilogue epilogue;

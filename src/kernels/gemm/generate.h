@@ -22,6 +22,9 @@ enum { TW_GEMM_MAX_ACC = 256, TW_GEMM_MAX_COPIES = 32 };
    a team that hold sums, and a team that waits for its turn. */
 enum { TW_GEMM_TEAMS = 2, TW_GEMM_BEGIN = 1, TW_GEMM_SUMS = 2, TW_GEMM_TURN = TW_GEMM_SUMS + TW_GEMM_TEAMS };
 
+/* Stages of the ring that tells warps of tiles, a multiple of the teams. */
+enum { TW_GEMM_TOLD = 4 };
+
 /* The layout of an operand's tile. In global memory it is `outer` rows of `inner` contiguous elements. */
 typedef struct tw_gemm_tile {
     bool k_major;    /* Elements are contiguous along k in global memory. */
@@ -288,9 +291,10 @@ typedef struct tw_gemm_tiling {
     int64_t blocks;        /* Number of the grid's blocks, divided by kg. */
 } tw_gemm_tiling;
 tw_gemm_tiling tw_gemm_tiling_of(const tw_gemm_problem *p, const tw_gemm_config *c);
-/* wgmma.c: tells whether X is fetched and multiplied in parts of 64 rows, of which a tile may lack the last ones. */
+/* wgmma_plan.c: tells whether X is fetched and multiplied in parts of 64 rows, of which a tile may lack the last ones.
+ */
 bool tw_gemm_cuts_rows(const tw_gemm_variant *v, const tw_gemm_config *c);
-/* wgmma.c: counts the blocks of a cluster that fetch a tile of X, or of Y, together. */
+/* wgmma_plan.c: counts the blocks of a cluster that fetch a tile of X, or of Y, together. */
 int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x);
 /* frame.c: returns the barrier of the threads that hold sums. */
 tw_meeting tw_gemm_meeting(const tw_gemm_gen *g);

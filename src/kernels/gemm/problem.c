@@ -147,19 +147,15 @@ static tw_status check_narrow(const tw_gemm_problem *p, tw_diag *diag) {
                        tw_gemm_types[p->type].name);
     if (!p->trans_b || p->ldb != p->k || p->batch > 1 || p->groups)
         return tw_fail(diag, TW_ERR_USAGE, "a narrow B is stored n x k (tb=1) without gaps, once, and has no groups");
-    if (p->scales % 32) return tw_fail(diag, TW_ERR_USAGE, "scales = %lld is no multiple of 32", (long long)p->scales);
+    if (p->scales % 64 && p->scales != 32)
+        return tw_fail(diag, TW_ERR_USAGE, "scales = %lld is neither 32 nor a multiple of 64", (long long)p->scales);
+    if (p->epilogue.squares)
+        return tw_fail(diag, TW_ERR_USAGE, "squares are of operands as they are, and a narrow B's are swapped");
     if (p->scale_sums && !p->scales) return tw_fail(diag, TW_ERR_USAGE, "there are no scales that could multiply sums");
     return TW_OK;
 }
 
-tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
-    const int64_t least_a = p->trans_a ? p->m : p->k, least_b = p->trans_b ? p->k : p->n;
-    if (!p->batch) p->batch = 1;
-    if (!p->lda) p->lda = least_a;
-    if (!p->ldb) p->ldb = least_b;
-    if (!p->ldc) p->ldc = tw_gemm_columns(p);
-    if (p->gather && !p->rows_a) p->rows_a = p->m;
-    if (p->out == TW_T_none) p->out = tw_gemm_types[p->type].out;
+static tw_status check_extents(const tw_gemm_problem *p, int64_t least_a, int64_t least_b, tw_diag *diag) {
     const struct {
         const char *name;
         int64_t is, least, most;
@@ -172,24 +168,32 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
         if (ranges[i].is < ranges[i].least || ranges[i].is > ranges[i].most)
             return tw_fail(diag, TW_ERR_USAGE, "%s = %lld is not within %lld..%lld", ranges[i].name,
                            (long long)ranges[i].is, (long long)ranges[i].least, (long long)ranges[i].most);
-    if (!out_fits(p->type, p->out))
-        return tw_fail(diag, TW_ERR_USAGE, "C cannot be %s for %s", tw_type_name(p->out), tw_gemm_types[p->type].name);
+    return TW_OK;
+}
+
+/* Refuses groups, and what is of groups alone, that no kernel computes. */
+static tw_status check_groups(const tw_gemm_problem *p, tw_diag *diag) {
+    const tw_gemm_epilogue *e = &p->epilogue;
     if (p->groups && (p->batch > 1 || p->trans_a))
         return tw_fail(diag, TW_ERR_USAGE, "groups need batch=1, and rows of A that are stored as such");
     if (p->groups && p->stride_b == TW_GEMM_SHARED)
         return tw_fail(diag, TW_ERR_USAGE, "each group has a B of its own, so they cannot share one");
-    const tw_gemm_epilogue *e = &p->epilogue;
     if ((p->masked || p->gather || p->scatter) && !p->groups)
         return tw_fail(diag, TW_ERR_USAGE, "masked, gather and scatter are of products with groups");
     if (p->masked && p->m % p->groups)
         return tw_fail(diag, TW_ERR_USAGE, "masked groups have equally many rows reserved: m is a multiple of groups");
     if (p->rows_a && !p->gather) return tw_fail(diag, TW_ERR_USAGE, "rows_a is of products that gather rows of A");
+    if (p->gather && p->type == TW_GEMM_TF32X3) return tw_fail(diag, TW_ERR_USAGE, "tf32x3 gathers no rows");
     if (p->gather && p->scale_blocks)
         return tw_fail(diag, TW_ERR_USAGE, "scales of blocks are of rows of A that are not gathered");
     if (p->scatter && (p->beta != 0 || e->mul || e->residual || e->squares))
         return tw_fail(diag, TW_ERR_USAGE, "a product that scatters its rows has no beta, mul, residual or squares");
-    if (e->gated && (p->n % 16 || e->bias || e->mul || p->beta != 0))
-        return tw_fail(diag, TW_ERR_USAGE, "a gated product has whole sixteens of columns, and no bias, mul or beta");
+    return TW_OK;
+}
+
+/* Refuses e4m3, and what is of e4m3 alone, that no kernel computes. */
+static tw_status check_e4m3(const tw_gemm_problem *p, tw_diag *diag) {
+    const tw_gemm_epilogue *e = &p->epilogue;
     if (p->type == TW_GEMM_E4M3 && (p->trans_a || !p->trans_b))
         return tw_fail(diag, TW_ERR_USAGE, "tensor cores take e4m3 that is contiguous along k: ta=0 tb=1");
     if (p->out == TW_T_e4m3 && (p->beta != 0 || e->bias || e->mul || e->residual))
@@ -197,8 +201,15 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
                        "a C of e4m3 needs beta 0, and no bias, mul or residual, which have its type");
     if (p->scale_blocks && (p->type != TW_GEMM_E4M3 || p->batch > 1))
         return tw_fail(diag, TW_ERR_USAGE, "blocks of e4m3 alone have scales, in one product or in groups");
-    if (p->scale_blocks) p->promote = true;
     if (p->promote && p->type != TW_GEMM_E4M3) return tw_fail(diag, TW_ERR_USAGE, "sums of e4m3 alone are promoted");
+    return TW_OK;
+}
+
+/* Refuses what the epilogue does not compute for the type of C. */
+static tw_status check_epilogue(const tw_gemm_problem *p, tw_diag *diag) {
+    const tw_gemm_epilogue *e = &p->epilogue;
+    if (e->gated && (p->n % 16 || e->bias || e->mul || p->beta != 0))
+        return tw_fail(diag, TW_ERR_USAGE, "a gated product has whole sixteens of columns, and no bias, mul or beta");
     bool integer = p->out == TW_T_i32 || p->out == TW_T_i8;
     if (integer && (p->alpha != 1 || (p->beta != 0 && p->beta != 1)))
         return tw_fail(diag, TW_ERR_USAGE, "an integer C needs alpha 1 and beta 0 or 1");
@@ -208,7 +219,26 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
         return tw_fail(diag, TW_ERR_USAGE, "scales are f32: C cannot be %s", tw_type_name(p->out));
     if ((integer || p->out == TW_T_f64) && p->epilogue.activation)
         return tw_fail(diag, TW_ERR_USAGE, "activations are computed in f32: C cannot be %s", tw_type_name(p->out));
-    const tw_status st = check_narrow(p, diag);
+    return TW_OK;
+}
+
+tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
+    const int64_t least_a = p->trans_a ? p->m : p->k, least_b = p->trans_b ? p->k : p->n;
+    if (!p->batch) p->batch = 1;
+    if (!p->lda) p->lda = least_a;
+    if (!p->ldb) p->ldb = least_b;
+    if (!p->ldc) p->ldc = tw_gemm_columns(p);
+    if (p->gather && !p->rows_a) p->rows_a = p->m;
+    if (p->out == TW_T_none) p->out = tw_gemm_types[p->type].out;
+    if (p->scale_blocks && p->type == TW_GEMM_E4M3) p->promote = true;
+    tw_status st = check_extents(p, least_a, least_b, diag);
+    if (st != TW_OK) return st;
+    if (!out_fits(p->type, p->out))
+        return tw_fail(diag, TW_ERR_USAGE, "C cannot be %s for %s", tw_type_name(p->out), tw_gemm_types[p->type].name);
+    st = check_groups(p, diag);
+    if (st == TW_OK) st = check_e4m3(p, diag);
+    if (st == TW_OK) st = check_epilogue(p, diag);
+    if (st == TW_OK) st = check_narrow(p, diag);
     return st == TW_OK ? complete_strides(p, diag) : st;
 }
 

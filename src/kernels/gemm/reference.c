@@ -273,7 +273,8 @@ static void finish_product(tw_gemm_data *d, int64_t product, const double *sum, 
     const int64_t columns = tw_gemm_columns(p);
     for (int64_t row = 0; row < p->m; row++) {
         const int64_t place = place_of(d, row);
-        for (int64_t column = 0; column < columns && place >= 0; column++) {
+        if (place < 0 || !is_written(d, place)) continue; /* A row of no group has no sums. */
+        for (int64_t column = 0; column < columns; column++) {
             const int64_t cell = (product * p->m + place) * columns + column;
             const int64_t at = product * p->stride_c + place * p->ldc + column;
             const int64_t gate = row * p->n + column / 8 * 16 + column % 8, plain = row * p->n + column;

@@ -7,6 +7,7 @@
    reads the upper bits. Three products are added: low * high, high * low and high * high. Tensor cores do not round
    their sums but cut them off, so a stage is summed on its own, and rounded where it is added to the stages before. */
 #include "kernels/gemm/generate.h"
+#include "kernels/parts/convert.h"
 
 /* Chooses the largest shape along k that divides this depth. */
 static tw_mma_kind kind_for(tw_gemm_type type, int depth, int sm) {
@@ -164,13 +165,11 @@ static void load_elements(tw_gemm_gen *g, side *s, int k) {
 
 /* Splits the elements of a fragment, which are f32. */
 static void split(tw_gemm_gen *g, side *s) {
-    tw_builder *b = g->b;
     for (int i = 0; i < s->count; i++)
         for (int r = 0; r < s->registers; r++) {
-            tw_val x = s->fragment[i][r], high = tw_and(b, tw_add_imm(b, x, 0x1000), tw_i32(b, ~0x1fff));
-            tw_val low = tw_sub(b, tw_bitcast(b, TW_T_f32, x), tw_bitcast(b, TW_T_f32, high));
-            s->fragment[i][r] = high;
-            s->low[i][r] = tw_bitcast(b, TW_T_i32, low);
+            tw_val low;
+            tw_part_split_tf32(g->b, s->fragment[i][r], &s->fragment[i][r], &low);
+            s->low[i][r] = tw_bitcast(g->b, TW_T_i32, low);
         }
 }
 

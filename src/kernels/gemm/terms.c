@@ -5,6 +5,7 @@
    its own where Y's lines lie along columns. A third mbarrier of the stage says that the terms are there. */
 #include "kernels/gemm/terms.h"
 
+#include "kernels/parts/convert.h"
 #include "kernels/parts/tile.h"
 
 enum {
@@ -20,7 +21,7 @@ enum {
     HALF = 0x1000,   /* Half of the last bit that a tf32 has. */
     LANES = 32,
     WARPS = TW_GEMM_TERMS_WARPS,
-    MBARRIER = 8
+    MBARRIER = TW_RING_MBARRIER
 };
 
 const char *tw_gemm_terms_plan(const tw_gemm_variant *v, const tw_gemm_config *c, tw_gemm_plan *p) {
@@ -136,11 +137,10 @@ void tw_gemm_terms_split(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_curs
 /* Splits an element of X into variables. The high term is rounded, so that low ones are positive and negative alike,
    and what is left out, low times low, has no bias. */
 static void split_element(tw_gemm_gen *g, tw_val x, int number) {
-    tw_builder *b = g->b;
-    tw_val high = tw_and(b, tw_add_imm(b, x, HALF), tw_i32(b, ~UNUSED));
-    tw_val low = tw_sub(b, tw_bitcast(b, TW_T_f32, x), tw_bitcast(b, TW_T_f32, high));
-    tw_assign(b, g->terms[0][number], high);
-    tw_assign(b, g->terms[1][number], tw_bitcast(b, TW_T_i32, low));
+    tw_val high, low;
+    tw_part_split_tf32(g->b, x, &high, &low);
+    tw_assign(g->b, g->terms[0][number], high);
+    tw_assign(g->b, g->terms[1][number], tw_bitcast(g->b, TW_T_i32, low));
 }
 
 /* Loads the thread's elements of X as wgmma_rs has them (ir/ops.def), from lines along k. */

@@ -2,253 +2,11 @@
 /* Products by wgmma. A producer warp issues tensor copies of tiles into a ring of stages. Consumer warpgroups multiply
    the tiles, each 64 or 128 rows. A stage has two mbarriers: `full` counts bytes that arrive, and `empty` counts warps
    that are done with the stage. */
+#include "kernels/gemm/wgmma.h"
 #include "kernels/gemm/epilogue.h"
 #include "kernels/gemm/terms.h"
 
-enum { ROWS = TW_WGMMA_ROWS, WARPS = 4 };
-enum { TOLD = 4 /* Tiles that the ring holds which tells of them. A multiple of the teams. */, LAST_END = -2 };
-enum { MBARRIERS = 16 /* Bytes of the mbarriers of a ring's stage. */ };
-
-enum {
-    QUARTER = 512,    /* Registers of a quarter of an SM for each lane. A quarter runs one warp of each warpgroup. */
-    UNIT = 8,         /* Registers are given out in multiples of it. */
-    BLOCK_SCALES = 8, /* Registers for scales of blocks, with operands as they are. */
-    NARROW = TW_NARROW_FRAGMENTS, /* Registers that a thread needs to convert narrow elements. */
-    OTHERS = 40,                  /* Registers that a thread needs beside its sums. */
-    PRODUCT = 28,                 /* Registers that ptxas needs beside the sums of one product. */
-    TERMS = 32,                   /* Registers of the terms of a thread's elements. */
-    SPLITTING = 40,               /* Registers of a thread that splits elements. */
-    FINDER = 40,                  /* Registers of a producer that finds tiles of groups. */
-    GATHERER = 72                 /* Registers of a producer that gathers rows, too. */
-};
-
-/* Returns the products of a type, or TW_WGMMA_none. */
-static tw_wgmma_kind kind_of(tw_gemm_type t) {
-    return t == TW_GEMM_F16      ? TW_WGMMA_f16
-           : t == TW_GEMM_BF16   ? TW_WGMMA_bf16
-           : t == TW_GEMM_E4M3   ? TW_WGMMA_e4m3
-           : t == TW_GEMM_TF32X3 ? TW_WGMMA_tf32
-                                 : TW_WGMMA_none;
-}
-
-/* Decides whether registers are moved from the producer to the threads that need them for sums. `scales` are registers
-   for scales of blocks. */
-static const char *plan_registers(const tw_gemm_variant *v, const tw_gemm_config *c, int scales, tw_gemm_plan *p) {
-    const int partial = p->narrow.of.on_sums ? p->accumulators : p->partial;
-    const int more = p->splitters ? TERMS : p->narrow.extent ? NARROW : scales;
-    const int needed = p->accumulators + partial + OTHERS + more, groups = p->group / (WARPS * 32) * p->teams;
-    p->registers = needed;
-    p->threads = (groups * WARPS + (v->gather ? WARPS : 1) + p->splitters) * 32;
-    if (needed <= QUARTER / (groups + 1) / UNIT * UNIT || groups < 2) return NULL;
-    REFUSE(groups > 3, "more registers than an SM has");
-    p->threads = (groups + 1) * WARPS * 32;
-    p->registers = QUARTER / (groups + 1) / UNIT * UNIT;
-    p->producer_registers = v->gather      ? GATHERER
-                            : p->splitters ? SPLITTING
-                            : v->grouped   ? FINDER
-                            : groups == 2  ? 24
-                                           : 32;
-    p->consumer_registers = (QUARTER - p->producer_registers) / groups / UNIT * UNIT;
-    /* ptxas wants the registers of one product to fit those of the launch. */
-    REFUSE(c->nl / 2 + PRODUCT > p->registers, "a product takes more registers than a thread has at launch");
-    REFUSE(needed > p->consumer_registers, "more registers than a thread may have");
-    REFUSE(c->blocks > 1, "registers are moved within a block that is alone on its SM");
-    return NULL;
-}
-
-bool tw_gemm_cuts_rows(const tw_gemm_variant *v, const tw_gemm_config *c) {
-    return v->grouped && !c->swap && v->type != TW_GEMM_TF32X3; /* Splitters take whole tiles. */
-}
-
-int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x) {
-    return c->multicast && (c->group == 1) == is_x ? c->multicast : 1;
-}
-
-static const char *plan_narrow(const tw_gemm_variant *v, const tw_gemm_config *c, tw_gemm_plan *p) {
-    REFUSE(c->u < TW_NARROW_K, "a stage of narrow elements is 64, 128 or 256 deep");
-    REFUSE(v->scales && v->scales % c->u && c->u % v->scales,
-           "a stage is no whole number of scales, nor a part of one");
-    REFUSE(tw_gemm_fetchers(c, true) > 1, "narrow elements are not multicast");
-    p->narrow = (tw_narrow_tile){
-        .of = tw_gemm_narrow_of(v->type, v->narrow, v->scales, v->scale_sums), .extent = c->ml, .depth = c->u};
-    p->x.bytes = tw_narrow_tile_bytes(&p->narrow);
-    p->scale_bytes = tw_narrow_tile_scale_bytes(&p->narrow);
-    return NULL;
-}
-
-static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
-    REFUSE(t->sm != 90, "warpgroups' products are of sm_90a alone");
-    const int es = tw_type_bits(tw_gemm_types[v->type].element) / 8;
-    REFUSE(kind_of(v->type) == TW_WGMMA_none, "warpgroups multiply f16, bf16, e4m3 and tf32x3");
-    REFUSE(v->grouped && (!c->persistent || c->stream || c->multicast),
-           "groups need a persistent grid, whose tiles are whole, without multicast");
-    REFUSE(v->scatter && c->staged == TW_GEMM_BOXED,
-           "boxes have rows of C that follow one another, and scattered ones do not");
-    REFUSE(c->ks != 1 || c->kl != 1 || c->copy || c->ns != c->nl || c->vec != 16,
-           "with warpgroups ks, kl and copy say nothing, ns is nl and vec is 16");
-    REFUSE(v->vec_a < 16 || v->vec_b < 16, "the copy engine needs rows that are aligned to 16 bytes");
-    REFUSE(c->ms != ROWS && c->ms != 2 * ROWS, "a warpgroup has 64 or 128 rows");
-    REFUSE(c->ml > 256 || c->nl > 256 || c->nl % 8,
-           "a warpgroup's tile is 256 rows and 256 columns at most, of whole eights");
-    REFUSE(c->u * es < 32, "a stage is less than what the copy engine swizzles");
-    REFUSE(v->promote && c->u > TW_GEMM_BLOCK, "tensor cores add up more than 128 elements of a stage");
-    REFUSE(v->scale_blocks && c->u != TW_GEMM_BLOCK, "a stage is a block of scales along k, of 128");
-    REFUSE(v->scale_blocks && !c->swap && c->nl % 64 && TW_GEMM_BLOCK % c->nl,
-           "columns of a tile are halves of blocks of scales, or an equal part of one");
-    p->tile_x = tw_tile_of(v->a_k_major, es, c->ml, c->u);
-    p->tile_y = tw_tile_of(v->b_k_major, es, c->nl, c->u);
-    p->x = (tw_gemm_tile){.es = es, .vec = 16, .bytes = tw_tile_bytes(&p->tile_x)};
-    p->y = (tw_gemm_tile){.es = es, .vec = 16, .bytes = tw_tile_bytes(&p->tile_y)};
-    const char *why = v->narrow ? plan_narrow(v, c, p) : NULL;
-    if (why) return why;
-    REFUSE(p->x.bytes % TW_TILE_ALIGN || p->y.bytes % TW_TILE_ALIGN, "tiles do not end where the swizzle begins anew");
-    p->group = c->ml / c->ms * WARPS * 32;
-    p->teams = c->pingpong ? TW_GEMM_TEAMS : 1;
-    p->accumulators = c->ms / ROWS * c->nl / 2;
-    p->partial = v->promote ? p->accumulators : 0;
-    p->stage_bytes = p->x.bytes + p->y.bytes;
-    p->fetched_bytes = p->stage_bytes + p->scale_bytes;
-    p->mbarrier_bytes = MBARRIERS * c->stages;
-    if (v->type == TW_GEMM_TF32X3) why = tw_gemm_terms_plan(v, c, p);
-    REFUSE(v->gather && v->type == TW_GEMM_TF32X3, "tf32x3 gathers no rows");
-    REFUSE(v->gather && c->u * es % TW_TILE_LINE, "rows are gathered in lines of 128 bytes along k");
-    if (v->grouped) {
-        p->told = (p->mbarrier_bytes + TW_GROUPS_BYTES - 1) / TW_GROUPS_BYTES * TW_GROUPS_BYTES;
-        p->mbarrier_bytes = p->told + TOLD * (TW_GROUPS_BYTES + MBARRIERS);
-    }
-    if (!why) why = plan_registers(v, c, v->scale_blocks ? (c->swap ? c->nl / 2 : BLOCK_SCALES) : 0, p);
-    if (why) return why;
-    const bool cluster = tw_gemm_splits_in_cluster(c);
-    REFUSE(c->multicast && c->multicast != 2 && c->multicast != 4, "multicast is to 2 or 4 blocks, or to none");
-    REFUSE(c->multicast && cluster, "a cluster multicasts or splits k, not both");
-    REFUSE(c->multicast && c->group > 1 && c->group % c->multicast, "a group of tiles is no whole number of clusters");
-    REFUSE(c->multicast && (c->group == 1 ? &p->tile_x : &p->tile_y)->lines % (8 * c->multicast),
-           "a tile cannot be dealt to the blocks that fetch it together");
-    const int columns = tw_gemm_stored_columns(c, v->epilogue.gated);
-    REFUSE(c->staged < 0 || c->staged > TW_GEMM_BOXED,
-           "the epilogue is staged (1), exchanged (2), boxed (3) or none of these (0)");
-    REFUSE(c->staged == TW_GEMM_BOXED &&
-               (c->swap || columns % 16 || (v->out != TW_T_f16 && v->out != TW_T_bf16) || v->vec_c < 16),
-           "boxes have whole sixteens of columns of a C of 16-bit elements, whose rows are aligned to 16 bytes, with "
-           "operands as they are");
-    REFUSE(c->staged && cluster, "a cluster's blocks share the sums out already");
-    REFUSE(v->epilogue.gated && (cluster || c->staged == TW_GEMM_STAGED || (!c->swap && c->nl % 16)),
-           "gates and values are in one thread, eight columns each: no split in a cluster, no staging");
-    REFUSE(v->epilogue.squares && (c->swap || cluster || c->staged == TW_GEMM_STAGED),
-           "four lanes have a row whose squares are summed: operands as they are, no split in a cluster, no staging");
-    REFUSE(c->staged == TW_GEMM_EXCHANGED && (c->swap || columns % 32),
-           "lanes exchange sums of 32 columns, with operands as they are");
-    REFUSE(c->staged == TW_GEMM_STAGED && p->group % ((c->swap ? c->ml : c->nl) / 4),
-           "lines of C cannot be dealt to the threads");
-    REFUSE(c->persistent < 0 || c->persistent > 65535, "a persistent grid has 65535 blocks at most");
-    REFUSE(c->persistent && c->kg > 1, "persistent blocks have all of k");
-    REFUSE(c->multicast && c->persistent % c->multicast, "a persistent grid is no whole number of clusters");
-    REFUSE(c->pingpong < 0 || c->pingpong > 1 || c->stream < 0 || c->stream > TW_GEMM_STREAM_REST,
-           "there are one or two teams, and tiles are cut not at all (0), all (1) or the rest (2)");
-    REFUSE((c->pingpong || c->stream) && !c->persistent, "teams, and tiles that are cut, are of persistent blocks");
-    REFUSE(c->early < 0 || c->early > TW_GEMM_AHEAD, "a launch is late (0), early (1), or early and ahead (2)");
-    REFUSE(c->stream && (c->pingpong || c->multicast), "tiles that are cut have one team and no multicast");
-    return NULL;
-}
-
-static tw_groups groups_of(const tw_gemm_gen *g) {
-    const bool swap = g->c->swap;
-    tw_val rows = swap ? g->arg.n : g->arg.m;
-    return (tw_groups){
-        .ends = g->arg.ends,
-        .rows = rows,
-        .reserved = g->v->masked ? tw_binary(g->b, TW_OP_div_u32, rows, g->arg.groups) : TW_NONE,
-        .count = g->arg.groups,
-        .matrix = {.columns = swap ? g->arg.tiles_m : g->arg.tiles_n, .band = g->c->group},
-        .height = swap ? g->c->nl : g->c->ml,
-        .lane = g->lane,
-    };
-}
-
-/* Makes variables for a tile, which a loop's predicate assigns and its body uses. */
-static tw_groups_tile tile_variables(tw_builder *b) {
-    tw_val zero = tw_i32(b, 0);
-    return (tw_groups_tile){tw_var_of(b, zero), tw_var_of(b, zero), tw_var_of(b, zero), tw_var_of(b, zero)};
-}
-
-static void assign_tile(tw_builder *b, const tw_groups_tile *variables, tw_groups_tile t) {
-    tw_assign(b, variables->group, t.group);
-    tw_assign(b, variables->row, t.row);
-    tw_assign(b, variables->end, t.end);
-    tw_assign(b, variables->column, t.column);
-}
-
-/* Makes a group's tile the current one. A's rows are those of X, or columns of Y with swapped operands. */
-static void set_tile(tw_gemm_gen *g, const tw_groups_tile *t) {
-    const bool swap = g->c->swap;
-    tw_gemm_operand *rows = swap ? &g->y : &g->x, *weights = swap ? &g->x : &g->y;
-    g->matrix = t->group;
-    rows->origin = t->row;
-    rows->limit = t->end;
-    weights->origin = tw_mul_imm(g->b, t->column, swap ? g->c->ml : g->c->nl);
-}
-
-/* How a producer finds tiles of groups. */
-typedef struct dealer {
-    tw_groups groups;
-    tw_deal deal;
-    tw_ring_cursor told; /* The next place in the ring that tells of tiles. */
-    tw_val lowest;       /* Predicate: the thread that copies, which is lane 0 of the first warp. */
-} dealer;
-
-/* Finds the next tile and tells it to the other warps, in the end each team that there are no more. */
-static tw_groups_tile find_and_tell(tw_gemm_gen *g, dealer *d) {
-    tw_builder *b = g->b;
-    tw_val zero = tw_i32(b, 0);
-    const tw_groups_tile t = tw_groups_find(b, &d->groups, tw_deal_number(b, &d->deal));
-    TW_IF (b, d->lowest) {
-        tw_groups_tell(b, &g->told, &d->told, &t);
-        if (g->plan.teams > 1) {
-            TW_IF (b, tw_lt(b, t.group, zero))
-                tw_groups_tell(b, &g->told, &d->told, &(tw_groups_tile){tw_i32(b, LAST_END), zero, zero, zero});
-        }
-    }
-    return t;
-}
-
-/* Opens the loop of the producer over the tiles of groups. Its first warp finds them. Where there are more warps, all
-   of them are told. */
-static tw_scope push_groups(tw_gemm_gen *g, dealer *d, tw_val lowest, tw_val first_warp) {
-    tw_builder *b = g->b;
-    *d = (dealer){.groups = groups_of(g), .lowest = lowest, .told = tw_ring_begin(b, &g->told, 1)};
-    tw_groups_begin(b, &d->groups);
-    d->deal = tw_deal_begin(b, g->arg.counters);
-    const tw_ring_cursor heard = tw_ring_begin(b, &g->told, 0);
-    const tw_groups_tile t = tile_variables(b);
-    const tw_scope loop = tw_push_while(b);
-    if (g->v->gather) {
-        TW_IF (b, first_warp) find_and_tell(g, d);
-        assign_tile(b, &t, tw_groups_hear(b, &g->told, &heard));
-    } else {
-        assign_tile(b, &t, find_and_tell(g, d));
-    }
-    tw_push_while_body(b, loop, tw_le(b, tw_i32(b, 0), t.group));
-    tw_deal_next(b, &d->deal, lowest);
-    set_tile(g, &t);
-    return loop;
-}
-
-/* Opens the loop over the tiles of groups that a team is told, or over all of them. TW_NONE: over all. */
-static tw_scope push_told(tw_gemm_gen *g, tw_val team) {
-    tw_builder *b = g->b;
-    const tw_ring_cursor c = tw_ring_begin(b, &g->told, 0);
-    if (team.id) tw_ring_skip(b, &g->told, &c, team);
-    tw_val zero = tw_i32(b, 0), index = tw_var_of(b, team.id ? team : zero);
-    const tw_groups_tile t = tile_variables(b);
-    const tw_scope loop = tw_push_while(b);
-    assign_tile(b, &t, tw_groups_hear(b, &g->told, &c));
-    if (team.id) tw_ring_advance(b, &g->told, &c); /* The other team's tile. */
-    tw_push_while_body(b, loop, tw_le(b, zero, t.group));
-    if (team.id) g->turn = (tw_gemm_turn){tw_eq(b, index, zero), tw_const(b, TW_T_pred, 1), index, t.group};
-    if (team.id) tw_add_to(b, index, tw_i32(b, g->plan.teams));
-    set_tile(g, &t);
-    return loop;
-}
+enum { ROWS = TW_WGMMA_ROWS, WARPS = TW_GEMM_WARPS, MBARRIERS = TW_GEMM_MBARRIERS };
 
 /* Opens the loop over the tiles of a persistent block, or over those of one of its teams. TW_NONE: of all. */
 static tw_scope push_tiles(tw_gemm_gen *g, tw_val team) {
@@ -308,7 +66,7 @@ static void wait_for_launch(tw_gemm_gen *g) {
 
 /* Computes the shared address of a stage's scales. TW_NONE: there are none. */
 static tw_val scales_at(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c) {
-    enum { MBARRIER = 8 /* Bytes from a stage's mbarrier to the next one's. */ };
+    enum { MBARRIER = TW_RING_MBARRIER };
     tw_builder *b = g->b;
     const int bytes = g->plan.scale_bytes, first = g->plan.shared_bytes - g->plan.mbarrier_bytes - bytes * ring->stages;
     if (!bytes) return TW_NONE;
@@ -349,7 +107,7 @@ static void split(tw_gemm_gen *g, const tw_ring *ring) {
     const int first = g->plan.group * g->plan.teams / 32 + 1;
     TW_IF (b, tw_le(b, tw_i32(b, first), tw_sreg(b, TW_SREG_warpid))) {
         const tw_ring_cursor c = tw_ring_begin(b, ring, 0);
-        TW_BLOCK (b, g->v->grouped ? push_told(g, TW_NONE) : push_tiles(g, TW_NONE)) {
+        TW_BLOCK (b, g->v->grouped ? tw_gemm_push_told(g, TW_NONE) : push_tiles(g, TW_NONE)) {
             TW_FOR (b, i, tw_i32(b, 0), g->stages, tw_i32(b, 1), false) {
                 tw_ring_wait(b, ring, tw_ring_full(b, ring, &c), &c);
                 tw_gemm_terms_split(g, ring, &c);
@@ -418,9 +176,9 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring) {
         if (!ready) wait_for_launch(g);
         tw_gemm_gather gather = {0};
         if (g->v->gather) gather = tw_gemm_gather_begin(g, ring, &c, first);
-        dealer deals = {0};
+        tw_gemm_dealer deals = {0};
         tw_val first_warp = tw_lt(b, g->tid, tw_i32(b, first + 32));
-        TW_LOOP (b, number, grouped ? push_groups(g, &deals, copies, first_warp) : push_tiles(g, TW_NONE)) {
+        TW_LOOP (b, number, grouped ? tw_gemm_push_groups(g, &deals, copies, first_warp) : push_tiles(g, TW_NONE)) {
             if (ready) {
                 /* The ring is empty at the block's first tile alone. */
                 tw_assign(b, fetched, tw_i32(b, 0));
@@ -491,7 +249,7 @@ static void pass_turn(tw_gemm_gen *g) {
 static void take_last_turn(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     g->turn.is_first = tw_eq(b, g->turn.index, tw_i32(b, 0));
-    g->turn.more = tw_ne(b, g->turn.group, tw_i32(b, LAST_END));
+    g->turn.more = tw_ne(b, g->turn.group, tw_i32(b, TW_GEMM_LAST_END));
     take_turn(g);
     pass_turn(g);
 }
@@ -551,7 +309,7 @@ static void multiply(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *
         if (g->v->scale_blocks) tw_gemm_blocks_load(g, i);
         tw_ring_wait(b, ring, tw_ring_full(b, ring, c), c);
         tw_val first = tw_eq(b, i, zero), y_at = tw_add(b, y0, stage), x_at = tw_add(b, x0, stage);
-        const tw_tile_product product = {.kind = kind_of(g->v->type),
+        const tw_tile_product product = {.kind = tw_gemm_wgmma_kind(g->v->type),
                                          .x = x,
                                          .y = y,
                                          .rows = rows,
@@ -644,9 +402,9 @@ static void build(tw_gemm_gen *g) {
                         .data = ring.barriers,
                         .first = mine,
                         .barriers = ring.barriers,
-                        .full = mine + TOLD * TW_GROUPS_BYTES,
-                        .empty = mine + TOLD * (TW_GROUPS_BYTES + MBARRIERS / 2),
-                        .stages = TOLD,
+                        .full = mine + TW_GEMM_TOLD * TW_GROUPS_BYTES,
+                        .empty = mine + TW_GEMM_TOLD * (TW_GROUPS_BYTES + MBARRIERS / 2),
+                        .stages = TW_GEMM_TOLD,
                         .bytes = TW_GROUPS_BYTES,
                         .offsets = true};
     const tw_scope roles = tw_push_roles(b, ranges, 2);
@@ -658,7 +416,7 @@ static void build(tw_gemm_gen *g) {
     begin(g, true);
     wait_for_launch(g); /* Before sums are stored. */
     if (g->team.id) tw_ring_skip(b, &ring, &c, tw_mul(b, g->team, g->stages));
-    TW_BLOCK (b, g->v->grouped ? push_told(g, g->team) : push_tiles(g, g->team)) {
+    TW_BLOCK (b, g->v->grouped ? tw_gemm_push_told(g, g->team) : push_tiles(g, g->team)) {
         if (g->team.id) take_turn(g);
         compute(g, &ring, &c);
     }
@@ -669,4 +427,4 @@ static void build(tw_gemm_gen *g) {
     tw_pop(b, roles);
 }
 
-const tw_gemm_way tw_gemm_wgmma = {.tensor_copies = true, .plan = plan, .build = build};
+const tw_gemm_way tw_gemm_wgmma = {.tensor_copies = true, .plan = tw_gemm_wgmma_plan, .build = build};

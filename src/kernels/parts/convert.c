@@ -37,6 +37,12 @@ tw_val tw_part_e4m3(tw_builder *b, tw_val x, int i) {
     return tw_mul(b, tw_unary(b, TW_OP_cvt_f32_f16, half), tw_f32(b, 256));
 }
 
+void tw_part_split_tf32(tw_builder *b, tw_val x, tw_val *high, tw_val *low) {
+    enum { HALF = 0x1000 /* Half of the last bit that a tf32 has. */, UNUSED = 0x1fff /* Bits that it lacks. */ };
+    *high = tw_and(b, tw_add_imm(b, x, HALF), tw_i32(b, ~UNUSED));
+    *low = tw_sub(b, tw_bitcast(b, TW_T_f32, x), tw_bitcast(b, TW_T_f32, *high));
+}
+
 void tw_part_split(tw_builder *b, tw_type pair, tw_val x, tw_val y, tw_val *high, tw_val *low) {
     *high = tw_part_pair(b, pair, x, y);
     tw_val first = tw_sub(b, x, tw_part_half(b, pair, *high, 0)),

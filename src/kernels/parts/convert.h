@@ -15,6 +15,9 @@ tw_val tw_part_pair(tw_builder *b, tw_type pair, tw_val x, tw_val y);
 tw_val tw_part_half(tw_builder *b, tw_type pair, tw_val x, int second);
 /* Converts byte `i` of an i32, an e4m3 that is no NaN, to f32, exactly. */
 tw_val tw_part_e4m3(tw_builder *b, tw_val x, int i);
+/* Splits an f32, given as an i32 with its bits, into high + low. *high (i32) is rounded to tf32. *low (f32) is exact,
+   and of either sign. An infinity, and what rounds to one, become a NaN. */
+void tw_part_split_tf32(tw_builder *b, tw_val x, tw_val *high, tw_val *low);
 /* Splits two f32 into the sum of two pairs. *high holds the rounded values, *low the rounded remainders. */
 void tw_part_split(tw_builder *b, tw_type pair, tw_val x, tw_val y, tw_val *high, tw_val *low);
 

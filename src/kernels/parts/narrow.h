@@ -20,9 +20,9 @@ enum {
 typedef struct tw_narrow {
     int bits;     /* Bits of an integer: 8 or 4, two's complement. */
     tw_type type; /* Element type of the product: f16 or bf16. Scales of groups have it, too. */
-    int group;    /* Elements along k with a common scale, a multiple of 32. 0: integers are multiplied as they are. */
-    bool
-        on_sums; /* Scales multiply the sums of a group in f32. False: they multiply the integers, rounded to `type`. */
+    int group;    /* Elements along k with a common scale, 32 or a multiple of 64. 0: integers are multiplied alone. */
+    /* Scales multiply the sums of a group in f32. False: they multiply the integers, rounded to `type`. */
+    bool on_sums;
 } tw_narrow;
 
 /* Sizes in bytes of a block of integers, and of the scales of a group of 64 rows. */

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { MBARRIER = 8 /* Bytes of an mbarrier. */ };
+enum { MBARRIER = TW_RING_MBARRIER };
 
 /* The stages are unrolled, so that all addresses differ by constants. ptxas repeats an initialisation for every lane if
    the address depends on the lane. */

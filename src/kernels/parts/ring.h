@@ -12,7 +12,7 @@
 
 #include "ir/builder.h"
 
-enum { TW_RING_NAME = 16 };
+enum { TW_RING_NAME = 16, TW_RING_MBARRIER = 8 /* Bytes of an mbarrier. */ };
 
 typedef struct tw_ring {
     const char *name; /* For the profiler, whose channels are NAME.full and NAME.empty. At most TW_RING_NAME letters. */
