@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_SETS = 64, SAMPLE_US = 200, MOST_ROUNDS = 1000 };
 
@@ -19,6 +20,8 @@ struct tw_gemm_rig {
     tw_gemm_data of_pool; /* The problem's sizes if a pool has the matrices; `data` then points here. */
     int sets;
     tw_gemm_buffers set[MOST_SETS];
+    /* A batch by pointers: where the matrices of A, B and C lie, the last one first. */
+    uint64_t apart[MOST_SETS][TW_GEMM_C + 1];
     /* Atomic splits find their workspace zero, and leave it zero. Other splits leave anything in theirs. */
     uint64_t zero_workspace, workspace, counters;
     int64_t workspace_bytes;
@@ -29,7 +32,11 @@ struct tw_gemm_rig {
     tw_cuda_module *compare;
 };
 
-enum { COUNTERS = 1 << 20, SQUARES = 8 /* The fewest columns of a sum of squares. */ };
+enum {
+    COUNTERS = 1 << 20,
+    SQUARES = 8,    /* The fewest columns of a sum of squares. */
+    ALIGNMENT = 16, /* Of the matrices of a batch by pointers. */
+};
 
 static tw_status place(tw_gemm_rig *r, const void *from, size_t bytes, uint64_t *at, tw_diag *diag) {
     if (!from) return TW_OK;
@@ -38,10 +45,78 @@ static tw_status place(tw_gemm_rig *r, const void *from, size_t bytes, uint64_t 
     return st == TW_OK ? tw_cuda_upload(r->cuda, *at, from, bytes, diag) : st;
 }
 
-static tw_status place_set(tw_gemm_rig *r, tw_gemm_buffers *s, tw_diag *diag) {
+/* A matrix of a batch by pointers. */
+typedef struct apart {
+    int64_t at, host; /* Bytes from the first one on the device, and on the host. */
+    size_t bytes;
+} apart;
+
+/* Gaps lie between such matrices on the device. */
+static int64_t pitch_of(tw_gemm_matrix m) {
+    m.count = 1;
+    return (tw_ceil_div((int64_t)tw_gemm_matrix_bytes(&m), ALIGNMENT) + 1) * ALIGNMENT;
+}
+
+static apart apart_of(tw_gemm_matrix m, int64_t i) {
+    const int64_t at = (m.count - 1 - i) * pitch_of(m), host = i * m.stride * (tw_type_bits(m.type) / 8);
+    m.count = 1;
+    return (apart){at, host, tw_gemm_matrix_bytes(&m)};
+}
+
+static tw_status upload_apart(tw_gemm_rig *r, tw_gemm_buffer which, uint64_t to, tw_diag *diag) {
+    const tw_gemm_matrix m = tw_gemm_matrix_of(&r->data->problem, which);
+    tw_status st = TW_OK;
+    for (int64_t i = 0; i < m.count && st == TW_OK; i++) {
+        const apart x = apart_of(m, i);
+        st = tw_cuda_upload(r->cuda, to + (uint64_t)x.at, (const char *)r->data->of[which] + x.host, x.bytes, diag);
+    }
+    return st;
+}
+
+/* Places the matrices of a batch with gaps, and the array of their addresses. */
+static tw_status place_apart(tw_gemm_rig *r, int set, tw_gemm_buffer which, tw_diag *diag) {
+    const tw_gemm_matrix m = tw_gemm_matrix_of(&r->data->problem, which);
+    uint64_t *first = &r->apart[set][which], *addresses = malloc((size_t)m.count * TW_GEMM_POINTER);
+    if (!addresses) return tw_fail_memory(diag);
+    tw_status st = tw_cuda_alloc(r->cuda, (size_t)(m.count * pitch_of(m)), first, diag);
+    for (int64_t i = 0; i < m.count; i++) addresses[i] = *first + (uint64_t)apart_of(m, i).at;
+    if (st == TW_OK) st = upload_apart(r, which, *first, diag);
+    if (st == TW_OK) st = place(r, addresses, (size_t)m.count * TW_GEMM_POINTER, &r->set[set].of[which], diag);
+    free(addresses);
+    return st;
+}
+
+static tw_status place_set(tw_gemm_rig *r, int set, tw_diag *diag) {
     tw_status st = TW_OK;
     for (int i = 0; i < TW_GEMM_MATRICES && st == TW_OK; i++)
-        st = place(r, r->data->of[i], r->data->bytes[i], &s->of[i], diag);
+        st = tw_gemm_by_pointers(&r->data->problem, (tw_gemm_buffer)i)
+                 ? place_apart(r, set, (tw_gemm_buffer)i, diag)
+                 : place(r, r->data->of[i], r->data->bytes[i], &r->set[set].of[i], diag);
+    return st;
+}
+
+/* Gives the C of set 0 what it has before a launch: with beta 0, garbage. */
+static tw_status reset_c(tw_gemm_rig *r, tw_diag *diag) {
+    const tw_gemm_data *d = r->data;
+    const tw_gemm_matrix m = tw_gemm_matrix_of(&d->problem, TW_GEMM_C);
+    const bool pointers = d->problem.pointers, beta = d->problem.beta != 0;
+    const uint64_t c = pointers ? r->apart[0][TW_GEMM_C] : r->set[0].of[TW_GEMM_C];
+    const size_t bytes = pointers ? (size_t)(m.count * pitch_of(m)) : d->bytes[TW_GEMM_C];
+    if (!beta) return tw_cuda_fill(r->cuda, c, 0xffffffffu, (bytes + 3) / 4, diag);
+    return pointers ? upload_apart(r, TW_GEMM_C, c, diag) : tw_cuda_upload(r->cuda, c, d->of[TW_GEMM_C], bytes, diag);
+}
+
+/* Downloads the C of set 0. What lies between matrices that are apart becomes garbage. */
+static tw_status fetch_c(tw_gemm_rig *r, unsigned char *c, tw_diag *diag) {
+    const size_t bytes = r->data->bytes[TW_GEMM_C];
+    if (!r->data->problem.pointers) return tw_cuda_download(r->cuda, c, r->set[0].of[TW_GEMM_C], bytes, diag);
+    const tw_gemm_matrix m = tw_gemm_matrix_of(&r->data->problem, TW_GEMM_C);
+    tw_status st = TW_OK;
+    memset(c, 0xff, bytes);
+    for (int64_t i = 0; i < m.count && st == TW_OK; i++) {
+        const apart x = apart_of(m, i);
+        st = tw_cuda_download(r->cuda, c + x.host, r->apart[0][TW_GEMM_C] + (uint64_t)x.at, x.bytes, diag);
+    }
     return st;
 }
 
@@ -90,7 +165,7 @@ tw_status tw_gemm_rig_make_sets(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_dat
     for (int i = 0; i < TW_GEMM_MATRICES; i++) bytes += (int64_t)d->bytes[i];
     r->sets = tw_cuda_sets(c, bytes, most < MOST_SETS ? most : MOST_SETS);
     tw_status st = TW_OK;
-    for (int i = 0; i < r->sets && st == TW_OK; i++) st = place_set(r, &r->set[i], diag);
+    for (int i = 0; i < r->sets && st == TW_OK; i++) st = place_set(r, i, diag);
     if (st == TW_OK) st = place(r, d->want, (size_t)d->cells * sizeof *d->want, &r->want, diag);
     if (st == TW_OK) st = place(r, d->tolerance, (size_t)d->cells * sizeof *d->tolerance, &r->tolerance, diag);
     if (st == TW_OK) st = make_rest(r, diag);
@@ -172,8 +247,10 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
 void tw_gemm_rig_free(tw_gemm_rig *r) {
     if (!r) return;
     for (int i = 0; i < r->sets && r->data != &r->of_pool; i++)
-        for (int j = 0; j < TW_GEMM_MATRICES; j++)
+        for (int j = 0; j < TW_GEMM_MATRICES; j++) {
             if (r->set[i].of[j]) tw_cuda_release(r->cuda, r->set[i].of[j]);
+            if (j <= TW_GEMM_C && r->apart[i][j]) tw_cuda_release(r->cuda, r->apart[i][j]);
+        }
     const uint64_t rest[] = {r->ends,     r->want,      r->tolerance,      r->verdict,
                              r->counters, r->workspace, r->zero_workspace, r->squares};
     for (size_t j = 0; j < sizeof rest / sizeof *rest; j++)
@@ -197,7 +274,7 @@ tw_gemm_buffers tw_gemm_rig_buffers(const tw_gemm_rig *r, int set) {
 /* Tells whether C has no gaps between its rows. Such a C is compared on the device. */
 static bool dense(const tw_gemm_problem *p) {
     const int64_t columns = tw_gemm_columns(p);
-    return p->ldc == columns && (p->batch == 1 || p->stride_c == p->m * columns);
+    return p->ldc == columns && !p->pointers && (p->batch == 1 || p->stride_c == p->m * columns);
 }
 
 static tw_status count_here(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
@@ -228,7 +305,7 @@ static tw_status count_fetched(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
     const size_t bytes = r->data->bytes[TW_GEMM_C];
     void *c = malloc(bytes);
     if (!c) return tw_fail_memory(diag);
-    tw_status st = tw_cuda_download(r->cuda, c, r->set[0].of[TW_GEMM_C], bytes, diag);
+    tw_status st = fetch_c(r, c, diag);
     double worst = 0;
     if (st == TW_OK) *wrong = tw_gemm_data_compare(r->data, c, &worst, NULL);
     if (worst > r->worst) r->worst = worst;
@@ -258,10 +335,7 @@ tw_status tw_gemm_rig_check(tw_gemm_rig *r, const tw_gemm_candidate *x, tw_diag 
     for (int i = 0; i < 2; i++) {
         int64_t wrong = 0;
         tw_gemm_buffers b = tw_gemm_rig_buffers(r, 0);
-        const uint64_t c = b.of[TW_GEMM_C];
-        tw_status st = d->problem.beta != 0
-                           ? tw_cuda_upload(r->cuda, c, d->of[TW_GEMM_C], d->bytes[TW_GEMM_C], diag)
-                           : tw_cuda_fill(r->cuda, c, 0xffffffffu, (d->bytes[TW_GEMM_C] + 3) / 4, diag);
+        tw_status st = reset_c(r, diag);
         if (st == TW_OK && x->squares)
             st = tw_cuda_fill(r->cuda, r->squares, 0xffffffffu, squares_bytes(&d->problem, x->squares) / 4, diag);
         if (st == TW_OK) st = x->enqueue(x->context, &b, diag);

@@ -54,6 +54,13 @@ static void draw_batch(tw_gemm_problem *p, tw_random *r) {
     }
 }
 
+/* Lets the matrices of some batches lie anywhere. */
+static void draw_pointers(tw_gemm_problem *p, uint64_t number) {
+    tw_random r = tw_random_seed(number + 0x706f696e);
+    p->pointers = p->batch > 1 && chance(&r, 35);
+    if (p->pointers) p->epilogue.mul = p->epilogue.residual = false;
+}
+
 /* Types that every way multiplies. e4m3 is for warpgroups alone. */
 enum { TYPES = TW_GEMM_E4M3 };
 
@@ -157,6 +164,7 @@ bool gemm_case_draw(gemm_case *c, uint64_t number, const tw_target *t, const gem
     *c = (gemm_case){.target = t, .seed = number};
     for (int tries = 0; tries < 20; tries++) {
         draw_problem(&c->problem, number, most, &r);
+        draw_pointers(&c->problem, number);
         if (tw_gemm_problem_complete(&c->problem, NULL) != TW_OK) continue;
         if (draw_config(c, number, most, &r)) return true;
     }
@@ -364,6 +372,7 @@ static bool turned(const tw_gemm_tile *t) {
     F("padded rows of C", 200, p->ldc > p->n)                                                                          \
     F("batch", 150, p->batch > 1)                                                                                      \
     F("shared A or B", 60, p->batch > 1 && (p->stride_a < 0 || p->stride_b < 0))                                       \
+    F("batch by pointers", 40, p->pointers)                                                                            \
     F("products side by side in C", 30, p->batch > 1 && p->stride_c < p->ldc)                                          \
     F("alpha and beta", 40, p->alpha != 1 && p->beta != 0)                                                             \
     F("beta", 150, p->beta != 0)                                                                                       \

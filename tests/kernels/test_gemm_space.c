@@ -338,6 +338,53 @@ static void bounds_of_groups_are_low(void **state) {
     assert_true(bound > 0 && tw_gemm_floor(&masked, &info, NULL) == 0);
 }
 
+static void tensor_maps_refuse_pointers(void **state) {
+    (void)state;
+    tw_gemm_problem p = {.type = TW_GEMM_BF16, .m = 64, .n = 64, .k = 64, .batch = 2, .pointers = true, .alpha = 1};
+    const char *why = NULL;
+    tw_diag d;
+    assert_int_equal(tw_gemm_problem_complete(&p, &d), TW_OK);
+    tw_gemm_config c = tw_gemm_config_default(&p);
+    assert_int_equal(c.mma, 1);
+    assert_true(tw_gemm_legal(&p, &c, tw_target_find("sm_90a"), NULL, NULL));
+    const char own[] = "mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=4 kg=1 vec=16 group=1";
+    assert_int_equal(tw_gemm_config_parse(&c, own, &d), TW_OK);
+    assert_false(tw_gemm_legal(&p, &c, tw_target_find("sm_90a"), NULL, &why));
+    assert_non_null(strstr(why, "a tensor map is of one matrix"));
+    p.pointers = false;
+    assert_true(tw_gemm_legal(&p, &c, tw_target_find("sm_90a"), NULL, NULL));
+}
+
+/* Arrays have an address for each matrix, are aligned as addresses are, and are not written. */
+static void pointers_are_described(void **state) {
+    (void)state;
+    tw_gemm_problem p = {.type = TW_GEMM_F32,
+                         .m = 8,
+                         .n = 8,
+                         .k = 8,
+                         .batch = 5,
+                         .stride_a = 1000,
+                         .stride_b = TW_GEMM_SHARED,
+                         .stride_c = 1,
+                         .pointers = true,
+                         .alpha = 1};
+    tw_diag d;
+    tw_gemm_resources need;
+    tw_gpu_buffer buffers[TW_GEMM_BUFFERS];
+    char text[400];
+    assert_int_equal(tw_gemm_problem_complete(&p, &d), TW_OK);
+    assert_true(p.stride_a == 64 && p.stride_b == TW_GEMM_SHARED && p.stride_c == 64);
+    tw_gemm_problem_print(&p, text, sizeof text);
+    assert_string_equal(text, "type=f32 m=8 n=8 k=8 batch=5 sb=-1 pointers=1");
+    const tw_gemm_config c = tw_gemm_config_default(&p);
+    assert_true(tw_gemm_legal(&p, &c, tw_target_find("sm_80"), &need, NULL));
+    tw_gemm_describe_buffers(&p, &c, &need, buffers);
+    for (int i = TW_GEMM_A; i <= TW_GEMM_C; i++) {
+        assert_int_equal(buffers[i].bytes, i == TW_GEMM_B ? 8 : 40);
+        assert_true(buffers[i].align == 8 && !buffers[i].written && !buffers[i].zeroed);
+    }
+}
+
 static void problems_without_sense_are_refused(void **state) {
     (void)state;
     const tw_gemm_problem good = {.type = TW_GEMM_F32, .m = 8, .n = 8, .k = 8, .alpha = 1};
@@ -350,6 +397,11 @@ static void problems_without_sense_are_refused(void **state) {
         {"k =", {.m = 8, .n = 8, .k = (int64_t)1 << 32, .alpha = 1}},
         {"batch =", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 70000}},
         {"batch =", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = -2}},
+        {"pointers are of a batch", {.m = 8, .n = 8, .k = 8, .alpha = 1, .pointers = true}},
+        {"pointers are of a batch",
+         {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 2, .pointers = true, .epilogue = {.mul = true}}},
+        {"pointers are of a batch",
+         {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 2, .pointers = true, .epilogue = {.residual = true}}},
         {"C cannot be", {.m = 8, .n = 8, .k = 8, .alpha = 1, .out = TW_T_f64}},
         {"C cannot be", {.type = TW_GEMM_F64, .m = 8, .n = 8, .k = 8, .alpha = 1, .out = TW_T_f32}},
         {"C cannot be", {.type = TW_GEMM_S8, .m = 8, .n = 8, .k = 8, .alpha = 1, .out = TW_T_f16}},
@@ -544,6 +596,8 @@ int main(void) {
                                        cmocka_unit_test(groups_refuse_configurations),
                                        cmocka_unit_test(bounds_of_groups_are_low),
                                        cmocka_unit_test(problems_without_sense_are_refused),
+                                       cmocka_unit_test(tensor_maps_refuse_pointers),
+                                       cmocka_unit_test(pointers_are_described),
                                        cmocka_unit_test(sizes_fit_their_types),
                                        cmocka_unit_test(a_warps_cells_are_nearly_a_square),
                                        cmocka_unit_test(variants_have_no_other_bytes),

@@ -6,10 +6,10 @@
 /* Parameters are named after the problem's matrices. With swapped operands X is b. */
 static void declare_parameters(tw_gemm_gen *g) {
     tw_builder *b = g->b;
-    const bool wide = g->v->out == TW_T_f64, swap = g->c->swap;
-    g->arg.x = tw_pointer_add(b, swap ? "b" : "a", g->v->vec_a, true);
-    g->arg.y = tw_pointer_add(b, swap ? "a" : "b", g->v->vec_b, true);
-    g->arg.c = tw_pointer_add(b, "c", g->v->vec_c, false);
+    const bool wide = g->v->out == TW_T_f64, swap = g->c->swap, pointers = g->v->pointers;
+    g->arg.x = tw_pointer_add(b, swap ? "b" : "a", pointers ? TW_GEMM_POINTER : g->v->vec_a, true);
+    g->arg.y = tw_pointer_add(b, swap ? "a" : "b", pointers ? TW_GEMM_POINTER : g->v->vec_b, true);
+    g->arg.c = tw_pointer_add(b, "c", pointers ? TW_GEMM_POINTER : g->v->vec_c, pointers);
     g->arg.bias = tw_pointer_add(b, "bias", g->v->vec_c, true);
     g->arg.mul = tw_pointer_add(b, "mul", g->v->vec_c, true);
     g->arg.residual = tw_pointer_add(b, "residual", g->v->vec_c, true);

@@ -12,11 +12,54 @@ typedef struct run {
     tw_gemm_buffers at;
 } run;
 
+static size_t matrix_bytes(tw_gemm_matrix m) {
+    m.count = 1;
+    return tw_gemm_matrix_bytes(&m);
+}
+
+/* Allocates each matrix of a batch by itself, and the array of their addresses. */
+static bool allocate_apart(run *r, const tw_gemm_data *d, tw_gemm_buffer which) {
+    const tw_gpu_buffer *x = &r->buffers[which];
+    const tw_gemm_matrix m = tw_gemm_matrix_of(&d->problem, which);
+    const int64_t stride = m.stride * (tw_type_bits(m.type) / 8);
+    const bool c = which == TW_GEMM_C;
+    uint64_t *at = malloc(x->bytes);
+    bool good = at;
+    for (int64_t i = m.count - 1; i >= 0 && good; i--) {
+        const char *from = (const char *)d->of[which] + i * stride;
+        at[i] = tw_emu_alloc(r->emu, x->name, c ? NULL : from, matrix_bytes(m), !c);
+        good = at[i];
+    }
+    if (good) r->at.of[which] = tw_emu_alloc(r->emu, x->name, at, x->bytes, true);
+    free(at);
+    return r->at.of[which];
+}
+
+/* Copies C from or to the emulator's memory. The host's copy is as tw_gemm_matrix_of says. */
+static void move_c(const run *r, const tw_gemm_data *d, bool write, unsigned char *host) {
+    const tw_gemm_matrix m = tw_gemm_matrix_of(&d->problem, TW_GEMM_C);
+    const bool apart = tw_gemm_by_pointers(&d->problem, TW_GEMM_C);
+    const int64_t stride = m.stride * (tw_type_bits(m.type) / 8);
+    const size_t bytes = apart ? matrix_bytes(m) : d->bytes[TW_GEMM_C];
+    for (int64_t i = 0; i < (apart ? m.count : 1); i++) {
+        uint64_t at = r->at.of[TW_GEMM_C];
+        if (apart) tw_emu_read(r->emu, at + (uint64_t)i * TW_GEMM_POINTER, &at, sizeof at);
+        if (write)
+            tw_emu_write(r->emu, at, host + i * stride, bytes);
+        else
+            tw_emu_read(r->emu, at, host + i * stride, bytes);
+    }
+}
+
 /* With `early` the launch before may still write whatever is not said to be ready. */
 static bool allocate(run *r, const tw_gemm_data *d, bool early) {
     for (int i = 0; i < TW_GEMM_BUFFERS; i++) {
         const tw_gpu_buffer *x = &r->buffers[i];
         if (!x->bytes) continue;
+        if (tw_gemm_by_pointers(&d->problem, (tw_gemm_buffer)i)) {
+            if (!allocate_apart(r, d, (tw_gemm_buffer)i)) return false;
+            continue;
+        }
         void *zeros = x->zeroed ? calloc(1, x->bytes) : NULL;
         const void *from = x->written ? zeros : d->of[i]; /* NULL: uninitialised. */
         const bool ready = !early || ((i == TW_GEMM_B || i == TW_GEMM_SCALES) && d->problem.weights);
@@ -31,7 +74,7 @@ static tw_status judge(const run *r, const tw_gemm_data *d, unsigned char *now, 
                        tw_diag *diag) {
     int64_t first = 0;
     double worst;
-    tw_emu_read(r->emu, r->at.of[TW_GEMM_C], now, d->bytes[TW_GEMM_C]);
+    move_c(r, d, false, now);
     int64_t wrong = tw_gemm_data_compare(d, now, &worst, &first), gaps = tw_gemm_data_gaps(d, now, before);
     if (wrong)
         return tw_fail(
@@ -85,7 +128,8 @@ tw_status tw_gemm_emulate_kernel(const tw_gemm_data *d, const tw_gemm_config *c,
     const size_t bytes = d->bytes[TW_GEMM_C];
     unsigned char *now = malloc(bytes), *before = malloc(bytes);
     tw_status st = now && before && r.emu && allocate(&r, d, c->early) ? TW_OK : tw_fail_memory(diag);
-    const uint64_t at = r.at.of[TW_GEMM_C];
+    /* What lies between matrices that are apart stays so in both. */
+    if (st == TW_OK) memset(before, 0xff, bytes), memset(now, 0xff, bytes);
     tw_launch_values l;
     tw_gemm_launch_of(&d->problem, c, &r.at, &l);
     const tw_signature signature = tw_signature_of(k);
@@ -95,12 +139,12 @@ tw_status tw_gemm_emulate_kernel(const tw_gemm_data *d, const tw_gemm_config *c,
         tw_emu_options o = {.seed = seed + (uint64_t)i, .grid = {l.grid[0], l.grid[1], l.grid[2]}, .overlaps = l.early};
         /* C has what beta needs. With beta 0 it has garbage, and nothing of the launch before. */
         if (d->problem.beta != 0) {
-            tw_emu_write(r.emu, at, d->of[TW_GEMM_C], bytes);
+            move_c(&r, d, true, d->of[TW_GEMM_C]);
         } else if (i) {
             memset(now, 0xff, bytes);
-            tw_emu_write(r.emu, at, now, bytes);
+            move_c(&r, d, true, now);
         }
-        tw_emu_read(r.emu, at, before, bytes);
+        move_c(&r, d, false, before);
         st = tw_emu_launch(r.emu, k, words, &o, report, diag);
         if (st == TW_ERR_REJECTED) st = tw_emu_explain(report, diag);
         if (st == TW_OK) st = judge(&r, d, now, before, diag);

@@ -133,7 +133,8 @@ tw_gemm_cells tw_gemm_cells_of(tw_gemm_gen *g) {
     of.line = tw_add(b, of.across->origin, of.across->first);
     of.place = tw_add(b, of.along->origin, of.along->first);
     of.at = tw_add(b, tw_mul(b, tw_widen(b, of.line), g->arg.ldc), tw_mul_imm(b, tw_widen(b, of.place), es));
-    if (g->v->batched) of.at = tw_add(b, of.at, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_c));
+    of.c = g->v->pointers ? tw_gemm_batch_matrix(g, g->arg.c, g->arg.stride_c) : g->arg.c;
+    if (g->v->batched && !g->v->pointers) of.at = tw_add(b, of.at, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_c));
     return of;
 }
 
@@ -142,8 +143,7 @@ line tw_gemm_line_of(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val *i
     const int es = tw_type_bits(g->v->out) / 8, row = of->across->of[sum];
     tw_val offset = tw_add(b, of->at, tw_mul_imm(b, g->arg.ldc, row));
     /* The bias belongs to C's columns, which are along a line in either case. */
-    line l = {.c = tw_add(b, g->arg.c, offset),
-              .bias = tw_add(b, g->arg.bias, tw_mul_imm(b, tw_widen(b, of->place), es))};
+    line l = {.c = tw_add(b, of->c, offset), .bias = tw_add(b, g->arg.bias, tw_mul_imm(b, tw_widen(b, of->place), es))};
     if (g->v->epilogue.mul) l.mul = tw_add(b, g->arg.mul, offset);
     if (g->v->epilogue.residual) l.residual = tw_add(b, g->arg.residual, offset);
     *inside = of->across->whole ? TW_NONE : tw_lt(b, tw_add_imm(b, of->line, row), of->across->limit);

@@ -27,7 +27,8 @@ typedef struct tw_gemm_cells {
     const tw_gemm_operand *across, *along; /* The operands along whose rows (columns of Y) lines follow one another, and
                                               cells follow within a line. */
     tw_val line, place;                    /* The thread's first line, and its first place (i32). */
-    tw_val at;                             /* Bytes from the first cell of C to the thread's first cell (i64). */
+    tw_val c;                              /* Address of C, or of the product's C if the batch is by pointers. */
+    tw_val at;                             /* Bytes from there to the thread's first cell (i64). */
 } tw_gemm_cells;
 
 tw_gemm_cells tw_gemm_cells_of(tw_gemm_gen *g);

@@ -31,13 +31,18 @@ static void find_tile(tw_gemm_gen *g, tw_val number) {
     }
 }
 
-static void locate(tw_gemm_gen *g) {
+tw_val tw_gemm_batch_matrix(tw_gemm_gen *g, tw_val first, tw_val stride) {
     tw_builder *b = g->b;
+    tw_val at = tw_add(b, first, tw_mul(b, tw_widen(b, g->batch), stride));
+    return g->v->pointers ? tw_ld(b, (tw_attrs){.type = TW_T_i64}, at) : at;
+}
+
+static void locate(tw_gemm_gen *g) {
     g->x.matrix = g->arg.x;
     g->y.matrix = g->arg.y;
     if (!g->v->batched) return;
-    g->x.matrix = tw_add(b, g->arg.x, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_x));
-    g->y.matrix = tw_add(b, g->arg.y, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_y));
+    g->x.matrix = tw_gemm_batch_matrix(g, g->arg.x, g->arg.stride_x);
+    g->y.matrix = tw_gemm_batch_matrix(g, g->arg.y, g->arg.stride_y);
 }
 
 /* Returns the number of X or Y in its tensor map, which has one if all products share it. TW_NONE: the map has no third

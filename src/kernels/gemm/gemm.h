@@ -81,6 +81,10 @@ typedef struct tw_gemm_problem {
     int64_t lda, ldb, ldc;  /* Elements from a row as stored to the next. 0: rows are densely packed. */
     /* Elements from a product to the next. 0: densely packed. TW_GEMM_SHARED: all products have one A, or one B. */
     int64_t stride_a, stride_b, stride_c;
+    /* Only with a batch. Matrices lie anywhere: buffers TW_GEMM_A, TW_GEMM_B and TW_GEMM_C hold the address (64 bits)
+       of each product's, or one address of a shared A or B. Addresses are multiples of 16, and matrices that are
+       written do not overlap. Strides that are not shared say nothing. There are no mul and residual. */
+    bool pointers;
     double alpha, beta;
     /* 0: one product. Otherwise B is so many matrices, and row i of A is multiplied by the one of its group: groups
        have consecutive rows, and buffer TW_GEMM_ENDS has the end of each. */
@@ -110,10 +114,12 @@ typedef struct tw_gemm_problem {
 } tw_gemm_problem;
 enum {
     TW_GEMM_SHARED = -1,
-    TW_GEMM_BLOCK = 128 /* Elements along k whose sums are promoted, and elements of a side of a block of scales. */
+    TW_GEMM_POINTER = 8, /* Bytes of a matrix's address. */
+    TW_GEMM_BLOCK = 128  /* Elements along k whose sums are promoted, and elements of a side of a block of scales. */
 };
 
-/* The buffers of a launch. All but the last three hold matrices. A bias and a vector of scales are matrices of one row,
+/* The buffers of a launch. All but the last three hold matrices, or their addresses
+   (tw_gemm_problem.pointers). A bias and a vector of scales are matrices of one row,
    and so are those that have a number for each group, or for each row of the product. */
 typedef enum tw_gemm_buffer {
     TW_GEMM_A,
@@ -151,6 +157,8 @@ typedef struct tw_gemm_matrix {
 int64_t tw_gemm_columns(const tw_gemm_problem *p);
 tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which);
 size_t tw_gemm_matrix_bytes(const tw_gemm_matrix *m); /* Returns the bytes from the first element to the last. */
+/* Tells whether a buffer holds the addresses of matrices. Those of tw_gemm_matrix_of are then dense. */
+bool tw_gemm_by_pointers(const tw_gemm_problem *p, tw_gemm_buffer which);
 
 /* A narrow B is stored in one order for all configurations, kernels/parts/narrow.h, as tw_gemm_matrix_of describes it:
    blocks of 64 columns of B by 64 elements along k, padded to whole blocks of columns and k to a multiple of 256. What
@@ -266,6 +274,7 @@ typedef struct tw_gemm_variant {
     bool grouped;                   /* The product has groups. */
     bool masked, gather, scatter;   /* As in the problem. */
     bool beta, batched;             /* beta is not 0. There are several products. */
+    bool pointers;                  /* As in the problem. */
     bool promote, scale_blocks;     /* As in tw_gemm_problem. */
     tw_gemm_narrow narrow;          /* Type of B's integers. */
     int scales;                     /* Narrow: tw_gemm_problem.scales. */

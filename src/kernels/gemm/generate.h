@@ -259,6 +259,9 @@ typedef struct tw_gemm_frame {
     void (*finish)(tw_gemm_gen *g); /* Joins the sums' parts, and stores them. All threads with sums call it. */
 } tw_gemm_frame;
 extern const tw_gemm_frame tw_gemm_plain_frame; /* frame.c: the frame of a plain product. */
+/* Returns the address of the tile's matrix in a batch. `stride` is the bytes from one to the next. With pointers both
+   parameters are of the matrices' addresses. */
+tw_val tw_gemm_batch_matrix(tw_gemm_gen *g, tw_val first, tw_val stride);
 /* Builds a kernel as tw_gemm_build does, with another frame. */
 tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v, const tw_gemm_config *c,
                                const tw_target *t);

@@ -111,10 +111,16 @@ size_t tw_gemm_matrix_bytes(const tw_gemm_matrix *m) {
     return (size_t)elements * (size_t)tw_type_bits(m->type) / 8;
 }
 
-/* Sets strides that are 0 to dense ones. Without a batch all strides are made dense, since they have no meaning. */
+bool tw_gemm_by_pointers(const tw_gemm_problem *p, tw_gemm_buffer which) {
+    return p->pointers && which <= TW_GEMM_C;
+}
+
+/* Sets strides that are 0 to dense ones. Without a batch all strides are made dense, since they have no meaning, and so
+   are those of matrices that lie anywhere. */
 static tw_status complete_strides(tw_gemm_problem *p, tw_diag *diag) {
-    if (p->batch == 1) p->stride_a = p->stride_c = 0;
-    if (p->batch == 1 && !p->groups) p->stride_b = 0;
+    if (p->batch == 1 || p->pointers) p->stride_c = 0;
+    if (p->batch == 1 || (p->pointers && p->stride_a != TW_GEMM_SHARED)) p->stride_a = 0;
+    if ((p->batch == 1 && !p->groups) || (p->pointers && p->stride_b != TW_GEMM_SHARED)) p->stride_b = 0;
     if (!p->stride_a) p->stride_a = p->lda * (p->trans_a ? p->k : p->m);
     if (!p->stride_b) p->stride_b = p->ldb * (p->trans_b ? p->n : p->k);
     if (!p->stride_c) p->stride_c = p->ldc * p->m;
@@ -176,6 +182,8 @@ static tw_status check_groups(const tw_gemm_problem *p, tw_diag *diag) {
     const tw_gemm_epilogue *e = &p->epilogue;
     if (p->groups && (p->batch > 1 || p->trans_a))
         return tw_fail(diag, TW_ERR_USAGE, "groups need batch=1, and rows of A that are stored as such");
+    if (p->pointers && (p->batch == 1 || p->epilogue.mul || p->epilogue.residual))
+        return tw_fail(diag, TW_ERR_USAGE, "pointers are of a batch without mul and residual");
     if (p->groups && p->stride_b == TW_GEMM_SHARED)
         return tw_fail(diag, TW_ERR_USAGE, "each group has a B of its own, so they cannot share one");
     if ((p->masked || p->gather || p->scatter) && !p->groups)
@@ -256,6 +264,7 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         {"sa", p->stride_a, p->lda * (p->trans_a ? p->k : p->m)},
         {"sb", p->stride_b, p->ldb * (p->trans_b ? p->n : p->k)},
         {"sc", p->stride_c, p->ldc * p->m},
+        {"pointers", p->pointers, 0},
         {"groups", p->groups, 0},
         {"masked", p->masked, 0},
         {"gather", p->gather, 0},
@@ -319,6 +328,7 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.whole_k = p->k % c->u == 0;
     v.beta = p->beta != 0;
     v.batched = p->batch > 1;
+    v.pointers = p->pointers;
     v.promote = p->promote;
     v.scale_blocks = p->scale_blocks;
     v.narrow = p->narrow;
@@ -365,6 +375,12 @@ static tw_tensor_map map_of(const tw_gemm_matrix *m, bool k_major, uint64_t addr
     return tw_tile_map(&t, &of, parts);
 }
 
+/* Computes the bytes from one of a batch's matrices to the next, or from its address to the next. */
+static int64_t stride_of(const tw_gemm_problem *p, tw_gemm_buffer which) {
+    const tw_gemm_matrix m = tw_gemm_matrix_of(p, which);
+    return tw_gemm_by_pointers(p, which) && m.stride ? TW_GEMM_POINTER : m.stride * (tw_type_bits(m.type) / 8);
+}
+
 void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_buffers *buffers,
                        tw_launch_values *l) {
     const bool swap = c->swap;
@@ -389,9 +405,9 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     tw_argument_number(to, "lda", p->lda * es);
     tw_argument_number(to, "ldb", p->ldb * es);
     tw_argument_number(to, "ldc", p->ldc * out);
-    tw_argument_number(to, "stride_a", a.stride * es);
-    tw_argument_number(to, "stride_b", b.stride * es);
-    tw_argument_number(to, "stride_c", p->stride_c * out);
+    tw_argument_number(to, "stride_a", stride_of(p, TW_GEMM_A));
+    tw_argument_number(to, "stride_b", stride_of(p, TW_GEMM_B));
+    tw_argument_number(to, "stride_c", stride_of(p, TW_GEMM_C));
     tw_argument_float(to, "alpha", p->alpha, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
     tw_argument_float(to, "beta", p->beta, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
     tw_argument_number(to, "stride_scale_rows", tw_gemm_matrix_of(p, TW_GEMM_SCALE_ROWS).stride * 4);

@@ -75,6 +75,7 @@ static const char *check_tile(const tw_gemm_variant *v, const tw_gemm_config *c,
     REFUSE(t->sm != 90, "warpgroups' products are of sm_90a alone");
     const int es = tw_type_bits(tw_gemm_types[v->type].element) / 8;
     REFUSE(tw_gemm_wgmma_kind(v->type) == TW_WGMMA_none, "warpgroups multiply f16, bf16, e4m3 and tf32x3");
+    REFUSE(v->pointers, "a tensor map is of one matrix, and pointers are of many");
     REFUSE(v->grouped && (!c->persistent || c->stream || c->multicast),
            "groups need a persistent grid, whose tiles are whole, without multicast");
     REFUSE(v->scatter && c->staged == TW_GEMM_BOXED,

@@ -8,7 +8,7 @@
 
 const char tw_gemm_problem_words[] =
     "m n k; type=f32|f64|f16|bf16|tf32|s8|e4m3|tf32x3; ta tb (1: stored transposed); lda ldb ldc; batch, sa sb sc "
-    "(strides);\n"
+    "(strides), pointers=1 (addresses of matrices);\n"
     "alpha beta; out=TYPE of C; bias=1 mul=1 residual=1 gated=1 squares=1 scale_rows=1 scale_columns=1; "
     "activation=gelu|gelu_erf|silu;\n"
     "groups=E: rows of A in E groups, each with a B of its own; masked=1: each has a count in the place of an end;\n"
@@ -66,6 +66,7 @@ bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *statu
         {"tb", NULL, &p->trans_b, NULL},
         {"alpha", NULL, NULL, &p->alpha},
         {"beta", NULL, NULL, &p->beta},
+        {"pointers", NULL, &p->pointers, NULL},
         {"groups", &p->groups, NULL, NULL},
         {"scales", &p->scales, NULL, NULL},
         {"scale_sums", NULL, &p->scale_sums, NULL},
