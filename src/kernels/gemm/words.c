@@ -8,9 +8,10 @@
 
 const char tw_gemm_problem_words[] =
     "m n k; type=f32|f64|f16|bf16|tf32|s8|e4m3|tf32x3; ta tb (1: stored transposed); lda ldb ldc; batch, sa sb sc "
-    "(strides), pointers=1 (addresses of matrices);\n"
+    "(strides);\n"
     "alpha beta; out=TYPE of C; bias=1 mul=1 residual=1 gated=1 squares=1 scale_rows=1 scale_columns=1; "
     "activation=gelu|gelu_erf|silu;\n"
+    "pointers=1: matrices of a batch lie anywhere, and buffers hold their addresses;\n"
     "groups=E: rows of A in E groups, each with a B of its own; masked=1: each has a count in the place of an end;\n"
     "gather=1: rows of A, of which there are rows_a, by number; scatter=1: rows of C by number, with a factor each;\n"
     "weights=1: nothing writes B while launches may overlap;\n"
