@@ -174,6 +174,27 @@ static void ends_that_are_wrong_are_bounded(void **state) {
     }
 }
 
+/* A warpgroup that has no rows of a tile meets the others where they exchange sums. */
+static void warpgroups_without_rows_meet_others(void **state) {
+    (void)state;
+    tw_gemm_problem p = {.type = TW_GEMM_BF16, .m = 100, .n = 32, .k = 64, .groups = 3, .trans_b = true, .alpha = 1};
+    tw_gemm_data d;
+    tw_diag diag;
+    assert_int_equal(tw_gemm_problem_complete(&p, &diag), TW_OK);
+    tw_gemm_config c = tw_gemm_config_default(&p);
+    const char text[] = "mma=2 ms=64 ns=32 ml=128 nl=32 u=64 stages=2 kg=1 vec=16 persistent=2 staged=1";
+    assert_int_equal(tw_gemm_config_parse(&c, text, &diag), TW_OK);
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        assert_int_equal(tw_gemm_data_make(&d, &p, seed, &diag), TW_OK);
+        const int32_t *ends = d.of[TW_GEMM_ENDS];
+        bool few = false;
+        for (int g = 0; g < 3; g++) few |= (ends[g] - (g ? ends[g - 1] : 0) + 127) % 128 < 64;
+        assert_true(few);
+        if (tw_gemm_emulate(&d, &c, tw_target_find("sm_90a"), seed, NULL, &diag) != TW_OK) fail_msg("%s", diag.message);
+        tw_gemm_data_free(&d);
+    }
+}
+
 /* Tiles of several blocks of scales, whole ones and halves, along either side. */
 static void tiles_have_several_blocks_of_scales(void **state) {
     (void)state;
@@ -232,8 +253,8 @@ static void gathered_tiles_of_one_stage_land(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_configurations_are_right), cmocka_unit_test(warpgroups_are_right),
-        cmocka_unit_test(ends_that_are_wrong_are_bounded), cmocka_unit_test(tiles_have_several_blocks_of_scales),
-        cmocka_unit_test(gathered_tiles_of_one_stage_land)};
+        cmocka_unit_test(random_configurations_are_right),  cmocka_unit_test(warpgroups_are_right),
+        cmocka_unit_test(ends_that_are_wrong_are_bounded),  cmocka_unit_test(tiles_have_several_blocks_of_scales),
+        cmocka_unit_test(gathered_tiles_of_one_stage_land), cmocka_unit_test(warpgroups_without_rows_meet_others)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
