@@ -179,12 +179,12 @@ def measure(gpu, name, tokens, skew):
 
 def main():
     a = argparse.ArgumentParser()
-    a.add_argument("--library", default="build/libtilewright.so")
+    a.add_argument("--library", dest="object", default="build/libtilewright.so")
     a.add_argument("--commit", default="")
     a.add_argument("--skew", type=float, nargs="*", default=[0, 1], help="skews of the routing (default: 0 and 1)")
     a.add_argument("--cases", help="only these, like e128-64,e8-2048")
     o = a.parse_args()
-    gpu = Gpu(o.library, "cuda:0")
+    gpu = Gpu(o.object, "cuda:0")
     print(head.line(torch.cuda.get_device_name(), o.commit, "bench/moe_layer.py " + " ".join(sys.argv[1:]),
                     peer="torch " + torch.__version__,
                     protocol=f"cold L2 by rotation, CUDA graphs, medians of {SAMPLES}, torch before and after ours"))

@@ -66,7 +66,7 @@ typedef struct bench_run {
     tw_gemm_type pool_type;
     const char *commit; /* Commit of the build, as --commit says. */
     char command[1024];
-    double skew;    /* How much groups differ (tw_gemm_ends_draw). */
+    double skew;    /* Skew of the groups' sizes (tw_gemm_ends_draw). */
     bool row_major; /* The table's layouts are read as row-major. */
     const char *logged_case;
     const tw_gemm_problem *logged;

@@ -91,7 +91,7 @@ static tw_status find_environment(const char *store, search *s, tw_diag *diag) {
 /* The kind of products that a measurement is of. */
 typedef struct products {
     const char *only;        /* The only type that is looked for, such as "type=f32". NULL: any type. */
-    tw_gemm_form form;       /* The only form that is looked for. A processor has plain products alone. */
+    tw_gemm_form form;       /* The form of products that is looked for. */
     bool gpu;                /* True: a GPU computes the products. False: a processor does. */
     tw_gemm_kind kind;       /* Kind of a GPU's products. Without meaning for a processor's. */
     tw_panel_format weights; /* Storage format of a processor's weights. Without meaning for a GPU's. */

@@ -88,7 +88,7 @@ void tw_family_point(const tw_family *f, const int64_t *problem, double point[TW
     point[f->spread - 1] /= (double)used;
 }
 
-/* Returns what tiles and rounds divide of an axis: of groups those that have rows. */
+/* Returns an axis' extent as tiles and rounds divide it. Of groups only those that have rows count. */
 static int64_t extent_of(const tw_family *f, int axis, const int64_t *problem) {
     const bool groups = f->spread && axis == f->groups - 1;
     return groups ? tw_spread_used(problem[f->spread - 1], problem[axis]) : problem[axis];

@@ -160,8 +160,8 @@ static bool interrupted(void *context) {
     return s->listener->interrupted && s->listener->interrupted(s->listener->context);
 }
 
-/* Makes a pool that has room for a problem, if it may be so large. Filling one takes seconds, so that a pool is no
-   larger than problems ask for, and grows by doubling. */
+/* Makes a pool that has room for a problem, up to the largest size of a pool. A pool begins small and grows by
+   doubling, since filling one takes seconds. */
 static tw_status reserve(gemm_gpu *g, const tw_gemm_problem *p, tw_diag *diag) {
     const int64_t need = (int64_t)tw_gemm_pool_need(p);
     int64_t bytes = g->pool_bytes ? g->pool_bytes : POOL_MOST;
@@ -365,7 +365,7 @@ static tw_status describe_gpu(gemm_gpu *g, tw_family *f, tw_diag *diag) {
     return st;
 }
 
-/* Counts the operations of a product of groups. Their number does not count. */
+/* Counts the operations of a product of groups, which does not depend on the number of groups. */
 static double work_of_groups(const void *self, const int64_t *problem) {
     (void)self;
     return 2 * (double)problem[0] * (double)problem[1] * (double)problem[2];

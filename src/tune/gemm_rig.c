@@ -35,7 +35,7 @@ struct tw_gemm_rig {
 enum {
     COUNTERS = 1 << 20,
     SQUARES = 8,    /* The fewest columns of a sum of squares. */
-    ALIGNMENT = 16, /* Of the matrices of a batch by pointers. */
+    ALIGNMENT = 16, /* Matrices of a batch by pointers have addresses that are multiples of it. */
 };
 
 static tw_status place(tw_gemm_rig *r, const void *from, size_t bytes, uint64_t *at, tw_diag *diag) {

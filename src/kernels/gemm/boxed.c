@@ -43,7 +43,7 @@ void tw_gemm_boxed_end(tw_gemm_gen *g) {
     wait_for_stores(g, 0, false);
 }
 
-/* Computes by what the 16-byte pieces of a line are swizzled: piece i lies at i ^ swizzle. `line` is the bytes from the
+/* Computes the swizzle of a line: its piece i of 16 bytes lies at i ^ swizzle. `line` is the bytes from the
    box to the line, of which each has `pieces`. */
 static tw_val swizzle_of(tw_builder *b, tw_val line, int pieces) {
     return tw_rem(b, tw_div(b, line, 128), pieces);

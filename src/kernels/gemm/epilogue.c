@@ -10,7 +10,7 @@ enum { RUN = TW_GEMM_RUN };
 typedef tw_gemm_run run;
 typedef tw_gemm_line line;
 
-/* Tells whether memory accesses move pairs. */
+/* Tells whether a thread loads and stores two neighbours of C at a time. */
 static bool in_pairs(const tw_attrs *at) {
     return at->type == TW_T_f16x2 || at->type == TW_T_bf16x2;
 }

@@ -99,7 +99,7 @@ static stage_count count_warpgroups(const tw_gemm_problem *p, const tw_gemm_conf
     const double products = (double)c->ml / TW_WGMMA_ROWS * c->u * plan->x.es /
                             K; /* Number of instructions. Each multiplies K bytes along k. */
     if (p->narrow) {
-        /* Rows come from registers, into which a thread converts them with some instructions each. */
+        /* X goes through registers: a thread converts its elements by a few instructions each. */
         const double each = p->narrow == TW_GEMM_I4 ? 2.6 : 3; /* Counted in a stage of 256 of bf16. */
         return (stage_count){.multiply = (double)c->ml * c->nl * c->u / peak(p->type, t, true),
                              .issue = (double)c->ml * c->u * each / 128,

@@ -27,8 +27,8 @@ tw_gemm_gather tw_gemm_gather_begin(tw_gemm_gen *g, const tw_ring *ring, const t
                             .thread = tw_add_imm(b, g->tid, -first)};
 }
 
-/* Says that the oldest stage on its way is full, all but `pending` of whose followers have landed. Tensor cores read it
-   by another proxy. */
+/* Waits until at most `pending` stages are on their way, and arrives at the `full` of the oldest one for the warp.
+   Tensor cores read it by another proxy. */
 static void land(tw_gemm_gen *g, const tw_gemm_gather *x, int pending) {
     tw_builder *b = g->b;
     tw_do(b, TW_OP_cp_async_wait, (tw_attrs){.count = pending}, TW_NONE, TW_NONE);
@@ -39,7 +39,7 @@ static void land(tw_gemm_gen *g, const tw_gemm_gather *x, int pending) {
     tw_ring_advance(b, x->ring, &x->landed);
 }
 
-/* Loads the numbers of A's rows in the thread's lines. A line that has none gets a number below 0. */
+/* Loads the numbers of A's rows whose lines the thread copies. A line behind the group's end gets a number below 0. */
 static void load_rows(tw_gemm_gen *g, const tw_gemm_operand *o, tw_val line, int n, tw_val *rows) {
     tw_builder *b = g->b;
     for (int i = 0; i < n; i++) {

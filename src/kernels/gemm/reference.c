@@ -72,7 +72,8 @@ static double block_scale_of(const tw_gemm_data *d, tw_gemm_buffer which, int64_
 /* Returns the scale of a row of A or a column of B. */
 static double scale_of(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, int64_t i) {
     const tw_gemm_buffer scales = which == TW_GEMM_A ? TW_GEMM_SCALE_ROWS : TW_GEMM_SCALE_COLUMNS;
-    /* Scales are of the product's rows, in whose order gathered rows are put later. */
+    /* Scales of rows are in the order of the product's rows. Gathered rows get theirs when they are put in that
+       order. */
     if (!d->of[scales] || (which == TW_GEMM_A && d->problem.gather)) return 1;
     return (double)((const float *)d->of[scales])[product * tw_gemm_matrix_of(&d->problem, scales).stride + i];
 }

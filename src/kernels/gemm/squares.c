@@ -4,7 +4,7 @@
    every launch. Cells outside of C are zero, and add nothing. */
 #include "kernels/gemm/epilogue.h"
 
-/* Returns the number of a row among a thread's: two of every 64. */
+/* Returns the index of a row among a thread's rows, of which there are two in every 64. */
 static int number_of(int row) {
     return row / TW_WGMMA_ROWS * 2 + row % TW_WGMMA_ROWS / 8;
 }

@@ -158,8 +158,8 @@ static void load_lines(tw_gemm_gen *g, tw_val stage) {
     }
 }
 
-/* Loads them from lines along rows, of 32 rows each. Eight rows further is two pieces further, four elements along k
-   further four lines and another swizzle. */
+/* Loads the thread's elements of X from lines along rows, of 32 rows each. A row's eighth successor is two pieces
+   further. An element's fourth successor along k is four lines further, with another swizzle. */
 static void load_across(tw_gemm_gen *g, tw_val stage) {
     tw_builder *b = g->b;
     const int box = TW_GEMM_TERMS_U * LINE;

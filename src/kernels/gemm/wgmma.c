@@ -162,7 +162,7 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring) {
         const int told = g->plan.group / 32 + g->plan.splitters + (g->v->gather ? WARPS : 0);
         if (g->v->grouped) tw_ring_init(b, &g->told, b->kernel->target, 1, 32 * told);
     }
-    /* Other warps of the producer than the one that makes the mbarriers wait for them. */
+    /* The first warp of the producer initialises the mbarriers. Its other warps, if they use these, wait for that. */
     begin(g, g->v->gather || g->plan.splitters);
     if (g->plan.splitters) split(g, ring);
     const bool grouped = g->v->grouped;
@@ -254,7 +254,7 @@ static void take_last_turn(tw_gemm_gen *g) {
     pass_turn(g);
 }
 
-/* Begins the tile's sums of promoted ones. */
+/* Clears the tile's sums, to which promoted sums are added. */
 static void clear(tw_gemm_gen *g) {
     for (int i = 0; i < g->plan.partial; i++) tw_assign(g->b, g->acc[0][i], tw_f32(g->b, 0));
 }
@@ -376,7 +376,7 @@ static void compute(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c
         tw_push_else(b, *at++);
     }
     multiply(g, ring, c, rows);
-    /* Whoever has no rows still meets the others. */
+    /* A warpgroup without rows still meets the others, which exchange sums. */
     if (rows || g->c->staged == TW_GEMM_STAGED)
         finish(g, ring, c);
     else

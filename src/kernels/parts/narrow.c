@@ -101,7 +101,7 @@ static tw_val as_pair(tw_builder *b, tw_type t, tw_val x) {
     return tw_bitcast(b, t == TW_T_f16 ? TW_T_f16x2 : TW_T_bf16x2, x);
 }
 
-/* Keeps the bits of a mask in both halves, and flips others. */
+/* Computes (x & mask) ^ flip. */
 static tw_val replace_bits(tw_builder *b, tw_val x, uint32_t mask, uint32_t flipped, tw_type t) {
     return as_pair(b, t, tw_op_emit(b, TW_OP_and_xor_i32, x, both(b, mask), both(b, flipped)));
 }

@@ -67,7 +67,7 @@ static const tw_attrs relaxed = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .s
 void tw_deal_next(tw_builder *b, const tw_deal *d, tw_val lowest) {
     tw_attrs at = relaxed;
     at.rmw = TW_RMW_add;
-    /* Nothing waits for the number until the next tile is looked for. */
+    /* The number is used when the next tile is looked for, so that its latency is hidden. */
     TW_IF (b, lowest) tw_assign(b, d->taken, tw_atom(b, at, d->counter, tw_i32(b, 1), TW_NONE));
     tw_assign(b, d->base, tw_sreg(b, TW_SREG_nctaid_x));
 }
