@@ -3,7 +3,7 @@
 
 #include "kernels/parts/convert.h"
 
-/* Converts a byte to f32, that of a NaN too. */
+/* Converts the low byte of an i32, an e4m3, to f32. A NaN stays a NaN. */
 static tw_val e4m3_to_f32(tw_builder *b, tw_val x) {
     tw_val all = tw_i32(b, 0x7f), nan = tw_bitcast(b, TW_T_f32, tw_i32(b, 0x7fffffff));
     return tw_select(b, tw_eq(b, tw_and(b, x, all), all), nan, tw_part_e4m3(b, x, 0));

@@ -160,8 +160,8 @@ static bool interrupted(void *context) {
     return s->listener->interrupted && s->listener->interrupted(s->listener->context);
 }
 
-/* Makes a pool that has room for a problem, up to the largest size of a pool. A pool begins small and grows by
-   doubling, since filling one takes seconds. */
+/* Makes the pool large enough for a problem, but not larger than `pool_most`. The first problem makes it. Later ones
+   double it where they need to, since filling a pool takes seconds. */
 static tw_status reserve(gemm_gpu *g, const tw_gemm_problem *p, tw_diag *diag) {
     const int64_t need = (int64_t)tw_gemm_pool_need(p);
     int64_t bytes = g->pool_bytes ? g->pool_bytes : POOL_MOST;

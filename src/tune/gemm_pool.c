@@ -112,13 +112,14 @@ void tw_gemm_pool_free(tw_gemm_pool *p) {
     free(p);
 }
 
-/* Returns the size of a buffer's matrices in bytes, rounded up to a multiple of ALIGN. */
+/* Returns the bytes of a buffer's matrices, rounded up to a multiple of ALIGN. */
 static size_t room(const tw_gemm_problem *q, tw_gemm_buffer which) {
     const tw_gemm_matrix m = tw_gemm_matrix_of(q, which);
     return (tw_gemm_matrix_bytes(&m) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* The buffers that the pool's elements are, one behind another. Pairs of elements are the scales of columns. */
+/* The buffers that are cut from a pool, one behind another. A scale of a column (f32) consists of two 16-bit elements.
+ */
 static const tw_gemm_buffer inputs[] = {TW_GEMM_A, TW_GEMM_B, TW_GEMM_SCALES, TW_GEMM_SCALE_COLUMNS};
 enum { INPUTS = sizeof inputs / sizeof *inputs };
 

@@ -6,7 +6,7 @@
 
 enum { BLOCK = TW_GEMM_BLOCK, CHUNK = 64 };
 
-/* Chooses rows of X, or columns of Y, that have one scale of B: a part of a block that tiles are made of. */
+/* Returns the number of consecutive rows of X, or columns of Y, of a tile that share a scale of B. */
 static int chunk_of(const tw_gemm_gen *g, bool is_x) {
     return (is_x ? g->c->ms : g->c->nl) % BLOCK ? CHUNK : BLOCK;
 }

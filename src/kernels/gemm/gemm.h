@@ -60,7 +60,7 @@ extern const char *const tw_gemm_narrow_names[TW_GEMM_NARROWS]; /* "none", "i8",
 typedef struct tw_gemm_epilogue {
     bool scale_rows;    /* Multiply row i of the sums by element i of a vector of m f32, of which each A has one. */
     bool scale_columns; /* Multiply column j of the sums by element j of a vector of n f32, of which each B has one. */
-    bool bias;          /* Add a vector of n elements of C's type. */
+    bool bias;          /* Add element j of a vector of n elements of C's type to column j. */
     tw_gemm_activation activation;
     bool mul;      /* Multiply by a matrix like C, as in SiLU(gate) * up. */
     bool residual; /* Add a matrix like C. */
@@ -83,7 +83,7 @@ typedef struct tw_gemm_problem {
     int64_t stride_a, stride_b, stride_c;
     /* Only with a batch. Matrices lie anywhere: buffers TW_GEMM_A, TW_GEMM_B and TW_GEMM_C hold the address (64 bits)
        of each product's, or one address of a shared A or B. Addresses are multiples of 16, and matrices that are
-       written do not overlap. Strides that are not shared say nothing. There are no mul and residual. */
+       written do not overlap. Strides have no meaning but TW_GEMM_SHARED. The epilogue has no mul and no residual. */
     bool pointers;
     double alpha, beta;
     /* 0: one product. Otherwise B is so many matrices, and row i of A is multiplied by the one of its group: groups
@@ -91,18 +91,18 @@ typedef struct tw_gemm_problem {
     int64_t groups;
     /* Only with groups. Group i has the first TW_GEMM_COUNTS[i] of its m / groups rows, and there are no ends. */
     bool masked;
-    bool gather;    /* Only with groups. Row i of the product is row TW_GEMM_ROWS[i] of A. Not of tf32x3. */
+    bool gather;    /* Only with groups, except of tf32x3. Row i of the product is row TW_GEMM_ROWS[i] of A. */
     int64_t rows_a; /* Only with `gather`: rows of A. 0: m. */
     /* Only with groups. Row i of the result, times TW_GEMM_FACTORS[i], is row TW_GEMM_PLACES[i] of C. Places differ. */
     bool scatter;
     /* B, and the scales of a narrow one, are constant while launches that may overlap run. An early launch may read
        them before it waits. */
     bool weights;
-    /* e4m3: tensor cores add up at most 128 elements along k. These sums are added in f32. false: tensor cores add up
-       all of k. */
+    /* Only of e4m3. True: tensor cores add up at most TW_GEMM_BLOCK elements along k, and their sums are added in f32.
+       False: tensor cores add up all of k. */
     bool promote;
-    /* e4m3: sums of each TW_GEMM_BLOCK elements along k are multiplied by a scale of A's row and one of B's columns, in
-       blocks of as many, before they are added. Sets `promote`. */
+    /* Only of e4m3. The sums of each TW_GEMM_BLOCK elements along k are multiplied by two scales before they are added:
+       A has one for each row, and B one for each TW_GEMM_BLOCK columns. Sets `promote`. */
     bool scale_blocks;
     tw_gemm_narrow narrow; /* Type of B's integers. B is then packed by tw_gemm_pack. */
     /* Narrow: consecutive elements along k of a column of B that share a scale, 32 or a multiple of 64. An element is

@@ -235,7 +235,8 @@ tw_val tw_gemm_exchange(tw_gemm_gen *g);           /* Shared address where the t
 /* scale.c: multiplies sums from to below - 1 by the scales of their rows and columns. Integer sums are replaced by new
    variables, so that acc[0] and acc_type must be put back afterwards. */
 void tw_gemm_scale(tw_gemm_gen *g, int from, int below);
-/* Returns how to load `n` scales. What an early launch reads, the launch before may have written while this one ran. */
+/* Returns the attributes of a load of `n` scales. An early launch must not count on read-only memory, since the launch
+   before may write scales while this one runs. */
 tw_attrs tw_gemm_scales_access(const tw_gemm_gen *g, int offset, int n);
 
 /* blocks.c: loads the blocks' scales of a stage of the block's part of k. */

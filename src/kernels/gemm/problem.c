@@ -143,7 +143,7 @@ static tw_status complete_strides(tw_gemm_problem *p, tw_diag *diag) {
     return TW_OK;
 }
 
-/* Checks a narrow B against what kernels read. */
+/* Checks a narrow B. TW_ERR_USAGE: no kernel reads such a B. */
 static tw_status check_narrow(const tw_gemm_problem *p, tw_diag *diag) {
     if (!p->narrow && (p->scales || p->scale_sums))
         return tw_fail(diag, TW_ERR_USAGE, "scales are of a narrow B: say narrow=i8 or narrow=i4");
@@ -177,7 +177,7 @@ static tw_status check_extents(const tw_gemm_problem *p, int64_t least_a, int64_
     return TW_OK;
 }
 
-/* Checks the fields that have a meaning with groups alone, against what kernels compute. */
+/* Checks the groups, and the fields that need groups. TW_ERR_USAGE: no kernel computes such groups. */
 static tw_status check_groups(const tw_gemm_problem *p, tw_diag *diag) {
     const tw_gemm_epilogue *e = &p->epilogue;
     if (p->groups && (p->batch > 1 || p->trans_a))
@@ -199,7 +199,7 @@ static tw_status check_groups(const tw_gemm_problem *p, tw_diag *diag) {
     return TW_OK;
 }
 
-/* Checks the fields that have a meaning with e4m3 alone, against what kernels compute. */
+/* Checks e4m3, and the fields that need e4m3. TW_ERR_USAGE: no kernel computes such a product. */
 static tw_status check_e4m3(const tw_gemm_problem *p, tw_diag *diag) {
     const tw_gemm_epilogue *e = &p->epilogue;
     if (p->type == TW_GEMM_E4M3 && (p->trans_a || !p->trans_b))
@@ -213,7 +213,7 @@ static tw_status check_e4m3(const tw_gemm_problem *p, tw_diag *diag) {
     return TW_OK;
 }
 
-/* Checks the epilogue against what kernels compute for C's type. */
+/* Checks the epilogue. TW_ERR_USAGE: no kernel computes it for C's type. */
 static tw_status check_epilogue(const tw_gemm_problem *p, tw_diag *diag) {
     const tw_gemm_epilogue *e = &p->epilogue;
     if (e->gated && (p->n % 16 || e->bias || e->mul || p->beta != 0))

@@ -178,18 +178,14 @@ static void load_side(tw_gemm_gen *g, side *s, int k) {
     if (g->v->type == TW_GEMM_TF32X3) split(g, s);
 }
 
-/* Adds the products of two sides' fragments to d, or starts from zeros. Adjacent products have different sums. */
-static void multiply(tw_gemm_gen *g, const side *x, const side *y, bool x_low, bool y_low, tw_val *d, bool add) {
-    tw_builder *b = g->b;
+/* Adds the products of two sides' fragments to d. Adjacent products have different sums. */
+static void multiply(tw_gemm_gen *g, const side *x, const side *y, bool x_low, bool y_low, tw_val *d) {
     const tw_mma_info *m = tw_mma_describe(g->plan.mma);
-    tw_val zero = tw_f32(b, 0);
-    const tw_val zeros[8] = {zero, zero, zero, zero, zero, zero, zero, zero};
     for (int i = 0; i < x->count; i++)
         for (int jj = 0; jj < y->count; jj++) {
             const int j = i & 1 ? y->count - 1 - jj : jj;
             tw_val *sum = d + (ptrdiff_t)(i * y->count + j) * m->c;
-            tw_mma(b, g->plan.mma, sum, x_low ? x->low[i] : x->fragment[i], y_low ? y->low[j] : y->fragment[j],
-                   add ? sum : zeros);
+            tw_mma(g->b, g->plan.mma, sum, x_low ? x->low[i] : x->fragment[i], y_low ? y->low[j] : y->fragment[j], sum);
         }
 }
 
@@ -209,10 +205,10 @@ static void add_stage(tw_gemm_gen *g, tw_val stage) {
         load_side(g, &x, k);
         load_side(g, &y, k);
         if (thrice) {
-            multiply(g, &x, &y, true, false, of_stage, k);
-            multiply(g, &x, &y, false, true, of_stage, true);
+            multiply(g, &x, &y, true, false, of_stage);
+            multiply(g, &x, &y, false, true, of_stage);
         }
-        multiply(g, &x, &y, false, false, thrice ? of_stage : g->acc[k / m->k % c->ks], true);
+        multiply(g, &x, &y, false, false, thrice ? of_stage : g->acc[k / m->k % c->ks]);
         tw_gemm_copy_between(g, k / m->k, p->depth / m->k);
     }
     for (int i = 0; thrice && i < p->accumulators; i++) tw_add_to(b, g->acc[0][i], of_stage[i]);

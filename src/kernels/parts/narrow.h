@@ -74,9 +74,9 @@ typedef struct tw_narrow_product {
     tw_val add;             /* Predicate: add to the sums. False: the sums start from zero. Unused with `on_sums`. */
     tw_val *sums;           /* Variables: rows / 64 * tw_wgmma_registers() sums. */
     const tw_val *fragment; /* Variables (i32): TW_NARROW_FRAGMENTS registers of A. */
-    tw_val *partial;        /* Variables, if scales multiply sums: as many sums, of one group. */
-    const tw_val *pending;  /* Variables (f32) then: the scales of partial sums, two for every 64 rows. */
-    /* What the thread has loaded of the stage: zero before its first part. */
+    tw_val *partial;        /* Variables: the sums of one group, as many as `sums`. Only with `on_sums`. */
+    const tw_val *pending;  /* Variables (f32): the scales of `partial`, two for every 64 rows. Only with `on_sums`. */
+    /* Integers and scales that the thread has loaded of the stage. They are zero before the stage's first part. */
     tw_val words[2][TW_NARROW_VECTORS][4];
     tw_val scales[2][TW_NARROW_GROUPS][2];
 } tw_narrow_product;
