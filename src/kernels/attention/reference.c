@@ -93,6 +93,7 @@ static query query_of(const tw_attention_data *d, int64_t sequence, int64_t i, i
     if (p->causal && q.below > position + 1) q.below = position + 1;
     if (p->window && q.below > position + p->window) q.below = position + p->window;
     if (p->window && position - p->window + 1 > 0) q.from = position - p->window + 1;
+    if (q.below < q.from) q.below = q.from;
     return q;
 }
 
