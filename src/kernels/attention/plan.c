@@ -7,7 +7,6 @@ enum {
     QUARTER = 512, /* Registers of a quarter of an SM for each lane. A quarter runs one warp of each warpgroup. */
     UNIT = 8,      /* Registers are given out in multiples of it. */
     OTHERS = 24,   /* Registers that a thread needs beside scores, weights and sums. */
-    FINDER = 56,   /* Registers of a producer that finds the tiles of ragged sequences. */
     PRODUCT = 28   /* Registers that ptxas needs beside the sums of one product. */
 };
 
@@ -28,13 +27,13 @@ static const char *check(const tw_attention_problem *p, const tw_attention_confi
     return NULL;
 }
 
-static const char *plan_registers(bool ragged, tw_attention_plan *p) {
+static const char *plan_registers(tw_attention_plan *p) {
     const int needed = p->scores + p->scores / 2 + p->sums + OTHERS, all = p->groups + 1;
     p->threads = all * TW_ATTENTION_WARPS * 32;
     p->registers = QUARTER / all / UNIT * UNIT;
     if (p->registers > 248) p->registers = 248;
     if (p->groups > 1) {
-        p->producer_registers = ragged ? FINDER : p->groups == 2 ? 40 : 32;
+        p->producer_registers = p->groups == 2 ? 40 : 32;
         p->consumer_registers = (QUARTER - p->producer_registers) / p->groups / UNIT * UNIT;
     }
     const int most = p->consumer_registers ? p->consumer_registers : p->registers;
@@ -66,7 +65,7 @@ const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attenti
                                 .scores = c->columns / 2,
                                 .sums = depth / 2,
                                 .band = band_of(p, c)};
-    if ((why = plan_registers(p->ragged, plan))) return why;
+    if ((why = plan_registers(plan))) return why;
     const int stage = tw_tile_bytes(&plan->k) + tw_tile_bytes(&plan->v);
     REFUSE(stage % (2 * TW_TILE_ALIGN), "blocks do not end where the swizzle begins anew");
     plan->barrier_bytes = TW_ATTENTION_TOLD * (TW_ATTENTION_TILE_BYTES + MBARRIERS) + (1 + 2 * c->stages) * MBARRIERS;
