@@ -42,6 +42,7 @@ typedef struct tw_attention_config {
     int stages;     /* Blocks of keys, and of values, in shared memory. */
     int overlap;    /* 1: a block's scores are multiplied out while the block before is weighted. */
     int pingpong;   /* 1: warpgroups take turns to issue products. */
+    int lazy;       /* 1: sums are not multiplied by 1. */
     int persistent; /* Blocks of the grid, which take tiles from a counter. 0: one for each tile. */
     int band;       /* Heads whose tiles come together, so that their keys and values stay in L2. */
 } tw_attention_config;

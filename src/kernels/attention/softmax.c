@@ -82,7 +82,7 @@ void tw_attention_weigh(tw_attention_gen *g, const tw_attention_sight *s, tw_val
         /* The maximum of no scores is -infinity, whose differences are no numbers. */
         tw_val finite = masks ? tw_select(b, tw_eq(b, m, tw_f32(b, -INFINITY)), zero, m) : m;
         shift[r] = tw_mul(b, finite, tw_f32(b, -factor(g)));
-        keep[r] = tw_unary(b, TW_OP_exp2_f32, tw_fma(b, g->max[r], by, shift[r]));
+        keep[r] = tw_unary(b, TW_OP_exp2_f32, tw_mul(b, tw_sub(b, g->max[r], finite), by)); /* 1 if it stays. */
         tw_assign(b, g->max[r], m);
     }
     for (int i = 0; i < g->plan.scores; i++) {
