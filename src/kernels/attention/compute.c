@@ -204,20 +204,20 @@ static void declare(tw_attention_gen *g) {
     }
 }
 
-static void compute_tile(tw_attention_gen *g, state *s, const tw_attention_tile *t, const tw_ring_cursor *q) {
+static void compute_tile(tw_attention_gen *g, state *s, const tw_attention_tile *t, const tw_attention_blocks *blocks,
+                         const tw_ring_cursor *q) {
     tw_builder *b = g->b;
-    const tw_attention_blocks blocks = tw_attention_blocks_of(g, t);
-    const tw_attention_sight sight = tw_attention_sight_of(g, t, &blocks);
+    const tw_attention_sight sight = tw_attention_sight_of(g, t, blocks);
     s->sight = &sight;
-    tw_assign(b, s->block, tw_add_imm(b, blocks.below, -1));
+    tw_assign(b, s->block, tw_add_imm(b, blocks->below, -1));
     reset(g);
     wait_for(g, &g->q, q);
     begin_tile(g, s);
-    blocks_down_to(g, s, tw_max(b, blocks.whole_below, blocks.first), true);
-    blocks_down_to(g, s, tw_max(b, blocks.whole_from, blocks.first), false);
-    if (g->p->window) blocks_down_to(g, s, blocks.first, true);
+    blocks_down_to(g, s, tw_max(b, blocks->whole_below, blocks->first), true);
+    blocks_down_to(g, s, tw_max(b, blocks->whole_from, blocks->first), false);
+    if (g->p->window) blocks_down_to(g, s, blocks->first, true);
     sum_block(g, s);
-    tw_attention_store(g, t, tw_ring_empty(b, &g->q, q));
+    tw_attention_store(g, t, blocks->parts, tw_ring_empty(b, &g->q, q));
     tw_ring_advance(b, &g->q, q);
 }
 
@@ -237,9 +237,13 @@ void tw_attention_compute(tw_attention_gen *g) {
                .v_at = tw_tile_descriptor(b, &g->plan.v, tw_add_imm(b, g->shared, g->values.first)),
                .block = tw_var_of(b, tw_i32(b, 0))};
     tw_do(b, TW_OP_barrier_sync, (tw_attrs){.count = g->plan.threads}, tw_i32(b, TW_ATTENTION_BEGIN), TW_NONE);
+    if (g->c->early) tw_do(b, TW_OP_griddep_wait, (tw_attrs){0}, TW_NONE, TW_NONE); /* Before results are stored. */
     begin_turns(g);
     tw_attention_tile t;
-    TW_BLOCK (b, tw_attention_push_told(g, &t)) compute_tile(g, &s, &t, &q);
+    TW_BLOCK (b, tw_attention_push_told(g, &t)) {
+        const tw_attention_blocks blocks = tw_attention_blocks_of(g, &t);
+        TW_BLOCK (b, tw_attention_push_part(g, &t, &blocks)) compute_tile(g, &s, &t, &blocks, &q);
+    }
     end_turns(g);
     /* Boxes are stored by lane 0 of each warp, which must not exit before they are. */
     TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) tw_do(b, TW_OP_bulk_wait, (tw_attrs){0}, TW_NONE, TW_NONE);

@@ -32,7 +32,8 @@ tw_attention_sight tw_attention_sight_of(tw_attention_gen *g, const tw_attention
     tw_val first = tw_mul_imm(b, tw_rem(b, g->lane, 4), 2); /* The thread's first column. */
     tw_attention_sight s;
     for (int r = 0; r < ROWS; r++) {
-        tw_val position = tw_add(b, blocks->position, tw_add_imm(b, row, (int64_t)8 * r)), below = t->keys;
+        tw_val query = tw_div(b, tw_add_imm(b, row, (int64_t)8 * r), g->plan.pack);
+        tw_val position = tw_add(b, blocks->position, query), below = t->keys;
         if (behind >= 0) below = tw_min(b, below, tw_add_imm(b, position, (int64_t)1 + behind));
         s.below[r] = tw_sub(b, below, first);
         s.from[r] = window ? tw_sub(b, tw_add_imm(b, position, (int64_t)1 - window), first) : TW_NONE;
