@@ -131,7 +131,7 @@ static cursors begin(tw_attention_gen *g) {
     return (cursors){tw_ring_begin(b, &g->q, 1), tw_ring_begin(b, &g->keys, 1), tw_ring_begin(b, &g->values, 1)};
 }
 
-/* Ragged sequences' tiles take registers to find, so that a warp of its own finds them. */
+/* Ragged sequences' tiles take registers to find, and pages to fetch, so that a warp does only one of these. */
 static void find_in_one_warp_and_fetch_in_another(tw_attention_gen *g, int first, tw_val lowest) {
     tw_builder *b = g->b;
     TW_IF (b, tw_eq(b, g->warp, tw_i32(b, first))) {
@@ -162,7 +162,7 @@ static void find_and_fetch(tw_attention_gen *g, int first, tw_val lowest) {
 void tw_attention_fetch(tw_attention_gen *g) {
     tw_builder *b = g->b;
     const tw_attention_plan *plan = &g->plan;
-    const bool ragged = g->p->ragged;
+    const bool apart = g->p->ragged || g->p->page;
     const int warps = plan->groups * TW_ATTENTION_WARPS;
     if (plan->producer_registers)
         tw_do(b, TW_OP_setmaxnreg_dec, (tw_attrs){.count = plan->producer_registers}, TW_NONE, TW_NONE);
@@ -172,14 +172,14 @@ void tw_attention_fetch(tw_attention_gen *g) {
         for (int i = 0; i < 4; i++) tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, maps[i], TW_NONE);
         const tw_ring *const rings[] = {&g->q, &g->keys, &g->values};
         for (int i = 0; i < 3; i++) tw_ring_init(b, rings[i], b->kernel->target, 1, warps);
-        tw_ring_init(b, &g->told, b->kernel->target, 1, 32 * (ragged ? warps + 1 : warps));
+        tw_ring_init(b, &g->told, b->kernel->target, 1, 32 * (apart ? warps + 1 : warps));
     }
     /* A warp that did not initialise the mbarriers waits for that before it fetches. */
-    tw_do(b, ragged ? TW_OP_barrier_sync : TW_OP_barrier_arrive, (tw_attrs){.count = plan->threads},
+    tw_do(b, apart ? TW_OP_barrier_sync : TW_OP_barrier_arrive, (tw_attrs){.count = plan->threads},
           tw_i32(b, TW_ATTENTION_BEGIN), TW_NONE);
     if (g->c->early) {
         tw_do(b, TW_OP_griddep_launch, (tw_attrs){0}, TW_NONE, TW_NONE);
         tw_do(b, TW_OP_griddep_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
     }
-    (ragged ? find_in_one_warp_and_fetch_in_another : find_and_fetch)(g, warps, lowest);
+    (apart ? find_in_one_warp_and_fetch_in_another : find_and_fetch)(g, warps, lowest);
 }

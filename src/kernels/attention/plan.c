@@ -36,7 +36,7 @@ static const char *plan_registers(tw_attention_plan *p) {
     const int needed = p->scores + p->scores / 2 + p->sums + OTHERS, all = p->groups + 1;
     p->threads = all * TW_ATTENTION_WARPS * 32;
     p->registers = QUARTER / all / UNIT * UNIT;
-    if (p->registers > 248) p->registers = 248;
+    if (p->registers > 255) p->registers = 255;
     if (p->groups > 1) {
         p->producer_registers = p->groups == 2 ? 40 : 32;
         p->consumer_registers = (QUARTER - p->producer_registers) / p->groups / UNIT * UNIT;
