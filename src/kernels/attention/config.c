@@ -98,7 +98,7 @@ tw_attention_config tw_attention_config_default(const tw_attention_problem *p) {
                 : p->head <= 128 ? (masks ? 128 : 176)
                 : p->head <= 192 ? 112
                                  : 80;
-    if (p->head <= 64) c.rows = 192;
+    if (p->head <= 64 && !p->window && p->cap == 0) c.rows = 192; /* Three warpgroups have no registers to spare. */
     if (p->queries * (p->heads / p->kv_heads) <= 64) {
         c.rows = 64;
         if (p->head <= 128) c.columns = 128;
