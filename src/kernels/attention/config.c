@@ -74,7 +74,8 @@ static int splits_of(const tw_attention_problem *p, const tw_attention_config *c
     const int64_t heads = c->pack ? p->kv_heads : p->heads, height = c->rows / (p->heads / heads);
     const int64_t tiles =
         heads * (p->ragged ? tw_ceil_div(p->queries, height) : p->batch * tw_ceil_div(p->queries, height));
-    const int64_t blocks = tw_ceil_div(p->keys, c->columns);
+    const int64_t seen = height + (p->causal ? 1 : 2) * p->window; /* Keys that a tile with a window sees. */
+    const int64_t blocks = tw_ceil_div(p->window && seen < p->keys ? seen : p->keys, c->columns);
     double best = 0, of[MOST + 1];
     if (tiles * 5 >= SMS * 4 || blocks <= FEW) return 1;
     const int most = blocks < MOST ? (int)blocks : MOST;
