@@ -28,8 +28,8 @@ $ tilewright kernel attention heads=2 head=60 queries=40
 $ tilewright kernel attention heads=2 head=64 queries=40 rows=64 color=red
   tilewright: "color=red" is not a parameter's name and value, like rows=128
   [2]
-$ tilewright kernel attention heads=2 head=64 queries=40 --run
-  tilewright: kernel attention: --artefact, --space and --run are not of it
+$ tilewright kernel attention heads=2 head=64 queries=40 --space
+  tilewright: kernel attention: --artefact and --space are not of it
   [2]
 $ tilewright kernel attention --list
   problem     type=bf16|f16; heads kv_heads head (elements); queries keys batch; causal=1; window=W; scale cap; lse=1 sinks=1;
