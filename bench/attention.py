@@ -54,7 +54,7 @@ class Set:
         self.out = torch.full_like(self.q, float("nan"))
         # Torch's operands are contiguous in its own order, which is the one that its libraries are fastest with.
         self.theirs = [x.transpose(1, 2).contiguous() for x in (self.q, self.k, self.v)]
-        self.counters = torch.zeros(1, device="cuda", dtype=torch.int32)
+        self.ours = {"q": self.q, "k": self.k, "v": self.v, "out": self.out}
         self.grouped = heads != kv_heads
 
     def torch(self, causal):
@@ -132,16 +132,25 @@ def candidates(case, config, step):
     for rows, columns in BLOCKS[min(d for d in BLOCKS if d >= case[4])]: yield dict(config, rows=rows, columns=columns)
 
 
+def bind(k, tensors):
+    """Returns a function that launches a kernel with these tensors, and scratch buffers of its own."""
+    tensors = dict(tensors)
+    for name, size in k.buffers().items():
+        if name not in tensors: tensors[name] = torch.zeros((size + 3) // 4, device="cuda", dtype=torch.int32)
+    launch = k.launch(**{name: tensors[name].data_ptr() for name in k.buffers()})
+    return lambda kept=tensors: launch.run(torch.cuda.current_stream().cuda_stream)
+
+
 def run_ours(gpu, words, configuration, sets):
-    """Returns a function that launches a kernel with a set's buffers, or None if the configuration is not legal."""
+    """Returns a function that launches a kernel with a set's buffers, or None if the configuration is not legal. A set is a
+    dictionary of tensors, or has one."""
     try:
         k = gpu.kernel(words, configuration)
     except Error as e:
         if "not legal" not in str(e): print(f"{words} {configuration}: {e}", file=sys.stderr)
         return None
-    names = k.buffers()
-    launches = {id(s): k.launch(**{n: getattr(s, n).data_ptr() for n in names}) for s in sets}
-    return lambda s: launches[id(s)].run(torch.cuda.current_stream().cuda_stream)
+    launches = {id(s): bind(k, s if isinstance(s, dict) else s.ours) for s in sets}
+    return lambda s: launches[id(s)]()
 
 
 def tune(gpu, o, cases):
@@ -198,20 +207,12 @@ def bandwidth():
     return 2 * x.numel() / time_of(lambda s: y.copy_(x), [0], SAMPLES)[0] * 1e-3
 
 
-def launch_of(gpu, words, configuration, tensors):
-    """Opens a kernel, with scratch buffers of its own, and returns a function that launches it."""
-    k = gpu.kernel(words, configuration)
-    for name, size in k.buffers().items():
-        if name not in tensors: tensors[name] = torch.zeros((size + 3) // 4, device="cuda", dtype=torch.int32)
-    launch = k.launch(**{name: tensors[name].data_ptr() for name in k.buffers()})
-    return lambda s, kept=tensors: launch.run(torch.cuda.current_stream().cuda_stream)
-
-
 def decode_case(gpu, batch, n, page, peak):
     """One query of each sequence. Keys of all layouts are far more than the L2 holds, or rotate."""
     heads, kv_heads, d = 32, 8, 128
     bf16 = dict(device="cuda", dtype=torch.bfloat16)
     words = f"attention type=bf16 batch={batch} heads={heads} kv_heads={kv_heads} queries=1 keys={n} head={d} causal=1"
+    if page: words += f" page={page} pool={batch * n // page}"
     moved = 2 * batch * n * kv_heads * d * 2
     sets = []
     for _ in range(max(2, min(16, 2 * L2 // moved + 1))):
@@ -223,13 +224,8 @@ def decode_case(gpu, batch, n, page, peak):
     for splits in (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32):
         for columns in (64, 128):
             configuration = f"columns={columns}" + (f" splits={splits}" if splits else "")
-            try:
-                runs = {id(t): launch_of(gpu, words + (f" page={page} pool={batch * n // page}" if page else ""), configuration,
-                                         dict(t)) for t in sets}
-            except Error:
-                continue
-            us, _ = time_of(lambda t: runs[id(t)](t), sets, TRIES)
-            best = min(best, (us, configuration))
+            run = run_ours(gpu, words, configuration, sets)
+            if run: best = min(best, (time_of(run, sets, TRIES)[0], configuration))
     us = best[0]
     return {"kind": "decode", "batch": batch, "keys": n, "page": page, "config": best[1], "us": us, "gbs": moved / us * 1e-3,
             "share": moved / us * 1e-3 / peak}
@@ -248,8 +244,8 @@ def ragged_case(gpu, lengths):
         for x in "kv": t[x] = torch.randn(len(of), kv_heads, max(of), d, **bf16)
         words = (f"attention type=bf16 batch={len(of)} heads={heads} kv_heads={kv_heads} queries={rows} keys={max(of)} "
                  f"capacity={max(of)} head={d} causal=1 ragged=1")
-        us = min(time_of(launch_of(gpu, words, c, dict(t)), [t], TRIES)[0]
-                 for c in ("splits=1", "splits=1 pack=0", "splits=1 lazy=1", "splits=1 pack=0 lazy=1"))
+        runs = [run_ours(gpu, words, c, [t]) for c in ("splits=1", "splits=1 pack=0", "splits=1 lazy=1", "splits=1 pack=0 lazy=1")]
+        us = min(time_of(run, [t], TRIES)[0] for run in runs if run)
         times[name] = sum(2 * heads * d * x * x for x in of) / us * 1e-6
     return {"kind": "ragged", "lengths": lengths, "even_tflops": times["even"], "tflops": times["ragged"],
             "ratio": times["ragged"] / times["even"]}
