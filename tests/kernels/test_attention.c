@@ -180,8 +180,8 @@ static void programs_open_it_by_words(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_attention_is_right), cmocka_unit_test(words_without_sense_are_refused),
-        cmocka_unit_test(printed_problems_are_read_again), cmocka_unit_test(defaults_do_not_spill),
-        cmocka_unit_test(programs_open_it_by_words)};
+        cmocka_unit_test(random_attention_is_right),       cmocka_unit_test(edges_of_masks_are_right),
+        cmocka_unit_test(words_without_sense_are_refused), cmocka_unit_test(printed_problems_are_read_again),
+        cmocka_unit_test(defaults_do_not_spill),           cmocka_unit_test(programs_open_it_by_words)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
