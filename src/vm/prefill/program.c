@@ -327,12 +327,36 @@ tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw
 
 void tw_prefill_close(tw_prefill *p) {
     if (!p) return;
+    tw_cuda_graph_free(p->graph);
     for (int i = 0; i < p->n_launches; i++) tw_gpu_launch_close(p->launches[i]);
     for (tw_prefill_kernel *k = p->kernels; k; k = k->next) tw_gpu_kernel_close(k->kernel);
     tw_mega_free(p->vm, p);
     free(p->launches);
     tw_arena_free(&p->arena);
     free(p);
+}
+
+static tw_status launch_all(tw_prefill *p, tw_diag *diag) {
+    tw_status st = TW_OK;
+    for (int i = 0; i < p->n_launches && st == TW_OK; i++) st = tw_gpu_launch_run(p->launches[i], NULL, diag);
+    return st;
+}
+
+/* Captures all launches. They have run before, since what the driver loads lazily cannot be captured. */
+static tw_status capture(tw_prefill *p, tw_diag *diag) {
+    tw_status st = tw_cuda_capture_begin(p->vm->cuda, diag);
+    if (st != TW_OK) return st;
+    st = launch_all(p, diag);
+    const tw_status end = tw_cuda_capture_end(p->vm->cuda, &p->graph, st == TW_OK ? diag : NULL);
+    return st == TW_OK ? end : st;
+}
+
+/* Starts a step on a device, as one graph unless it is the first, and waits for its end. */
+static tw_status launch_graph(tw_prefill *p, tw_diag *diag) {
+    const bool first = !p->graph;
+    tw_status st = first ? launch_all(p, diag) : tw_cuda_graph_run(p->vm->cuda, p->graph, diag);
+    if (st == TW_OK) st = tw_cuda_sync(p->vm->cuda, diag);
+    return st == TW_OK && first ? capture(p, diag) : st;
 }
 
 tw_status tw_prefill_run(tw_prefill *p, const int32_t *tokens, int64_t n, int64_t pos, int64_t length, tw_diag *diag) {
@@ -352,9 +376,8 @@ tw_status tw_prefill_run(tw_prefill *p, const int32_t *tokens, int64_t n, int64_
     tw_status st = tw_mega_make_angles(vm, p->s->max_seq, pos, n, length, diag);
     if (st == TW_OK)
         st = tw_mega_write(vm, p->memory.step, p->step, (size_t)(TW_STEP_TOKENS + n) * sizeof *p->step, diag);
-    for (int i = 0; i < p->n_launches && st == TW_OK; i++) st = tw_gpu_launch_run(p->launches[i], NULL, diag);
-    if (st == TW_OK && vm->cuda) st = tw_cuda_sync(vm->cuda, diag);
-    return st;
+    if (st != TW_OK) return st;
+    return vm->cuda ? launch_graph(p, diag) : launch_all(p, diag);
 }
 
 void tw_prefill_explain(const tw_prefill *p, char *out, size_t size) {

@@ -42,6 +42,7 @@ struct tw_prefill {
     tw_prefill_kernel *kernels;
     tw_prefill_memory memory;
     tw_gpu_launch **launches; /* The launches of a step, in order. */
+    tw_cuda_graph *graph;     /* All launches, captured when they ran for the first time. NULL: not yet. */
     int n_launches, room;     /* Number of launches, and how many `launches` has room for. */
     int32_t *step;            /* Words of a step on the host. */
 };
