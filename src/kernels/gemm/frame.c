@@ -68,7 +68,7 @@ static void fetch_narrow(tw_gemm_gen *g, tw_val to, tw_val scales_to, tw_val k, 
     tw_narrow_fetch(g->b, &g->plan.narrow, &copy);
 }
 
-/* Fetches a tile of the operand that is no tape, by the warp's first lane. `at` is as in tw_gemm_tape_fetch. */
+/* Fetches a tile of the operand that is no tape, by the producer's first thread. `at` is as in tw_gemm_tape_fetch. */
 static void fetch_beside_tape(tw_gemm_gen *g, tw_tile_copy copy, const tw_tile *t, tw_val at) {
     tw_builder *b = g->b;
     const int block = g->v->tape.blocks * TW_TILE_PIECE_LINE / 2;
@@ -77,7 +77,7 @@ static void fetch_beside_tape(tw_gemm_gen *g, tw_tile_copy copy, const tw_tile *
         copy.run = block;
         copy.apart = g->arg.tape_run;
     }
-    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) tw_tile_fetch(b, t, &copy);
+    TW_IF (b, tw_eq(b, g->tid, tw_i32(b, g->plan.group * g->plan.teams))) tw_tile_fetch(b, t, &copy);
 }
 
 static void fetch(tw_gemm_gen *g, bool is_x, tw_val to, tw_val scales_to, tw_val k, tw_val full) {

@@ -63,6 +63,7 @@ typedef struct tw_gemm_plan {
     int fetched_bytes;      /* Bytes of a stage that are fetched. */
     int mbarrier_bytes;     /* Shared memory of mbarriers, and of the ring that tells of tiles. */
     int told;               /* Bytes from the first mbarrier to this ring. Only if the product has groups. */
+    int fetchers;           /* Warps of the producer that fetch tiles. */
     int splitters;          /* Warps beside the producer that split elements into terms. */
     tw_tile terms;          /* The tile of each term of Y. Only with splitters. */
     int high, low;          /* Bytes from the start of a stage to Y's terms. */
@@ -280,9 +281,14 @@ const char *tw_gemm_tape_plan(const tw_gemm_variant *v, const tw_gemm_config *c)
 bool tw_gemm_is_tape(const tw_gemm_variant *v, const tw_gemm_config *c, bool is_x);
 /* Returns the tile of X or Y in a stage. */
 tw_tile tw_gemm_tile_of(const tw_gemm_variant *v, const tw_gemm_config *c, bool is_x);
-/* Finds the lane's unit of the current tile. Units behind the last are the last one. All lanes of the producer's warp
-   call these. */
+/* Returns the producer's warps that fetch a tape. */
+int tw_gemm_tape_fetchers(const tw_gemm_config *c);
+/* Finds the lane's unit of the current tile. Units behind the last are the last one. All lanes of the producer's warps
+   that fetch call these. */
 void tw_gemm_tape_find(tw_gemm_gen *g);
+/* Tells a stage's `full` how many bytes the calling warp brings, of the stage's `bytes` (i32). The first warp brings
+   the other operand, too. */
+void tw_gemm_tape_expect(tw_gemm_gen *g, tw_val full, tw_val bytes);
 /* Copies the lane's unit of a stage to the tile at `to`. `at` is the stage's first element in the tape's order. */
 void tw_gemm_tape_fetch(tw_gemm_gen *g, tw_val to, tw_val at, tw_val full);
 /* Computes the number along k of an element by its place in the tape's order (i32). */

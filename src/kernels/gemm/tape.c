@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* B as a tape (tw_gemm_tape). The kernel walks along k in the order in which a unit's pieces lie, so that a stage of a
    unit is one bulk copy. The other operand's boxes are then not next to one another: a stage may have elements of
-   several runs. Lane i of the producer's warp copies unit i of a tile. */
+   several runs.
+
+   A bulk copy takes its operands from registers that a warp's lanes share, so that lanes copy one after another.
+   Several warps of the producer therefore copy at the same time. With n such warps lane i of warp j has unit i * n + j.
+ */
 #include "base/divide.h"
 #include "base/random.h"
 #include "kernels/gemm/generate.h"
@@ -11,7 +15,8 @@
 enum {
     ROWS = TW_TILE_ROWS,
     DEPTH = TW_TILE_PIECE_LINE / 2,
-    COLUMN = TW_TILE_PIECE / DEPTH /* Bytes of a unit for k. */
+    COLUMN = TW_TILE_PIECE / DEPTH, /* Bytes of a unit for an element along k. */
+    FETCHERS = 4                    /* Warps that copy. A quarter of an SM runs one of them. */
 };
 
 static int64_t chunk_of(const tw_gemm_tape *t) {
@@ -95,13 +100,46 @@ tw_tile tw_gemm_tile_of(const tw_gemm_variant *v, const tw_gemm_config *c, bool 
     return v->tape.warps ? tw_tile_cut(t, v->tape.blocks * DEPTH) : t;
 }
 
+static int units_of(const tw_gemm_config *c) {
+    return (c->swap ? c->ml : c->nl) / ROWS;
+}
+
+int tw_gemm_tape_fetchers(const tw_gemm_config *c) {
+    return units_of(c) < FETCHERS ? 1 : FETCHERS;
+}
+
+/* Returns the number of the warp among those that copy. */
+static tw_val fetcher_of(tw_gemm_gen *g) {
+    return tw_add_imm(g->b, tw_sreg(g->b, TW_SREG_warpid), -g->plan.group * g->plan.teams / 32);
+}
+
+/* Returns the number of the lane's unit in a tile. */
+static tw_val unit_of(tw_gemm_gen *g) {
+    return tw_add(g->b, tw_mul_imm(g->b, g->lane, g->plan.fetchers), fetcher_of(g));
+}
+
+void tw_gemm_tape_expect(tw_gemm_gen *g, tw_val full, tw_val bytes) {
+    tw_builder *b = g->b;
+    const int n = g->plan.fetchers, all = g->c->swap ? g->plan.x.bytes : g->plan.y.bytes, unit = g->c->u * COLUMN;
+    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
+        tw_val fetcher = fetcher_of(g);
+        /* Units of the tile whose number is that of the warp modulo n. */
+        tw_val units = tw_div(b, tw_sub(b, tw_i32(b, units_of(g->c) + n - 1), fetcher), n);
+        tw_val first = tw_eq(b, fetcher, tw_i32(b, 0)), others = tw_add_imm(b, bytes, -all);
+        tw_val mine = tw_add(b, tw_mul_imm(b, units, unit), tw_select(b, first, others, tw_i32(b, 0)));
+        tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, mine);
+    }
+    /* No lane copies before. */
+    tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
+}
+
 void tw_gemm_tape_find(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const bool swap = g->c->swap;
     const tw_gemm_operand *o = swap ? &g->x : &g->y;
     tw_val table = swap ? g->arg.x : g->arg.y, entry[2] = {{0}};
     tw_val last = tw_div(b, tw_add_imm(b, o->limit, -1), ROWS);
-    tw_val unit = tw_min(b, tw_add(b, tw_div(b, o->origin, ROWS), g->lane), last);
+    tw_val unit = tw_min(b, tw_add(b, tw_div(b, o->origin, ROWS), unit_of(g)), last);
     if (g->v->grouped) {
         tw_val apart = swap ? g->arg.stride_x : g->arg.stride_y;
         table = tw_add(b, table, tw_mul(b, tw_widen(b, g->matrix), apart));
@@ -114,13 +152,14 @@ void tw_gemm_tape_find(tw_gemm_gen *g) {
 
 void tw_gemm_tape_fetch(tw_gemm_gen *g, tw_val to, tw_val at, tw_val full) {
     tw_builder *b = g->b;
-    const int units = (g->c->swap ? g->c->ml : g->c->nl) / ROWS, bytes = g->c->u * COLUMN;
+    const int units = units_of(g->c), bytes = g->c->u * COLUMN;
+    tw_val unit = unit_of(g);
     tw_val chunk = tw_binary(b, TW_OP_div_u32, at, g->arg.tape_chunk);
     tw_val in = tw_sub(b, at, tw_mul(b, chunk, g->arg.tape_chunk));
     tw_val from = tw_add(b, g->unit, tw_mul(b, tw_widen(b, chunk), g->unit_stride));
     from = tw_add(b, from, tw_widen(b, tw_mul_imm(b, in, COLUMN)));
-    tw_val place = tw_add(b, to, tw_mul_imm(b, g->lane, bytes));
-    if (units < 32) tw_when(b, tw_lt(b, g->lane, tw_i32(b, units)));
+    tw_val place = tw_add(b, to, tw_mul_imm(b, unit, bytes));
+    tw_when(b, tw_lt(b, unit, tw_i32(b, units)));
     tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0, (tw_val[]){place, from, tw_i32(b, bytes), full}, 4);
 }
 

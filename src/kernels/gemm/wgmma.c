@@ -83,10 +83,8 @@ static void fetch(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, 
 static tw_val ready_stage(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw_val bytes) {
     tw_builder *b = g->b;
     if (!g->v->tape.warps) return tw_ring_fill(b, ring, c, bytes);
-    /* All lanes copy, and none before the first one has told how much. */
     tw_val full = tw_ring_fill(b, ring, c, TW_NONE);
-    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, bytes);
-    tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
+    tw_gemm_tape_expect(g, full, bytes);
     return full;
 }
 
@@ -166,19 +164,19 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring) {
         /* The copy engine reads a map before it can begin. */
         if (g->arg.map_x.id) tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_x, TW_NONE);
         if (g->arg.map_y.id) tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_y, TW_NONE);
-        const int fills = g->v->gather ? 1 + WARPS : 1;
+        const int fills = g->v->gather ? 1 + WARPS : g->plan.fetchers;
         if (g->plan.splitters) tw_gemm_terms_init(g, ring);
         tw_ring_init(b, ring, b->kernel->target, fills, g->plan.group / 32 * (g->c->multicast ? g->c->multicast : 1));
         /* Warps that are told a tile. */
-        const int told = g->plan.group / 32 + g->plan.splitters + (g->v->gather ? WARPS : 0);
+        const int told = g->plan.group / 32 + g->plan.splitters + (g->plan.fetchers > 1 ? g->plan.fetchers : 0);
         if (g->v->grouped) tw_ring_init(b, &g->told, b->kernel->target, 1, 32 * told);
     }
     /* The first warp of the producer initialises the mbarriers. Its other warps, if they use these, wait for that. */
-    begin(g, g->v->gather || g->plan.splitters);
+    begin(g, g->plan.fetchers > 1 || g->plan.splitters);
     if (g->plan.splitters) split(g, ring);
     const bool grouped = g->v->grouped;
-    const int warps = g->v->gather ? WARPS : 1; /* The warps that fetch. */
-    tw_val fetches = tw_and(b, tw_le(b, tw_i32(b, first), g->tid), tw_lt(b, g->tid, tw_i32(b, first + 32 * warps)));
+    const int behind = first + 32 * g->plan.fetchers;
+    tw_val fetches = tw_and(b, tw_le(b, tw_i32(b, first), g->tid), tw_lt(b, g->tid, tw_i32(b, behind)));
     TW_IF (b, grouped || g->v->tape.warps ? fetches : copies) {
         const tw_ring_cursor c = tw_ring_begin(b, ring, 1);
         const bool ready = g->v->ready_x || g->v->ready_y;

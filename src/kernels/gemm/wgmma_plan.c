@@ -33,7 +33,8 @@ static const char *plan_registers(const tw_gemm_variant *v, const tw_gemm_config
     const int more = p->splitters ? TERMS : p->narrow.extent ? NARROW : scales;
     const int needed = p->accumulators + partial + OTHERS + more, groups = p->group / (WARPS * 32) * p->teams;
     p->registers = needed;
-    p->threads = (groups * WARPS + (v->gather ? WARPS : 1) + p->splitters) * 32;
+    p->fetchers = v->gather ? WARPS : v->tape.warps ? tw_gemm_tape_fetchers(c) : 1;
+    p->threads = (groups * WARPS + p->fetchers + p->splitters) * 32;
     if (needed <= QUARTER / (groups + 1) / UNIT * UNIT || groups < 2) return NULL;
     REFUSE(groups > 3, "more registers than an SM has");
     p->threads = (groups + 1) * WARPS * 32;
