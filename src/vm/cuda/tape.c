@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+enum { QUARTER = 16 /* Bytes of a row of a piece that a lane takes. */ };
+
 /* An instruction's rows, in the tape's order. */
 typedef struct source {
     const tw_instr *in;
@@ -89,6 +91,11 @@ static unsigned char *place(const packer *k, int64_t row, int64_t piece) {
     return at.stage + at.piece * TW_MEGA_PIECE + row % TW_MEGA_ROWS * (TW_MEGA_PIECE / TW_MEGA_ROWS);
 }
 
+/* Returns the address of 16 bytes of a row of floats, number `at` of the four that the row has in a piece. */
+static unsigned char *quarter(const packer *k, int64_t row, int64_t piece, int64_t at) {
+    return place(k, row, piece) + tw_mega_quarter((int)(row % TW_MEGA_ROWS), (int)at) * QUARTER;
+}
+
 /* Packs a row of floats, each as a sum of two bf16. */
 static void put_f32(const packer *k, int64_t row) {
     const int64_t columns = k->shape.columns;
@@ -98,7 +105,7 @@ static void put_f32(const packer *k, int64_t row) {
             high[i] = tw_f32_to_bf16(k->row[c + i]);
             low[i] = tw_f32_to_bf16(k->row[c + i] - tw_bf16_to_f32(high[i]));
         }
-        unsigned char *at = place(k, row, c / k->f->depth) + c % k->f->depth / 4 * 16;
+        unsigned char *at = quarter(k, row, c / k->f->depth, c % k->f->depth / 4);
         memcpy(at, high, 8);
         memcpy(at + 8, low, 8);
     }
@@ -106,9 +113,9 @@ static void put_f32(const packer *k, int64_t row) {
 
 static void put_16(const packer *k, int64_t row) {
     const int64_t columns = k->shape.columns;
-    for (int64_t c = 0; c < columns; c += k->f->depth) {
-        int64_t n = columns - c < k->f->depth ? columns - c : k->f->depth;
-        memcpy(place(k, row, c / k->f->depth), k->raw + 2 * c, (size_t)(2 * n));
+    for (int64_t c = 0; c < columns; c += QUARTER / 2) {
+        const int64_t n = columns - c < QUARTER / 2 ? columns - c : QUARTER / 2;
+        memcpy(quarter(k, row, c / k->f->depth, c % k->f->depth / (QUARTER / 2)), k->raw + 2 * c, (size_t)(2 * n));
     }
 }
 
