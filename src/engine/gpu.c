@@ -30,6 +30,7 @@ static tw_status open_gpu(tw_machine *m, const tw_model *model, const tw_engine_
     l.tokens = l.max_seq = 1;
     tw_cuda_vm_lowering(vm, &l);
     m->gpu = o->emulate ? -1 : gpu;
+    m->prompts = o->config->prompts;
     m->workers = l.workers;
     m->tokens = TW_CUDA_VM_TOKENS;
     m->kv = l.kv;
@@ -64,7 +65,8 @@ static tw_status run(tw_machine *m, tw_vm_step *step, tw_diag *diag) {
 
 static tw_status load_prefill(tw_machine *m, int decode, const tw_checked *program, tw_diag *diag) {
     tw_prefill *p;
-    const tw_status st = tw_prefill_open(&p, m->vm, decode, program, diag);
+    const tw_prefill_options o = {.unpack = m->prompts == TW_PROMPTS_UNPACKED};
+    const tw_status st = tw_prefill_open(&p, m->vm, decode, program, &o, diag);
     m->prefill = p;
     return st;
 }

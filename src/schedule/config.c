@@ -79,10 +79,11 @@ static const tw_param params[] = {
     {.name = "prompts",
      .role = TW_SPACE_GIVEN,
      .at = offsetof(tw_schedule_config, prompts),
-     WORDS("auto", "steps"),
-     CODES(TW_PROMPTS_AUTO, TW_PROMPTS_STEPS),
+     WORDS("auto", "steps", "unpacked"),
+     CODES(TW_PROMPTS_AUTO, TW_PROMPTS_STEPS, TW_PROMPTS_UNPACKED),
      .meaning = "how a GPU runs prompts: auto: long ones by kernels for all positions at once where these cover model "
-                "and GPU; steps: by steps of the machine that decodes"},
+                "and GPU; steps: by steps of the machine that decodes; unpacked: as auto, with matrices unpacked "
+                "before each product"},
 };
 
 static tw_status legal(const void *context, const void *config, tw_diag *diag) {

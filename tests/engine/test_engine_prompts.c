@@ -90,6 +90,17 @@ static void every_family(void **state) {
     agrees("qwen2-window", two, 0, 2e-2);
 }
 
+/* Matrices are unpacked, and tapes are read, with pieces in every order. */
+static void every_tape(void **state) {
+    (void)state;
+    static const tw_schedule_config unpacked = {.prompts = TW_PROMPTS_UNPACKED, .machine = {.warps = 2, .blocks = 3}},
+                                    small = {.machine = {.warps = 3, .blocks = 2}},
+                                    odd = {.machine = {.warps = 2, .blocks = 1}};
+    agrees("llama-linear-mqa", (tw_engine_options){.workers = 2, .config = &unpacked}, 0, 4e-3);
+    agrees("llama-linear-mqa", (tw_engine_options){.workers = 3, .config = &small}, 0, 4e-3);
+    agrees("llama-linear-mqa", (tw_engine_options){.workers = 1, .config = &odd}, 0, 4e-3);
+}
+
 static void floats(void **state) {
     (void)state;
     const tw_engine_options two = {.workers = 2};
@@ -108,6 +119,7 @@ static void quantised(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_family),
+        cmocka_unit_test(every_tape),
         cmocka_unit_test(floats),
         cmocka_unit_test(quantised),
     };

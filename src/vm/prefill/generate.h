@@ -68,7 +68,8 @@ extern const tw_prefill_kind tw_prefill_embed, tw_prefill_norm, tw_prefill_rope,
 /* Where a unit of 8 rows lies on the tapes: an entry of unpack's buffer "units". */
 typedef struct tw_prefill_unit {
     uint64_t first; /* Address of the stage with the unit's first piece. */
-    int32_t chunk;  /* Bytes from a chunk's stages to the next chunk's. */
+    int32_t
+        chunk; /* Bytes from a chunk's stages to the next chunk's. Of floats, this and 0 are a tw_gemm_unit's stride. */
     int32_t second; /* 1: the unit has the second half of a piece of integers. */
 } tw_prefill_unit;
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where an instruction's rows lie on the tapes of a decode program. */
 #include "base/diag.h"
+#include "kernels/gemm/gemm.h"
 #include "vm/prefill/program.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+_Static_assert(sizeof(tw_prefill_unit) == sizeof(tw_gemm_unit), "products and unpack read one table");
 
 static const tw_buffer *first_matrix(const tw_schedule *s, const tw_instr *in) {
     return &s->buffers[tw_instr_matrices_of(in).matrix[0]];

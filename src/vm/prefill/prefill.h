@@ -10,11 +10,16 @@
 
 typedef struct tw_prefill tw_prefill;
 
+typedef struct tw_prefill_options {
+    bool unpack; /* Unpack every matrix before its product. False: products read the tapes if they can. */
+} tw_prefill_options;
+
 /* Makes kernels and launches for a checked schedule of one worker and one sequence, whose attention is in one part.
    `decode` is the number of a loaded program with the same model, weights and caches. The machine `vm` and `program`
    must outlive the result. TW_ERR_UNSUPPORTED: the schedule is not covered. TW_ERR_MEMORY: there is no memory for it.
    The caller closes it before the machine. */
-tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw_checked *program, tw_diag *diag);
+tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw_checked *program,
+                          const tw_prefill_options *options, tw_diag *diag);
 void tw_prefill_close(tw_prefill *p); /* NULL is fine. */
 
 /* Runs a step of n positions from `pos` on, and waits for its end. n is at most the schedule's tokens. Positions below

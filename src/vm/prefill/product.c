@@ -44,7 +44,7 @@ static tw_status choose(const tw_prefill *p, const char *words, char *out, size_
         found = true;
     }
     tw_gemm_config_print(&best, out, size);
-    return TW_OK;
+    return found ? TW_OK : tw_fail(diag, TW_ERR_UNSUPPORTED, "no configuration for \"%s\"", words);
 }
 
 static tw_prefill_kernel *find(tw_prefill *p, const char *words) {
@@ -53,12 +53,9 @@ static tw_prefill_kernel *find(tw_prefill *p, const char *words) {
     return k;
 }
 
-tw_status tw_prefill_open_product(tw_prefill *p, int64_t n, int64_t k, const char *epilogue, tw_prefill_kernel **out,
-                                  tw_diag *diag) {
-    char words[TW_PLAN_TEXT], configuration[TW_PLAN_TEXT];
-    const char *type = p->type == TW_T_f32 ? "tf32x3" : tw_type_name(p->type);
-    snprintf(words, sizeof words, "type=%s m=%lld n=%lld k=%lld tb=1 groups=1 masked=1 %s", type,
-             (long long)p->s->tokens, (long long)n, (long long)k, epilogue);
+/* Opens the kernel of a product's words. TW_ERR_UNSUPPORTED: there is none. */
+static tw_status open_words(tw_prefill *p, const char *words, tw_prefill_kernel **out, tw_diag *diag) {
+    char configuration[TW_PLAN_TEXT];
     *out = find(p, words);
     if (*out) return TW_OK;
     tw_prefill_kernel *made = tw_arena_alloc(&p->arena, sizeof *made);
@@ -72,4 +69,20 @@ tw_status tw_prefill_open_product(tw_prefill *p, int64_t n, int64_t k, const cha
     made->next = p->kernels;
     *out = p->kernels = made;
     return TW_OK;
+}
+
+tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_matrix *matrix, const char *epilogue,
+                                  tw_prefill_kernel **out, bool *reads_tapes, tw_diag *diag) {
+    char words[TW_PLAN_TEXT / 2], tape[TW_PLAN_TEXT];
+    const tw_prefill_shape *s = &matrix->shape;
+    const char *type = p->type == TW_T_f32 ? "tf32x3" : tw_type_name(p->type);
+    snprintf(words, sizeof words, "type=%s m=%lld n=%lld k=%lld tb=1 groups=1 masked=1 %s", type,
+             (long long)p->s->tokens, (long long)matrix->rows, (long long)matrix->columns, epilogue);
+    *reads_tapes = !p->options.unpack && (s->format.dtype == TW_F16 || s->format.dtype == TW_BF16);
+    if (!*reads_tapes) return open_words(p, words, out, diag);
+    snprintf(tape, sizeof tape, "%s tape=%dx%dx%d", words, s->warps, s->blocks, s->run);
+    const tw_status st = open_words(p, tape, out, diag);
+    if (st != TW_ERR_UNSUPPORTED) return st;
+    *reads_tapes = false;
+    return open_words(p, words, out, diag);
 }

@@ -193,12 +193,13 @@ static tw_status add_product(tw_prefill *p, const tw_instr *in, uint64_t a, uint
                              const char *epilogue, tw_diag *diag) {
     tw_prefill_matrix matrix;
     tw_prefill_kernel *k;
+    bool reads_tapes = false;
     tw_status st = tw_prefill_find_matrix(p, in, &matrix, diag);
+    if (st == TW_OK) st = tw_prefill_open_product(p, &matrix, epilogue, &k, &reads_tapes, diag);
     const binding unpacked[] = {{"units", matrix.table}, {"out", p->memory.matrix}, {NULL, 0}};
-    if (st == TW_OK) st = add_kind(p, &tw_prefill_unpack, &matrix.shape, unpacked, diag);
-    if (st == TW_OK) st = tw_prefill_open_product(p, matrix.rows, matrix.columns, epilogue, &k, diag);
+    if (st == TW_OK && !reads_tapes) st = add_kind(p, &tw_prefill_unpack, &matrix.shape, unpacked, diag);
     const binding list[] = {{"a", a},
-                            {"b", p->memory.matrix},
+                            {"b", reads_tapes ? matrix.table : p->memory.matrix},
                             {"c", c},
                             {"counts", word(p, TW_STEP_COUNT)},
                             {"counters", p->memory.counter},
@@ -306,7 +307,8 @@ static tw_status open_program(tw_prefill *p, int decode, tw_diag *diag) {
     return st;
 }
 
-tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw_checked *program, tw_diag *diag) {
+tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw_checked *program,
+                          const tw_prefill_options *options, tw_diag *diag) {
     tw_prefill *p = calloc(1, sizeof *p);
     *out = NULL;
     if (!p) return tw_fail_memory(diag);
@@ -314,6 +316,7 @@ tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw
     p->s = tw_checked_schedule(program);
     p->type = type_of(vm->m);
     p->h = -1;
+    p->options = *options;
     p->gpu.cuda = vm->cuda;
     p->gpu.emu = vm->emu;
     p->gpu.target = vm->target;

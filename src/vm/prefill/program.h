@@ -34,6 +34,7 @@ struct tw_prefill {
     const tw_mega_program *decode; /* The program whose tapes and caches are used. */
     const tw_schedule *s;
     tw_schedule_weights weights;
+    tw_prefill_options options;
     tw_gpu gpu; /* The machine's device or emulator, for kernels. */
     tw_type type;
     tw_dtype kv;
@@ -59,8 +60,9 @@ tw_status tw_prefill_find_matrix(tw_prefill *p, const tw_instr *in, tw_prefill_m
 /* Uploads the biases of an instruction's matrix, as f32 in the order of its rows. *address is 0 if there are none. */
 tw_status tw_prefill_find_bias(tw_prefill *p, const tw_instr *in, uint64_t *address, tw_diag *diag);
 
-/* product.c. Opens a product's kernel for so many rows and columns of the matrix. `epilogue` has words. */
-tw_status tw_prefill_open_product(tw_prefill *p, int64_t n, int64_t k, const char *epilogue, tw_prefill_kernel **out,
-                                  tw_diag *diag);
+/* product.c. Opens the kernel of a product with the matrix. `epilogue` has words. *reads_tapes tells whether B is the
+   matrix's table, or the unpacked matrix. */
+tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_matrix *matrix, const char *epilogue,
+                                  tw_prefill_kernel **out, bool *reads_tapes, tw_diag *diag);
 
 #endif

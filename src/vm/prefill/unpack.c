@@ -32,7 +32,9 @@ static void load(tw_prefill_gen *g, tw_val first, tw_val chunk_bytes, tw_val i, 
     p->stage = tw_prefill_at(g, p->stage, tw_div(b, in_run, s->blocks), s->stage_bytes);
     p->number = tw_add(b, tw_mul_imm(b, warp, s->blocks), tw_rem(b, in_run, s->blocks));
     p->column = tw_mul_imm(b, i, s->format.depth);
-    tw_val from = tw_prefill_at(g, tw_prefill_at(g, p->stage, p->number, TW_MEGA_PIECE), g->lane, 16);
+    /* Of floats the 16 bytes are swizzled as in tw_mega_quarter. */
+    tw_val place = s->format.units > 1 ? g->lane : tw_xor(b, g->lane, tw_and(b, tw_shr(b, g->lane, 3), tw_i32(b, 3)));
+    tw_val from = tw_prefill_at(g, tw_prefill_at(g, p->stage, p->number, TW_MEGA_PIECE), place, 16);
     tw_ld_vec(b, (tw_attrs){.type = TW_T_i32, .vec = 4, .cache = TW_CACHE_nc}, from, p->words);
 }
 
