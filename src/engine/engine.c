@@ -270,7 +270,9 @@ static tw_status load_for(tw_engine *e, int64_t n, tw_program_kind *kind, tw_dia
     enum { FEW = 16 }; /* Tokens that steps of 8 run as fast. */
     *kind = n > 1 ? TW_PROGRAM_PREFILL : tw_engine_decoder(e, e->position);
     if (n > FEW && !e->no_prompts && e->machine.backend->load_prefill) {
-        const tw_status st = load(e, TW_PROGRAM_PROMPT, diag);
+        tw_status st = load(e, TW_PROGRAM_PROMPT, diag);
+        /* The last token is often left to the program that decodes. */
+        if (st == TW_OK) st = e->machine.backend->warm_prefill(&e->machine, n - 1, diag);
         e->no_prompts = st != TW_OK;
         if (st == TW_OK) *kind = TW_PROGRAM_PROMPT;
         if (st != TW_ERR_UNSUPPORTED && st != TW_ERR_MEMORY) return st;

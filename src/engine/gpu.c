@@ -71,6 +71,10 @@ static tw_status load_prefill(tw_machine *m, int decode, const tw_checked *progr
     return st;
 }
 
+static tw_status warm_prefill(tw_machine *m, int64_t n, tw_diag *diag) {
+    return tw_prefill_warm(m->prefill, n, diag);
+}
+
 static tw_status run_prefill(tw_machine *m, const int32_t *tokens, int64_t n, int64_t pos, int64_t length,
                              tw_diag *diag) {
     return tw_prefill_run(m->prefill, tokens, n, pos, length, diag);
@@ -155,6 +159,7 @@ const tw_engine_backend tw_engine_gpu = {
     .load = load,
     .run = run,
     .load_prefill = load_prefill,
+    .warm_prefill = warm_prefill,
     .run_prefill = run_prefill,
     .tape_bytes = tape_bytes,
     .streamed_bytes = streamed_bytes,

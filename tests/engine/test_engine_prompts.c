@@ -5,6 +5,7 @@
 
 #include "engine/engine.h"
 #include "tilewright/model.h"
+#include "vm/prefill/prefill.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -75,6 +76,9 @@ static void agrees(const char *folder, tw_engine_options o, int64_t step, double
     }
     if (gpu->program[TW_PROGRAM_PROMPT] < 0 || gpu->program[TW_PROGRAM_PREFILL] >= 0)
         fail_msg("%s: prompts did not run by their kernels", folder);
+    static char said[1 << 16];
+    tw_prefill_explain(gpu->machine.prefill, said, sizeof said);
+    if (getenv("TEST_SAY")) printf("%s", said);
     tw_engine_close(gpu);
     tw_engine_close(cpu);
     tw_model_close(m);

@@ -36,14 +36,14 @@ static tw_status enter(const tw_prefill *p, const tw_instr *in, uint64_t stages,
     return TW_OK;
 }
 
-/* Enters all units of a matrix, from the tapes of all workers. */
-static tw_status enter_all(const tw_prefill *p, const tw_instr *in, tw_prefill_unit *units, tw_diag *diag) {
+/* Enters all units of a matrix, from the tapes of all workers, which begin at `tapes`. */
+static tw_status enter_all(const tw_prefill *p, const tw_instr *in, const uint64_t *tapes, tw_prefill_unit *units,
+                           tw_diag *diag) {
     const tw_schedule *s = p->decode->s;
     const char *name = first_matrix(p->s, in)->name;
     tw_status st = TW_OK;
     for (int w = 0; w < s->n_workers && st == TW_OK; w++) {
-        const tw_mega_tape made = tw_mega_tape_of(p->decode, w), *tape = tw_mega_tape_find(p->vm->tapes, made.key);
-        uint64_t at = tape ? tape->address : 0;
+        uint64_t at = tapes[w];
         for (int i = 0; i < s->workers[w].count && st == TW_OK; i++) {
             const tw_instr *d = &s->workers[w].list[i];
             if (!tw_instr_op_multiplies(d->op)) continue;
@@ -55,7 +55,8 @@ static tw_status enter_all(const tw_prefill *p, const tw_instr *in, tw_prefill_u
     return st;
 }
 
-tw_status tw_prefill_find_matrix(tw_prefill *p, const tw_instr *in, tw_prefill_matrix *out, tw_diag *diag) {
+static tw_status find_matrix(tw_prefill *p, const tw_instr *in, const uint64_t *tapes, tw_prefill_matrix *out,
+                             tw_diag *diag) {
     const tw_mega_plan *plan = &p->decode->plan;
     const tw_mega_shape shape = tw_mega_shape_of(plan, p->s, in);
     const int64_t rows = in->param[TW_TO] * (in->op == TW_INSTR_FFN ? 2 : 1), units = rows / TW_MEGA_ROWS;
@@ -71,11 +72,11 @@ tw_status tw_prefill_find_matrix(tw_prefill *p, const tw_instr *in, tw_prefill_m
     out->shape.run = shape.run;
     out->shape.stage_bytes = tw_mega_stage_bytes(plan, in->op);
     if (rows % TW_MEGA_ROWS || shape.columns % TW_MEGA_ROWS)
-        return tw_fail(diag, TW_ERR_UNSUPPORTED, "a matrix of %lld x %lld is not divided into eights", (long long)rows,
-                       (long long)shape.columns);
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "prompts: a matrix of %lld x %lld is not divided into eights",
+                       (long long)rows, (long long)shape.columns);
     tw_prefill_unit *table = calloc((size_t)units, sizeof *table);
     if (!table) return tw_fail_memory(diag);
-    tw_status st = enter_all(p, in, table, diag);
+    tw_status st = enter_all(p, in, tapes, table, diag);
     for (int64_t i = 0; i < units && st == TW_OK; i++)
         if (!table[i].first) st = tw_fail(diag, TW_ERR_UNSUPPORTED, "the decode program lacks rows of a matrix");
     if (st == TW_OK)
@@ -98,12 +99,11 @@ static void read_bias(const tw_prefill *p, const tw_instr *in, const tw_weight *
     }
 }
 
-tw_status tw_prefill_find_bias(tw_prefill *p, const tw_instr *in, uint64_t *address, tw_diag *diag) {
+static tw_status find_bias(tw_prefill *p, const tw_instr *in, uint64_t *address, tw_diag *diag) {
     const tw_instr_matrices of = tw_instr_matrices_of(in);
     const int64_t rows = in->param[TW_TO] * (in->op == TW_INSTR_FFN ? 2 : 1);
     bool any = false;
     for (int i = 0; i < of.n; i++) any |= of.bias[i] >= 0;
-    *address = 0;
     if (!any) return TW_OK;
     float *all = calloc((size_t)rows, sizeof *all);
     if (!all) return tw_fail_memory(diag);
@@ -111,5 +111,25 @@ tw_status tw_prefill_find_bias(tw_prefill *p, const tw_instr *in, uint64_t *addr
         if (of.bias[i] >= 0) read_bias(p, in, tw_weight_at(&p->weights, of.bias[i], 0), i, all);
     const tw_status st = tw_mega_alloc(p->vm, p, "bias", all, (size_t)rows * sizeof *all, true, address, diag);
     free(all);
+    return st;
+}
+
+tw_status tw_prefill_find_matrices(tw_prefill *p, tw_diag *diag) {
+    const tw_worker *w = &p->s->workers[0];
+    const int workers = p->decode->s->n_workers;
+    uint64_t *tapes = tw_arena_array(&p->arena, (size_t)workers, sizeof *tapes);
+    p->matrices = tw_arena_array(&p->arena, (size_t)w->count, sizeof *p->matrices);
+    if (p->arena.failed) return tw_fail_memory(diag);
+    for (int i = 0; i < workers; i++) {
+        const tw_mega_tape made = tw_mega_tape_of(p->decode, i), *tape = tw_mega_tape_find(p->vm->tapes, made.key);
+        tapes[i] = tape ? tape->address : 0;
+    }
+    tw_status st = TW_OK;
+    for (int i = 0; i < w->count && st == TW_OK; i++) {
+        const tw_instr *in = &w->list[i];
+        if (!tw_instr_op_multiplies(in->op) || in->op == TW_INSTR_HEAD) continue;
+        st = find_matrix(p, in, tapes, &p->matrices[i], diag);
+        if (st == TW_OK) st = find_bias(p, in, &p->matrices[i].bias, diag);
+    }
     return st;
 }

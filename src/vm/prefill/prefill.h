@@ -12,6 +12,10 @@ typedef struct tw_prefill tw_prefill;
 
 typedef struct tw_prefill_options {
     bool unpack; /* Unpack every matrix before its product. False: products read the tapes if they can. */
+    /* From so many positions on, products are of exactly the step's rows, which they read from memory. Below, they have
+       a fixed number of rows, and more ways to be computed. 0: what is usually best. */
+    int64_t masked;
+    const struct tw_selector *selector; /* Chooses products' configurations where it can. NULL: none does. */
 } tw_prefill_options;
 
 /* Makes kernels and launches for a checked schedule of one worker and one sequence, whose attention is in one part.
@@ -21,6 +25,10 @@ typedef struct tw_prefill_options {
 tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw_checked *program,
                           const tw_prefill_options *options, tw_diag *diag);
 void tw_prefill_close(tw_prefill *p); /* NULL is fine. */
+
+/* Makes what steps of prompts of n positions need, which tw_prefill_run otherwise does at their first. Errors are those
+   of tw_prefill_open. */
+tw_status tw_prefill_warm(tw_prefill *p, int64_t n, tw_diag *diag);
 
 /* Runs a step of n positions from `pos` on, and waits for its end. n is at most the schedule's tokens. Positions below
    `pos` were run before. `length` is the number of positions that the whole prompt reaches. */
