@@ -3,6 +3,7 @@
 #include "base/diag.h"
 #include "vm/prefill/program.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,8 +151,35 @@ static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
     return st == TW_OK ? add_kind(o, &tw_prefill_rope, &shape, to, diag) : st;
 }
 
+/* Opens the attention of tensor cores. Where there is none, *out is NULL. */
+static tw_status open_attention(const builder *o, int64_t window, tw_prefill_kernel **out, tw_diag *diag) {
+    tw_prefill *p = o->p;
+    const tw_model *m = p->vm->m;
+    char words[TW_PLAN_TEXT];
+    *out = NULL;
+    if (p->type == TW_T_f32 || p->type != tw_prefill_element(p->kv)) return TW_OK;
+    snprintf(words, sizeof words,
+             "attention type=%s heads=%lld kv_heads=%lld head=%lld queries=%lld keys=%lld capacity=%lld causal=1 "
+             "ragged=1 window=%lld scale=%.9g",
+             tw_type_name(p->type), (long long)m->n_heads, (long long)m->n_kv_heads, (long long)m->head_dim,
+             (long long)o->list->tokens, (long long)p->s->max_seq, (long long)p->s->max_seq, (long long)window,
+             (double)m->attn_scale);
+    const tw_status st = tw_prefill_open_words(p, words, NULL, out, diag);
+    return st == TW_ERR_USAGE ? TW_OK : st; /* Such heads have no kernel of this kind. */
+}
+
 static tw_status add_attend(const builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill *p = o->p;
+    tw_prefill_kernel *k;
+    const tw_status st = open_attention(o, in->param[TW_ATTEND_WINDOW], &k, diag);
+    const binding of_tensor[] = {{"q", p->memory.q},
+                                 {"k", shared(p, in->operand[TW_ATTEND_K])},
+                                 {"v", shared(p, in->operand[TW_ATTEND_V])},
+                                 {"out", p->memory.attended},
+                                 {"starts", p->memory.step + 4 * TW_STEP_ZERO},
+                                 {"lengths", p->memory.step + 4 * TW_STEP_LENGTH},
+                                 {NULL, 0}};
+    if (st != TW_OK || k) return st == TW_OK ? add_launch(o, k, of_tensor, diag) : st;
     tw_prefill_shape shape;
     common(o, 0, &shape);
     shape.window = in->param[TW_ATTEND_WINDOW];

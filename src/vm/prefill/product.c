@@ -100,26 +100,36 @@ static tw_status allocate(tw_prefill *p, tw_prefill_kernel *k, tw_diag *diag) {
     return st;
 }
 
-/* Opens the kernel of a product's words, unless it is open. TW_ERR_UNSUPPORTED: there is none. */
-static tw_status open_words(tw_prefill *p, const char *words, tw_prefill_kernel **out, tw_diag *diag) {
-    char configuration[TW_PLAN_TEXT], all[TW_PLAN_TEXT];
+static tw_prefill_kernel *find(const tw_prefill *p, const char *words) {
     tw_prefill_kernel *k = p->kernels;
     while (k && (!k->words || strcmp(k->words, words) != 0)) k = k->next;
-    *out = k;
+    return k;
+}
+
+tw_status tw_prefill_open_words(tw_prefill *p, const char *words, const char *configuration, tw_prefill_kernel **out,
+                                tw_diag *diag) {
+    tw_prefill_kernel *k = *out = find(p, words);
     if (k) return TW_OK;
-    tw_status st = choose(p, words, configuration, sizeof configuration, diag);
-    if (st != TW_OK) return st;
     k = tw_arena_alloc(&p->arena, sizeof *k);
     const char *kept = tw_arena_strdup(&p->arena, words);
     if (p->arena.failed) return tw_fail_memory(diag);
     memset(k, 0, sizeof *k);
-    snprintf(all, sizeof all, "gemm %s", words);
-    st = tw_gpu_kernel_open(&k->kernel, &p->gpu, all, configuration, diag);
+    const tw_status st = tw_gpu_kernel_open(&k->kernel, &p->gpu, words, configuration, diag);
     if (st != TW_OK) return st;
     k->words = kept;
     k->next = p->kernels;
     *out = p->kernels = k;
     return allocate(p, k, diag);
+}
+
+/* Opens the kernel of a product's words. TW_ERR_UNSUPPORTED: there is none. */
+static tw_status open_product(tw_prefill *p, const char *words, tw_prefill_kernel **out, tw_diag *diag) {
+    char configuration[TW_PLAN_TEXT], all[TW_PLAN_TEXT];
+    snprintf(all, sizeof all, "gemm %s", words);
+    *out = find(p, all);
+    if (*out) return TW_OK;
+    const tw_status st = choose(p, words, configuration, sizeof configuration, diag);
+    return st == TW_OK ? tw_prefill_open_words(p, all, configuration, out, diag) : st;
 }
 
 /* Allocates the unpacked matrix, which must have room for any. */
@@ -143,10 +153,10 @@ tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, co
     *reads_tapes = !p->options.unpack && (s->format.dtype == TW_F16 || s->format.dtype == TW_BF16);
     if (*reads_tapes) {
         snprintf(tape, sizeof tape, "%s tape=%dx%dx%d", words, s->warps, s->blocks, s->run);
-        const tw_status st = open_words(p, tape, out, diag);
+        const tw_status st = open_product(p, tape, out, diag);
         if (st != TW_ERR_UNSUPPORTED) return st;
         *reads_tapes = false;
     }
     const tw_status st = allocate_matrix(p, diag);
-    return st == TW_OK ? open_words(p, words, out, diag) : st;
+    return st == TW_OK ? open_product(p, words, out, diag) : st;
 }

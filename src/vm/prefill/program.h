@@ -75,7 +75,10 @@ tw_status tw_prefill_alloc(tw_prefill *p, const char *name, int64_t bytes, uint6
    and biases. */
 tw_status tw_prefill_find_matrices(tw_prefill *p, tw_diag *diag);
 
-/* product.c. Opens the kernel of a product with the matrix. `epilogue` has words. *reads_tapes tells whether B is the
+/* product.c. Opens the kernel of words (tw_gpu_kernel_open), unless it is open. */
+tw_status tw_prefill_open_words(tw_prefill *p, const char *words, const char *configuration, tw_prefill_kernel **out,
+                                tw_diag *diag);
+/* Opens the kernel of a product with the matrix. `epilogue` has words. *reads_tapes tells whether B is the
    matrix's table, or the unpacked matrix. */
 tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
                                   const char *epilogue, tw_prefill_kernel **out, bool *reads_tapes, tw_diag *diag);
