@@ -93,6 +93,15 @@ static void fetch(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, 
     g->frame->fetch(g, is_x, to, scales_at(g, ring, c), k, full);
 }
 
+/* Readies the cursor's stage for copies of `bytes` bytes, and returns its `full`. */
+static tw_val ready_stage(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw_val bytes) {
+    tw_builder *b = g->b;
+    if (!g->v->tape.warps) return tw_ring_fill(b, ring, c, bytes);
+    tw_val full = tw_ring_fill(b, ring, c, TW_NONE);
+    tw_gemm_tape_expect(g, full, bytes);
+    return full;
+}
+
 /* Fills the ring for the block's first tile: at once with the operand that is ready, and with the other one when the
    launch before is over. Returns the number of stages. */
 static tw_val fill_early(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c) {
@@ -101,7 +110,7 @@ static tw_val fill_early(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_curs
     tw_val n = tw_min(b, g->stages, tw_i32(b, ring->stages)), k = tw_var_of(b, g->k_begin);
     const tw_ring_cursor again = tw_ring_begin(b, ring, 1);
     TW_FOR (b, i, tw_i32(b, 0), n, tw_i32(b, 1), false) {
-        fetch(g, ring, c, x_first, k, tw_ring_fill(b, ring, c, tw_i32(b, g->plan.fetched_bytes)));
+        fetch(g, ring, c, x_first, k, ready_stage(g, ring, c, tw_i32(b, g->plan.fetched_bytes)));
         tw_add_to(b, k, tw_i32(b, g->c->u));
         tw_ring_advance(b, ring, c);
     }
@@ -146,7 +155,7 @@ static void fetch_stages(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_curs
     tw_builder *b = g->b;
     tw_val k = tw_var_of(b, tw_add(b, g->k_begin, tw_mul_imm(b, from, g->c->u))), bytes = bytes_of_stage(g);
     TW_FOR (b, i, from, g->stages, tw_i32(b, 1), false) {
-        tw_val full = tw_ring_fill(b, ring, c, bytes);
+        tw_val full = ready_stage(g, ring, c, bytes);
         fetch(g, ring, c, true, k, full);
         fetch(g, ring, c, false, k, full);
         tw_add_to(b, k, tw_i32(b, g->c->u));
@@ -156,7 +165,7 @@ static void fetch_stages(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_curs
 
 /* Opens the block of those who fetch the stages of a tile. */
 static tw_scope push_fetchers(tw_gemm_gen *g, tw_val copies) {
-    return g->v->grouped ? tw_push_if(g->b, copies) : TW_NO_BLOCK;
+    return g->v->grouped && !g->v->tape.warps ? tw_push_if(g->b, copies) : TW_NO_BLOCK;
 }
 
 static void copy(tw_gemm_gen *g, const tw_ring *ring) {
@@ -167,21 +176,21 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring) {
     tw_val copies = tw_eq(b, g->tid, tw_i32(b, first));
     TW_IF (b, copies) {
         /* The copy engine reads a map before it can begin. */
-        if (!g->v->narrow) tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_x, TW_NONE);
-        tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_y, TW_NONE);
-        const int fills = g->v->gather ? 1 + WARPS : 1;
+        if (g->arg.map_x.id) tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_x, TW_NONE);
+        if (g->arg.map_y.id) tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_y, TW_NONE);
+        const int fills = g->v->gather ? 1 + WARPS : g->plan.fetchers;
         if (g->plan.splitters) tw_gemm_terms_init(g, ring);
         tw_ring_init(b, ring, b->kernel->target, fills, g->plan.group / 32 * (g->c->multicast ? g->c->multicast : 1));
         /* Warps that are told a tile. */
-        const int told = g->plan.group / 32 + g->plan.splitters + (g->v->gather ? WARPS : 0);
+        const int told = g->plan.group / 32 + g->plan.splitters + (g->plan.fetchers > 1 ? g->plan.fetchers : 0);
         if (g->v->grouped) tw_ring_init(b, &g->told, b->kernel->target, 1, 32 * told);
     }
-    let_begin(g, g->v->gather || g->plan.splitters);
+    let_begin(g, g->plan.fetchers > 1 || g->plan.splitters);
     if (g->plan.splitters) split(g, ring);
     const bool grouped = g->v->grouped;
-    const int warps = g->v->gather ? WARPS : 1; /* The warps that fetch. */
-    tw_val fetches = tw_and(b, tw_le(b, tw_i32(b, first), g->tid), tw_lt(b, g->tid, tw_i32(b, first + 32 * warps)));
-    TW_IF (b, grouped ? fetches : copies) {
+    const int behind = first + 32 * g->plan.fetchers;
+    tw_val fetches = tw_and(b, tw_le(b, tw_i32(b, first), g->tid), tw_lt(b, g->tid, tw_i32(b, behind)));
+    TW_IF (b, grouped || g->v->tape.warps ? fetches : copies) {
         const tw_ring_cursor c = tw_ring_begin(b, ring, 1);
         const bool ready = g->v->ready_x || g->v->ready_y;
         tw_val fetched = tw_var_of(b, tw_i32(b, 0));
@@ -192,6 +201,7 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring) {
         tw_gemm_dealer deals = {0};
         tw_val first_warp = tw_lt(b, g->tid, tw_i32(b, first + 32));
         TW_LOOP (b, number, grouped ? tw_gemm_push_groups(g, &deals, copies, first_warp) : push_tiles(g, TW_NONE)) {
+            if (g->v->tape.warps) tw_gemm_tape_find(g);
             if (ready) {
                 /* The ring is empty at the block's first tile alone. */
                 tw_assign(b, fetched, tw_i32(b, 0));

@@ -3,7 +3,9 @@
 
    A block owns an SM. Its first warp copies the block's tape of weights, stage by stage, into a ring in shared memory.
    The other warps multiply. A stage has `warps` x `blocks` pieces of 512 bytes. A piece has 8 rows of `depth` columns,
-   and lane 4 g + t takes 16 bytes of row g. A piece of integers has 16 rows; the lane takes columns 16 s + 4 t to
+   and lane 4 g + t takes 16 bytes of row g. Of floats the 16 bytes lie swizzled (tw_mega_quarter), so that wgmma can
+   read a piece of 16-bit floats, too: it is 8 rows of an operand that is contiguous along k, with the swizzle of 64
+   bytes (ir/wgmma.def). A piece of integers has 16 rows; the lane takes columns 16 s + 4 t to
    16 s + 4 t + 3 of rows g and g + 8, for every run s of 16 columns.
 
    A unit has 8 whole rows of a matrix. A piece of integers has two units, the second of which may be empty. A group has
@@ -46,6 +48,10 @@ typedef struct tw_mega_format {
 bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f); /* False: there is no such format. */
 static inline bool tw_mega_is_integer(const tw_mega_format *f) {
     return f->units > 1;
+}
+/* Computes where quarter t of a row of floats lies in the row's 64 bytes of a piece. `g` is the row in the piece. */
+static inline int tw_mega_quarter(int g, int t) {
+    return t ^ (g >> 1 & 3);
 }
 static inline bool tw_mega_same_format(const tw_mega_format *a, const tw_mega_format *b) {
     return a->dtype == b->dtype && a->group == b->group;
@@ -112,6 +118,14 @@ int32_t tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *c
 /* Sets of[counter] to an instruction that arrives there. False: none does, or some differ in op, input or output. */
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of);
 tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in);
+/* Where a unit's pieces are. Piece i is in chunk i / (warps * run), where warp w has the w-th `run` pieces, `blocks` in
+   each of run / blocks stages. */
+typedef struct tw_mega_unit {
+    int64_t first; /* The stage of the unit's first piece, counted from the instruction's first stage. */
+    int64_t chunk; /* Stages from a chunk to the next one. */
+    int second;    /* Integers: 0 if its rows are rows g of pieces, 1 if they are rows g + 8. */
+} tw_mega_unit;
+tw_mega_unit tw_mega_unit_of(const tw_mega_plan *p, const tw_mega_format *f, const tw_mega_shape *s, int64_t unit);
 const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_instr_op op);
 static inline int tw_mega_stage_bytes(const tw_mega_plan *p, tw_instr_op op) {
     return op == TW_INSTR_HEAD ? p->head_bytes : p->stage_bytes;
