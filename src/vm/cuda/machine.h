@@ -26,6 +26,7 @@ typedef struct tw_mega_program {
     uint64_t arguments[TW_MEGA_ARGS + 1]; /* The last one is the profile buffer, with records. */
     tw_prof_layout profile;               /* Where a traced kernel leaves its records. No sites: it is not traced. */
     uint64_t slot_rows;                   /* Address of the slots' rows (TW_W_SLOT_ROWS). */
+    struct tw_mega_tape **tapes;          /* The tape of each worker. */
     int32_t *kinds;                       /* tw_mega_kind of each record. Each worker has most_records of them. */
     int32_t epoch;                        /* Number of steps that were launched. */
     bool gave_up;                         /* True: the machine gave up, and the program cannot run any more. */
@@ -88,6 +89,9 @@ struct tw_cuda_vm {
         int64_t n, pos;
     } last;
 };
+
+/* vm.c: finds a loaded program by its number. NULL: there is none. */
+tw_mega_program *tw_mega_program_find(const tw_cuda_vm *vm, int id);
 
 /* memory.c. Allocates memory and copies `data` there. NULL: the memory is not initialised. */
 tw_status tw_mega_alloc(tw_cuda_vm *vm, const void *owner, const char *name, const void *data, size_t bytes,

@@ -199,7 +199,7 @@ tw_status tw_cuda_vm_load(tw_cuda_vm *vm, const tw_checked *program, int *id, tw
     return TW_OK;
 }
 
-static tw_mega_program *program(const tw_cuda_vm *vm, int id) {
+tw_mega_program *tw_mega_program_find(const tw_cuda_vm *vm, int id) {
     tw_mega_program *p = vm->programs;
     while (p && p->id != id) p = p->next;
     return p;
@@ -389,7 +389,7 @@ static tw_status read_logits(tw_cuda_vm *vm, tw_mega_program *p, int64_t rows, t
 }
 
 tw_status tw_cuda_vm_run(tw_cuda_vm *vm, tw_vm_step *step, tw_diag *diag) {
-    tw_mega_program *p = program(vm, step->program);
+    tw_mega_program *p = tw_mega_program_find(vm, step->program);
     tw_status st = check_step(p, step->pos, step->n, p ? p->s->tokens : 0, diag);
     if (st != TW_OK) return st;
     if (p->s->sequences > 1) return tw_fail(diag, TW_ERR_USAGE, "a program of several sequences runs as a batch");
@@ -448,7 +448,7 @@ static tw_status set_rules(tw_cuda_vm *vm, tw_mega_program *p, const tw_sample_r
 }
 
 tw_status tw_cuda_vm_draw_tokens(tw_cuda_vm *vm, tw_cuda_vm_draw *d, tw_diag *diag) {
-    tw_mega_program *p = program(vm, d->program);
+    tw_mega_program *p = tw_mega_program_find(vm, d->program);
     launch_of o;
     tw_status st = begin_batch(vm, p, d->tokens, d->positions, d->n, &o, diag);
     d->taken = 0;
@@ -466,7 +466,7 @@ tw_status tw_cuda_vm_draw_tokens(tw_cuda_vm *vm, tw_cuda_vm_draw *d, tw_diag *di
 }
 
 bool tw_cuda_vm_draws(const tw_cuda_vm *vm, int id) {
-    const tw_mega_program *p = program(vm, id);
+    const tw_mega_program *p = tw_mega_program_find(vm, id);
     return p && p->plan.samples && vm->m->rope.kind != TW_ROPE_DYNAMIC;
 }
 
@@ -484,7 +484,7 @@ tw_status tw_cuda_vm_count(tw_cuda_vm *vm, int64_t sequence, const uint32_t *cou
 
 tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int id, const int32_t *tokens, const int64_t *positions, int64_t n,
                            int32_t *out, const float **logits, double *microseconds, tw_diag *diag) {
-    tw_mega_program *p = program(vm, id);
+    tw_mega_program *p = tw_mega_program_find(vm, id);
     launch_of o;
     tw_status st = begin_batch(vm, p, tokens, positions, n, &o, diag);
     if (st != TW_OK) return st;
@@ -499,14 +499,14 @@ tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int id, const int32_t *tokens, const 
 }
 
 tw_status tw_cuda_vm_trace(tw_cuda_vm *vm, int id, tw_cuda_vm_times times[TW_CUDA_VM_KINDS], tw_diag *diag) {
-    const tw_mega_program *p = program(vm, id);
+    const tw_mega_program *p = tw_mega_program_find(vm, id);
     if (!p || !p->profile.n_sites) return tw_fail(diag, TW_ERR_USAGE, "the machine was not opened to be traced");
     return tw_mega_sum_marks(vm, p, times, diag);
 }
 
 tw_status tw_cuda_vm_timeline(tw_cuda_vm *vm, int id, int64_t n, int64_t pos, const char *title, struct tw_trace **out,
                               tw_diag *diag) {
-    const tw_mega_program *p = program(vm, id);
+    const tw_mega_program *p = tw_mega_program_find(vm, id);
     *out = NULL;
     if (!p || !p->profile.n_sites) return tw_fail(diag, TW_ERR_USAGE, "the machine was not opened to be traced");
     const tw_status st = tw_mega_trace_marks(vm, p, n, pos, title, out, diag);
@@ -527,12 +527,12 @@ int64_t tw_cuda_vm_tape_bytes(const tw_cuda_vm *vm) {
 }
 
 int64_t tw_cuda_vm_streamed_bytes(const tw_cuda_vm *vm) {
-    const tw_mega_program *p = program(vm, 0);
+    const tw_mega_program *p = tw_mega_program_find(vm, 0);
     return p ? p->streamed_bytes : 0;
 }
 
 void tw_cuda_vm_explain(const tw_cuda_vm *vm, char *out, size_t size) {
-    const tw_mega_program *p = program(vm, 0);
+    const tw_mega_program *p = tw_mega_program_find(vm, 0);
     if (!p)
         snprintf(out, size, "nothing loaded");
     else
