@@ -32,6 +32,9 @@ kernel.c ptx/ptxas.h
 kernel.c space/categorical.h
 kernel.c tune/gemm_bench.h
 kernel.c tune/gemm_choose.h
+kernel.h space/space.h
+kernel_attention.c ir/text.h
+kernel_attention.c kernels/attention/attention.h
 problem.c kernels/gemm/space.h
 problem.h kernels/gemm/gemm.h
 select.c tune/axes.h

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tilewright kernel` shows one generated kernel: its resources, its text, a run in the emulator, a run on the GPU. */
+#include "cli/kernel.h"
 #include "base/diag.h"
 #include "base/stats.h"
 #include "cli/cli.h"
@@ -22,15 +23,7 @@
 
 enum { WORDS = 64, PATHS = 4096, WORKSPACE = 256 << 20, JUDGED = 1000000, DRAWN = 20000, SHOWN = 8 };
 
-/* The command's request. */
-typedef struct request {
-    const char *const *words; /* Words after the kernel's name. */
-    int n;
-    const char *target, *emit;
-    const char *artefact; /* The artefact that chooses the configuration. NULL: none does. */
-    bool emulate, run, json, list, space;
-    uint64_t seed;
-} request;
+typedef cli_kernel_request request;
 
 /* A product, its configuration and the resources they take. */
 typedef struct gemm {
@@ -46,8 +39,7 @@ typedef struct gemm {
 
 /* -- what the kernel is */
 
-/* Prints a space's parameters one per line, or returns them as JSON. With `counts` each has its number of values. */
-static json_t *show_parameters(const tw_space *s, bool json, bool counts) {
+json_t *cli_kernel_show_parameters(const tw_space *s, bool json, bool counts) {
     json_t *o = json_object();
     for (int i = 0; i < s->n; i++) {
         const int count = tw_space_values(s, i);
@@ -74,7 +66,7 @@ static int list_gemm(bool json) {
                "of the configuration, with the values that searches draw from;\n"
                "macro: what changes the grid or the work of a block, micro: how a block does it:\n",
                tw_gemm_problem_words);
-    json_t *o = show_parameters(&tw_gemm_space, json, false);
+    json_t *o = cli_kernel_show_parameters(&tw_gemm_space, json, false);
     if (json)
         cli_results_print(o, CLI_RESULTS_DIGITS);
     else
@@ -170,7 +162,7 @@ static tw_status show_space(const gemm *g, const request *r, tw_diag *diag) {
     }
     const double uniform = points > 0 ? legal.legal / points : 0;
     if (!r->json) printf("parameter, role, how many values, and which:\n");
-    json_t *parameters = show_parameters(&tw_gemm_space, r->json, true);
+    json_t *parameters = cli_kernel_show_parameters(&tw_gemm_space, r->json, true);
     if (r->json) {
         json_t *o = describe(g);
         json_object_del(o, "config");
@@ -276,8 +268,7 @@ static tw_status compile_for(const char *target, const tw_buf *ptx, tw_cubin *cu
     return st;
 }
 
-/* Prints the text of a kernel, which is IR if that was asked for and PTX otherwise. */
-static tw_status emit_text(const char *target, const tw_buf *text, const char *what, tw_diag *diag) {
+tw_status cli_kernel_emit_text(const char *target, const tw_buf *text, const char *what, tw_diag *diag) {
     const bool sass = !strcmp(what, "sass");
     tw_buf code = {0};
     tw_cubin cubin = {0};
@@ -293,7 +284,7 @@ static tw_status emit_text(const char *target, const tw_buf *text, const char *w
 static tw_status emit(const gemm *g, const char *what, tw_diag *diag) {
     tw_buf text = {0};
     tw_status st = strcmp(what, "ir") ? print_ptx(g, &text, diag) : print_ir(g, &text, diag);
-    if (st == TW_OK) st = emit_text(g->target->name, &text, what, diag);
+    if (st == TW_OK) st = cli_kernel_emit_text(g->target->name, &text, what, diag);
     tw_buf_free(&text);
     return st;
 }
@@ -438,7 +429,7 @@ static tw_status emit_combine(const tw_combine_problem *p, const tw_target *t, c
         st = tw_kernel_print(&text, k) ? TW_OK : tw_fail_memory(diag);
     else if (st == TW_OK)
         st = tw_ptx_print(&text, k, t, diag);
-    if (st == TW_OK) st = emit_text(t->name, &text, what, diag);
+    if (st == TW_OK) st = cli_kernel_emit_text(t->name, &text, what, diag);
     tw_kernel_free(k);
     tw_buf_free(&text);
     return st;
@@ -472,6 +463,7 @@ static const struct {
     int (*perform)(const request *r);
 } kernels[] = {
     {"gemm", perform_gemm},
+    {"attention", cli_kernel_attention},
     {"combine", perform_combine},
 };
 enum { KERNELS = sizeof kernels / sizeof *kernels };
@@ -511,12 +503,13 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     r.seed = (uint64_t)seed;
     for (int i = 0; i < KERNELS; i++)
         if (!strcmp(kernels[i].name, words[0])) return kernels[i].perform(&r);
-    return cli_usage("kernel: \"%s\" is no kernel; there are gemm and combine", words[0]);
+    return cli_usage("kernel: \"%s\" is no kernel; there are gemm, attention and combine", words[0]);
 }
 
 const cli_verb cli_kernel = {"kernel", "NAME k=v ...", "a generated GPU kernel: what it takes, its text, a checked run",
                              "tilewright kernel gemm m=64 n=64 k=256 type=f16 kg=4 --emulate\n"
                              "  tilewright kernel gemm m=2560 n=16 k=2560 --emit ptx\n"
                              "  tilewright kernel gemm type=bf16 m=512 n=4096 k=4096 tb=1 --artefact gemm.select\n"
+                             "  tilewright kernel attention heads=8 kv_heads=2 head=64 queries=256 causal=1 --emulate\n"
                              "  tilewright kernel gemm --list",
                              run};

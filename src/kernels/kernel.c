@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const tw_kernel_kind kinds[] = {{"gemm", tw_gemm_plan_words}, {"combine", tw_combine_plan_words}};
+static const tw_kernel_kind kinds[] = {
+    {"gemm", tw_gemm_plan_words}, {"attention", tw_attention_plan_words}, {"combine", tw_combine_plan_words}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static tw_status plan(tw_gpu_kernel *k, char *words, char *configuration, tw_diag *diag) {
@@ -16,7 +17,7 @@ static tw_status plan(tw_gpu_kernel *k, char *words, char *configuration, tw_dia
     for (int i = 0; i < KINDS; i++)
         if (strlen(kinds[i].name) == n && !strncmp(kinds[i].name, words, n))
             return kinds[i].plan(&k->plan, words + n, configuration, k->gpu->target, diag);
-    return tw_fail(diag, TW_ERR_USAGE, "\"%.*s\" is no kernel; there are gemm and combine", (int)n, words);
+    return tw_fail(diag, TW_ERR_USAGE, "\"%.*s\" is no kernel; there are gemm, attention and combine", (int)n, words);
 }
 
 static void describe(tw_gpu_kernel *k) {
@@ -46,6 +47,13 @@ static tw_status compile(tw_gpu_kernel *k, tw_diag *diag) {
     return TW_OK;
 }
 
+/* Compiles the kernel of a plan. */
+static tw_status finish(tw_gpu_kernel *k, tw_diag *diag) {
+    k->signature = tw_signature_of(k->plan.kernel);
+    describe(k);
+    return k->gpu->cuda ? compile(k, diag) : TW_OK;
+}
+
 static tw_status open_kernel(tw_gpu_kernel *k, const char *words, const char *configuration, tw_kernel_change *change,
                              void *context, tw_diag *diag) {
     char *problem = strdup(words), *chosen = strdup(configuration ? configuration : "");
@@ -57,10 +65,7 @@ static tw_status open_kernel(tw_gpu_kernel *k, const char *words, const char *co
     free(problem);
     free(chosen);
     if (st == TW_OK && change) st = change(context, &k->plan, diag);
-    if (st != TW_OK) return st;
-    k->signature = tw_signature_of(k->plan.kernel);
-    describe(k);
-    return k->gpu->cuda ? compile(k, diag) : TW_OK;
+    return st == TW_OK ? finish(k, diag) : st;
 }
 
 tw_status tw_kernel_open_changed(tw_gpu_kernel **out, tw_gpu *g, const char *words, const char *configuration,
@@ -70,6 +75,21 @@ tw_status tw_kernel_open_changed(tw_gpu_kernel **out, tw_gpu *g, const char *wor
     if (!k) return tw_fail_memory(diag);
     k->gpu = g;
     const tw_status st = open_kernel(k, words, configuration, change, context, diag);
+    if (st == TW_OK)
+        *out = k;
+    else
+        tw_gpu_kernel_close(k);
+    return st;
+}
+
+tw_status tw_kernel_open_made(tw_gpu_kernel **out, tw_gpu *g, tw_kernel_maker *make, const void *problem,
+                              tw_diag *diag) {
+    tw_gpu_kernel *k = calloc(1, sizeof *k);
+    *out = NULL;
+    if (!k) return tw_fail_memory(diag);
+    k->gpu = g;
+    tw_status st = make(problem, &k->plan, g->target, diag);
+    if (st == TW_OK) st = finish(k, diag);
     if (st == TW_OK)
         *out = k;
     else

@@ -25,6 +25,8 @@ typedef struct tw_kernel_kind {
 } tw_kernel_kind;
 
 tw_status tw_gemm_plan_words(tw_plan *out, char *words, char *configuration, const tw_target *target, tw_diag *diag);
+tw_status tw_attention_plan_words(tw_plan *out, char *words, char *configuration, const tw_target *target,
+                                  tw_diag *diag);
 tw_status tw_combine_plan_words(tw_plan *out, char *words, char *configuration, const tw_target *target, tw_diag *diag);
 
 #endif

@@ -57,10 +57,12 @@ tw_tensor_map tw_tile_map(const tw_tile *t, const tw_tile_matrices *m, int parts
                            .element = t->es == 1   ? TW_TENSOR_U8
                                       : t->es == 2 ? TW_TENSOR_U16
                                                    : TW_TENSOR_U32,
-                           .dims = m->count ? 3 : 2,
-                           .extent = {t->k_major ? m->k : m->extent, t->k_major ? m->extent : m->k, m->count},
-                           .stride = {0, m->row_bytes, m->matrix_bytes},
-                           .box = {t->width, t->lines / parts, 1},
+                           .dims = m->sets    ? 4
+                                   : m->count ? 3
+                                              : 2,
+                           .extent = {t->k_major ? m->k : m->extent, t->k_major ? m->extent : m->k, m->count, m->sets},
+                           .stride = {0, m->row_bytes, m->matrix_bytes, m->set_bytes},
+                           .box = {t->width, t->lines / parts, 1, 1},
                            .swizzle = pitch(t)};
 }
 
@@ -72,7 +74,10 @@ void tw_tile_fetch(tw_builder *b, const tw_tile *t, const tw_tile_copy *c) {
         to = tw_add(b, to, tw_mul_imm(b, rank, (int64_t)part * pitch(t)));
         across = tw_add(b, across, tw_mul_imm(b, rank, part));
     }
-    const tw_attrs at = {.ranks = c->blocks > 1 ? (1 << c->blocks) - 1 : 0, .dims = c->matrix.id ? 3 : 2};
+    const tw_attrs at = {.ranks = c->blocks > 1 ? (1 << c->blocks) - 1 : 0,
+                         .dims = c->set.id      ? 4
+                                 : c->matrix.id ? 3
+                                                : 2};
     const int parts = c->parts ? c->parts : 1, lines = t->lines / parts;
     for (int i = 0; i < t->boxes * parts; i++) {
         const int part = i % parts, number = i / parts;
@@ -81,7 +86,7 @@ void tw_tile_fetch(tw_builder *b, const tw_tile *t, const tw_tile_copy *c) {
         if (c->run && element >= c->run) k = tw_add(b, k, tw_mul_imm(b, c->apart, element / c->run));
         const tw_box box = {.map = c->map,
                             .at = {tw_add_imm(b, k, c->run ? element % c->run : element),
-                                   tw_add_imm(b, across, (int64_t)part * lines), c->matrix}};
+                                   tw_add_imm(b, across, (int64_t)part * lines), c->matrix, c->set}};
         tw_val place = tw_add_imm(b, to, (int64_t)number * box_bytes(t) + (int64_t)part * lines * pitch(t));
         if (part) tw_when(b, tw_lt(b, tw_i32(b, part), c->present));
         tw_tensor_load_box(b, at, place, &box, c->full, TW_NONE);

@@ -49,6 +49,8 @@ typedef struct tw_tile_matrices {
     int64_t row_bytes;    /* Bytes from row to row in memory. */
     int64_t count;        /* Number of matrices: the map's third dimension. 0: one matrix, and no third dimension. */
     int64_t matrix_bytes; /* Bytes from matrix to matrix. Only with a third dimension. */
+    int64_t sets;         /* Number of sets of `count` matrices: the map's fourth dimension. 0: no fourth dimension. */
+    int64_t set_bytes;    /* Bytes from set to set. Only with a fourth dimension. */
 } tw_tile_matrices;
 /* Makes their tensor map. A box of the map is one of `parts` parts of a tile's box: those of tw_tile_copy.blocks, or of
    tw_tile_copy.parts. */
@@ -60,6 +62,7 @@ typedef struct tw_tile_copy {
     tw_val origin; /* The tile's first row of A, or column of B (i32). */
     tw_val k;      /* The tile's first element along k (i32). */
     tw_val matrix; /* The number of its matrix (i32). TW_NONE: the map has no third dimension. */
+    tw_val set;    /* The number of its set of matrices (i32). TW_NONE: the map has no fourth dimension. */
     tw_val full;   /* Address of the mbarrier that counts the bytes. */
     int blocks; /* Blocks of a cluster that fetch the tile together. Each multicasts a part to all. 1: no multicast. */
     int parts;  /* Parts of equally many lines that are copied one by one, without multicast. 0 or 1: none. */

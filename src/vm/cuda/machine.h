@@ -90,9 +90,6 @@ struct tw_cuda_vm {
     } last;
 };
 
-/* vm.c: finds a loaded program by its number. NULL: there is none. */
-tw_mega_program *tw_mega_program_find(const tw_cuda_vm *vm, int id);
-
 /* memory.c. Allocates memory and copies `data` there. NULL: the memory is not initialised. */
 tw_status tw_mega_alloc(tw_cuda_vm *vm, const void *owner, const char *name, const void *data, size_t bytes,
                         bool read_only, uint64_t *address, tw_diag *diag);
@@ -106,6 +103,12 @@ tw_status tw_mega_read(tw_cuda_vm *vm, void *data, uint64_t from, size_t bytes, 
 /* Allocates host memory that the device sees. In the emulator *host is NULL. */
 tw_status tw_mega_alloc_shared(tw_cuda_vm *vm, const void *owner, const char *name, size_t bytes, void **host,
                                uint64_t *address, tw_diag *diag);
+
+/* vm.c. Finds a loaded program. NULL: there is none. */
+tw_mega_program *tw_mega_program_of(const tw_cuda_vm *vm, int id);
+/* Makes rows first to first + n - 1 of rope's angles, at vm->angles, for a sequence of `length` positions: a row of
+   cosines and sines for each position of the cache. Angles that do not depend on the length are all made at once. */
+tw_status tw_mega_make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int64_t n, int64_t length, tw_diag *diag);
 
 /* load.c: the program's buffers, tapes and records. */
 int tw_mega_records(const tw_schedule *s, int worker);

@@ -118,6 +118,14 @@ int32_t tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *c
 /* Sets of[counter] to an instruction that arrives there. False: none does, or some differ in op, input or output. */
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of);
 tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in);
+/* Where a unit's pieces are. Piece i is in chunk i / (warps * run), where warp w has the w-th `run` pieces, `blocks` in
+   each of run / blocks stages. */
+typedef struct tw_mega_unit {
+    int64_t first; /* The stage of the unit's first piece, counted from the instruction's first stage. */
+    int64_t chunk; /* Stages from a chunk to the next one. */
+    int second;    /* Integers: 0 if its rows are rows g of pieces, 1 if they are rows g + 8. */
+} tw_mega_unit;
+tw_mega_unit tw_mega_unit_of(const tw_mega_plan *p, const tw_mega_format *f, const tw_mega_shape *s, int64_t unit);
 const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_instr_op op);
 static inline int tw_mega_stage_bytes(const tw_mega_plan *p, tw_instr_op op) {
     return op == TW_INSTR_HEAD ? p->head_bytes : p->stage_bytes;

@@ -64,16 +64,24 @@ typedef struct spot {
     int64_t piece;
 } spot;
 
+tw_mega_unit tw_mega_unit_of(const tw_mega_plan *p, const tw_mega_format *f, const tw_mega_shape *s, int64_t unit) {
+    const int stages = s->run / p->tuning.blocks, n = f->units;
+    const int64_t group = unit / s->group_units, first = group * s->group_units;
+    const int64_t units = s->units - first < s->group_units ? s->units - first : s->group_units;
+    const int64_t before = group * tw_ceil_div(s->group_units, n) * s->chunks * stages;
+    return (tw_mega_unit){.first = before + (unit - first) / n * stages,
+                          .chunk = tw_ceil_div(units, n) * stages,
+                          .second = (int)(unit % s->group_units % n)};
+}
+
 /* Finds piece number `piece` of a row of the tape. It holds `depth` columns from piece * depth on. */
 static spot find_piece(const packer *k, int64_t row, int64_t piece) {
     const tw_mega_shape *s = &k->shape;
-    const int warps = k->p->tuning.warps, blocks = k->p->tuning.blocks, stages = s->run / blocks, n = k->f->units;
-    const int64_t unit = row / TW_MEGA_ROWS, group = unit / s->group_units, first = group * s->group_units;
-    const int64_t units = s->units - first < s->group_units ? s->units - first : s->group_units;
+    const int warps = k->p->tuning.warps, blocks = k->p->tuning.blocks;
+    const tw_mega_unit u = tw_mega_unit_of(k->p, k->f, s, row / TW_MEGA_ROWS);
     const int64_t of_chunk = (int64_t)warps * s->run, chunk = piece / of_chunk, in_chunk = piece % of_chunk;
     const int64_t warp = in_chunk / s->run, in_run = in_chunk % s->run;
-    int64_t stage = group * tw_ceil_div(s->group_units, n) * s->chunks * stages;
-    stage += (chunk * tw_ceil_div(units, n) + (unit - first) / n) * stages + in_run / blocks;
+    const int64_t stage = u.first + chunk * u.chunk + in_run / blocks;
     return (spot){k->stages + stage * k->stage_bytes, warp * blocks + in_run % blocks};
 }
 

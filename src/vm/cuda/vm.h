@@ -64,23 +64,6 @@ int64_t tw_cuda_vm_tape_bytes(const tw_cuda_vm *vm);
 int64_t tw_cuda_vm_streamed_bytes(const tw_cuda_vm *vm);
 void tw_cuda_vm_explain(const tw_cuda_vm *vm, char *out, size_t size);
 
-/* A matrix, or several with one input, as other kernels on the device read it from the tapes. With kernels/gemm/gemm.h
-   it is the B of a product with the words tape=WARPSxBLOCKSxRUN tb=1, n `rows`, k `columns` and gated=1 where it is an
-   ffn's. */
-typedef struct tw_cuda_vm_matrix {
-    /* Address of buffer TW_GEMM_B (tw_gemm_unit), which is freed with the machine. Rows are in the order of the
-       instructions' ranges: those of qkv as tw_qkv_locate orders them; of an ffn eight of gate and eight of up in
-       turn. */
-    uint64_t units;
-    int64_t rows, columns;  /* Rows and columns of the matrix. */
-    tw_dtype dtype;         /* Element type: bf16 or f16. */
-    int warps, blocks, run; /* tw_gemm_tape. */
-} tw_cuda_vm_matrix;
-/* Finds the matrix of a loaded program whose name in the schedule is `name`, or the matrices of which it is the first:
-   layers.N.attn.q, layers.N.attn.o, layers.N.mlp.gate, layers.N.mlp.down, head. TW_ERR_UNSUPPORTED: it has no 16-bit
-   elements, or parts of it are no whole units of eight rows. */
-tw_status tw_cuda_vm_matrix_of(tw_cuda_vm *vm, int program, const char *name, tw_cuda_vm_matrix *out, tw_diag *diag);
-
 /* The most steps of a launch. They take some seconds, after which a launch that gave up has ended. */
 enum { TW_CUDA_VM_GREEDY = 4096 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products whose B is a loaded program's matrix on the tapes, in the emulator: they are the products with the model's
-   weights. */
+/* Products whose B is a matrix on the tapes of a decode program, in the emulator: they are the products with the
+   model's weights. */
 #include "support/llama.h"
 #include "support/lower.h"
 #include "support/support.h"
@@ -9,7 +9,7 @@
 #include "ir/value.h"
 #include "kernels/gemm/reference.h"
 #include "model/model.h"
-#include "vm/cuda/machine.h"
+#include "vm/prefill/program.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,25 +21,44 @@ enum { M = 40, MAX_SEQ = 32 };
 typedef struct machine {
     tw_model *m;
     tw_cuda_vm *vm;
-    tw_checked *program;
-    int id;
+    tw_checked *decode, *prompts;
+    tw_prefill *prefill;
 } machine;
 
 static machine load(tw_model *m, tw_lowering l, tw_cuda_vm_tuning tuning, int workers) {
     machine x = {.m = m};
     tw_diag d;
+    int id;
     const tw_cuda_vm_options o = {.emulate = true, .workers = workers, .seed = 1, .tuning = tuning};
+    const tw_prefill_options as_usual = {0};
     if (tw_cuda_vm_open(&x.vm, m, &o, &d) != TW_OK) fail_msg("%s", d.message);
     tw_cuda_vm_lowering(x.vm, &l);
-    x.program = test_lower(m, l, MAX_SEQ);
-    if (tw_cuda_vm_load(x.vm, x.program, &x.id, &d) != TW_OK) fail_msg("%s", d.message);
+    x.decode = test_lower(m, l, MAX_SEQ);
+    if (tw_cuda_vm_load(x.vm, x.decode, &id, &d) != TW_OK) fail_msg("%s", d.message);
+    const tw_lowering all = {.workers = 1, .tokens = 16, .kv = l.kv, .kv_splits = 1};
+    x.prompts = test_lower(m, all, MAX_SEQ);
+    if (tw_prefill_open(&x.prefill, x.vm, id, x.prompts, &as_usual, &d) != TW_OK) fail_msg("%s", d.message);
     return x;
 }
 
 static void unload(machine *x) {
+    tw_prefill_close(x->prefill);
     tw_cuda_vm_close(x->vm);
-    tw_checked_free(x->program);
+    tw_checked_free(x->decode);
+    tw_checked_free(x->prompts);
     tw_model_close(x->m);
+}
+
+/* Finds the matrices of the instruction whose first one has that name in the schedule. */
+static const tw_prefill_matrix *find(const machine *x, const char *name) {
+    const tw_schedule *s = x->prefill->s;
+    for (int i = 0; i < s->workers[0].count; i++) {
+        const tw_instr *in = &s->workers[0].list[i];
+        if (!tw_instr_op_multiplies(in->op)) continue;
+        if (!strcmp(s->buffers[tw_instr_matrices_of(in).matrix[0]].name, name)) return &x->prefill->matrices[i];
+    }
+    fail_msg("no instruction multiplies by %s", name);
+    return NULL;
 }
 
 /* Reads row `row` of a product's B: of qkv in the order of heads' pairs, of an ffn eight of gate and of up in turn. */
@@ -68,8 +87,8 @@ static float wide_of(tw_dtype t, uint16_t x) {
 }
 
 /* Launches the product, whose C (f32) is returned. The caller frees it. */
-static float *multiply(const machine *x, const tw_cuda_vm_matrix *b, const uint16_t *a, const char *configuration) {
-    tw_gemm_problem p = {.type = b->dtype == TW_F16 ? TW_GEMM_F16 : TW_GEMM_BF16,
+static float *multiply(const machine *x, const tw_prefill_matrix *b, const uint16_t *a, const char *configuration) {
+    tw_gemm_problem p = {.type = b->shape.format.dtype == TW_F16 ? TW_GEMM_F16 : TW_GEMM_BF16,
                          .out = TW_T_f32,
                          .m = M,
                          .n = b->rows,
@@ -77,7 +96,7 @@ static float *multiply(const machine *x, const tw_cuda_vm_matrix *b, const uint1
                          .trans_b = true,
                          .alpha = 1,
                          .weights = true,
-                         .tape = {b->warps, b->blocks, b->run}};
+                         .tape = {b->shape.warps, b->shape.blocks, b->shape.run}};
     const tw_target *t = tw_target_find("sm_90a");
     tw_diag d;
     if (tw_gemm_problem_complete(&p, &d) != TW_OK) fail_msg("%s", d.message);
@@ -86,7 +105,7 @@ static float *multiply(const machine *x, const tw_cuda_vm_matrix *b, const uint1
     tw_kernel *k = tw_gemm_make(&p, &c, t, true, &d);
     if (!k) fail_msg("%s", d.message);
     const size_t bytes = (size_t)(M * b->rows) * sizeof(float);
-    tw_gemm_buffers at = {.of = {[TW_GEMM_B] = b->units}};
+    tw_gemm_buffers at = {.of = {[TW_GEMM_B] = b->table}};
     at.of[TW_GEMM_A] = tw_emu_alloc(x->vm->emu, "a", a, (size_t)(M * b->columns) * 2, true);
     at.of[TW_GEMM_C] = tw_emu_alloc(x->vm->emu, "c", NULL, bytes, false);
     tw_launch_values l;
@@ -108,23 +127,22 @@ static float *multiply(const machine *x, const tw_cuda_vm_matrix *b, const uint1
 }
 
 static void check(const machine *x, const char *name, int64_t rows, const char *configuration) {
-    tw_cuda_vm_matrix b;
-    tw_diag d;
-    if (tw_cuda_vm_matrix_of(x->vm, x->id, name, &b, &d) != TW_OK) fail_msg("%s: %s", name, d.message);
-    assert_int_equal(b.rows, rows);
-    const int64_t k = b.columns;
+    const tw_prefill_matrix *b = find(x, name);
+    const tw_dtype dtype = b->shape.format.dtype;
+    assert_int_equal(b->rows, rows);
+    const int64_t k = b->columns;
     uint16_t *a = malloc((size_t)(M * k) * sizeof *a);
     float *row = malloc((size_t)k * sizeof *row);
     assert_true(a && row);
     tw_random r = tw_random_seed(5);
-    for (int64_t i = 0; i < M * k; i++) a[i] = half_of(b.dtype, 2 * (float)tw_random_unit(&r) - 1);
-    float *c = multiply(x, &b, a, configuration);
+    for (int64_t i = 0; i < M * k; i++) a[i] = half_of(dtype, 2 * (float)tw_random_unit(&r) - 1);
+    float *c = multiply(x, b, a, configuration);
     for (int64_t j = 0; j < rows; j++) {
         read_row(x->m, name, j, k, row);
         for (int64_t i = 0; i < M; i++) {
             double want = 0, size = 0;
             for (int64_t e = 0; e < k; e++) {
-                const double term = (double)wide_of(b.dtype, a[i * k + e]) * (double)row[e];
+                const double term = (double)wide_of(dtype, a[i * k + e]) * (double)row[e];
                 want += term;
                 size += fabs(term);
             }
@@ -140,7 +158,7 @@ static void check(const machine *x, const char *name, int64_t rows, const char *
 
 #define WGMMA "mma=2 ms=64 ns=64 ml=64 nl=64 vec=16 stages=3 "
 
-/* Every matrix of a layer, and the head. */
+/* Every matrix of a layer. */
 static void check_all(const machine *x, const char *configuration) {
     const tw_model *m = x->m;
     const int64_t heads = m->n_heads * m->head_dim, all = heads + 2 * m->n_kv_heads * m->head_dim;
@@ -148,7 +166,6 @@ static void check_all(const machine *x, const char *configuration) {
     check(x, "layers.0.attn.o", m->dim, configuration);
     check(x, "layers.0.mlp.gate", 2 * m->ffn_dim, configuration);
     check(x, "layers.0.mlp.down", m->dim, configuration);
-    check(x, "head", m->vocab, configuration);
 }
 
 static tw_model *open_model(const char *name) {
@@ -214,10 +231,8 @@ static void chunks_are_found(void **state) {
     tw_model *m = test_open_llama(&(test_llama){.dim = 96, .heads = 4, .kv_heads = 2, .head_dim = 24, .ffn = 5000});
     for (int i = 0; i < NAMES; i++) data[i] = round_weight(tw_model_find(m, names[i]));
     machine x = load(m, (tw_lowering){.tokens = 8}, (tw_cuda_vm_tuning){.warps = 4, .blocks = 2}, 2);
-    tw_cuda_vm_matrix b;
-    tw_diag d;
-    assert_int_equal(tw_cuda_vm_matrix_of(x.vm, x.id, "layers.0.mlp.down", &b, &d), TW_OK);
-    assert_true(b.columns > 2 * b.warps * b.run * 32); /* Three chunks. */
+    const tw_prefill_matrix *b = find(&x, "layers.0.mlp.down");
+    assert_true(b->columns > 2 * b->shape.warps * b->shape.run * 32); /* Three chunks. */
     check(&x, "layers.0.mlp.down", 96, WGMMA "u=64 kg=2 split=3");
     check(&x, "layers.0.mlp.down", 96, WGMMA "u=128 stages=2");
     check(&x, "layers.0.attn.o", 96, WGMMA "u=64");
@@ -226,25 +241,8 @@ static void chunks_are_found(void **state) {
     for (int i = 0; i < NAMES; i++) free(data[i]);
 }
 
-static void what_products_do_not_read_is_refused(void **state) {
-    (void)state;
-    tw_cuda_vm_matrix b;
-    tw_diag d;
-    machine x = load(open_model("llama-biases"), (tw_lowering){.tokens = 1}, (tw_cuda_vm_tuning){0}, 2);
-    assert_int_equal(tw_cuda_vm_matrix_of(x.vm, x.id, "head", &b, &d), TW_ERR_UNSUPPORTED);
-    assert_non_null(strstr(d.message, "f32"));
-    assert_int_equal(tw_cuda_vm_matrix_of(x.vm, x.id, "embed", &b, &d), TW_ERR_USAGE);
-    assert_int_equal(tw_cuda_vm_matrix_of(x.vm, x.id + 1, "head", &b, &d), TW_ERR_USAGE);
-    unload(&x);
-    x = load(open_model("mistral-window"), (tw_lowering){.tokens = 1, .row_unit = 4}, (tw_cuda_vm_tuning){0}, 3);
-    assert_int_equal(tw_cuda_vm_matrix_of(x.vm, x.id, "layers.0.attn.o", &b, &d), TW_ERR_UNSUPPORTED);
-    assert_non_null(strstr(d.message, "whole units"));
-    unload(&x);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_those_of_the_weights),
-                                       cmocka_unit_test(chunks_are_found),
-                                       cmocka_unit_test(what_products_do_not_read_is_refused)};
+                                       cmocka_unit_test(chunks_are_found)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The warpgroups that multiply. With overlap, a block's scores are multiplied out while the values of the block before
+   are, and its softmax is computed while the latter product still runs. The first blocks of a tile, of which some
+   queries do not see all keys, have a loop of their own, so that the loop of the others has no mask. */
+#include "kernels/attention/generate.h"
+#include "kernels/parts/meet.h"
+
+/* A tile's state in the loops over its blocks. */
+typedef struct state {
+    const tw_attention_sight *sight;
+    const tw_ring_cursor *k, *v;
+    tw_val q_at, k_at, v_at; /* Descriptors of the warpgroup's queries, and of the rings' first stages. */
+    tw_val block;            /* Variable: number of the next block. */
+} state;
+
+static tw_wgmma_kind kind_of(const tw_attention_gen *g) {
+    return g->p->type == TW_T_f16 ? TW_WGMMA_f16 : TW_WGMMA_bf16;
+}
+
+static void give_back(tw_attention_gen *g, const tw_ring *ring, const tw_ring_cursor *c) {
+    tw_ring_give_back(
+        g->b, &(tw_ring_return){.ring = ring, .empty = tw_ring_empty(g->b, ring, c), .blocks = 1, .lane = g->lane});
+    tw_ring_advance(g->b, ring, c);
+}
+
+/* Issues the product of the queries and a block of keys. */
+static void score(tw_attention_gen *g, const state *s) {
+    tw_builder *b = g->b;
+    const tw_tile_product product = {.kind = kind_of(g),
+                                     .x = &g->plan.q,
+                                     .y = &g->plan.k,
+                                     .rows = TW_WGMMA_ROWS,
+                                     .x_at = s->q_at,
+                                     .y_at = tw_add(b, s->k_at, tw_shr(b, s->k->stage, 4)),
+                                     .add = tw_const(b, TW_T_pred, 0),
+                                     .sums = g->scores};
+    tw_tile_multiply(b, &product);
+}
+
+/* Issues the product of the weights and a block of values. */
+static void sum_values(tw_attention_gen *g, const state *s) {
+    tw_builder *b = g->b;
+    enum { STEP = 16 /* Keys of a wgmma. */, REGISTERS = 4 /* Its registers of A. */ };
+    const tw_attrs at = {.wgmma = kind_of(g), .columns = g->plan.depth, .trans_b = true};
+    tw_val v_at = tw_add(b, s->v_at, tw_shr(b, s->v->stage, 4)), yes = tw_const(b, TW_T_pred, 1);
+    tw_tile_begin(b);
+    for (int k = 0; k < g->c->columns; k += STEP)
+        tw_wgmma_rs(b, at, g->sums, g->weights + k / STEP * REGISTERS, tw_tile_at(b, &g->plan.v, v_at, 0, k), yes);
+    tw_do(b, TW_OP_wgmma_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
+}
+
+static void wait_for(tw_attention_gen *g, const tw_ring *ring, const tw_ring_cursor *c) {
+    tw_ring_wait(g->b, ring, tw_ring_full(g->b, ring, c), c);
+}
+
+/* -- turns: a warpgroup issues its products while the others compute */
+
+static const tw_attrs turn = {.count = 2 * TW_ATTENTION_WARPS * 32};
+
+static bool takes_turns(const tw_attention_gen *g) {
+    return g->c->pingpong;
+}
+
+static void take_turn(tw_attention_gen *g) {
+    tw_builder *b = g->b;
+    if (!takes_turns(g)) return;
+    tw_do(b, TW_OP_barrier_sync, turn, tw_add_imm(b, g->group, TW_ATTENTION_TURN), TW_NONE);
+}
+
+static void pass_turn(tw_attention_gen *g) {
+    tw_builder *b = g->b;
+    if (!takes_turns(g)) return;
+    tw_val last = tw_eq(b, g->group, tw_i32(b, g->plan.groups - 1));
+    tw_val next = tw_select(b, last, tw_i32(b, 0), tw_add_imm(b, g->group, 1));
+    tw_do(b, TW_OP_barrier_arrive, turn, tw_add_imm(b, next, TW_ATTENTION_TURN), TW_NONE);
+}
+
+/* The last warpgroup lets the first one begin, which at the end takes the turn that is left. */
+static void begin_turns(tw_attention_gen *g) {
+    if (!takes_turns(g)) return;
+    TW_IF (g->b, tw_eq(g->b, g->group, tw_i32(g->b, g->plan.groups - 1))) pass_turn(g);
+}
+
+static void end_turns(tw_attention_gen *g) {
+    if (!takes_turns(g)) return;
+    TW_IF (g->b, tw_eq(g->b, g->group, tw_i32(g->b, 0))) take_turn(g);
+}
+
+/* -- blocks */
+
+static void rescale(tw_attention_gen *g, const tw_val keep[2]) {
+    for (int i = 0; i < g->plan.sums; i++)
+        tw_op_to(g->b, g->sums[i], TW_OP_mul_f32, g->sums[i], keep[i / 2 % 2], TW_NONE);
+}
+
+/* Returns the first key of the next block, and counts it. TW_NONE: all queries see the block. */
+static tw_val next_block(tw_attention_gen *g, const state *s, bool masked) {
+    tw_builder *b = g->b;
+    tw_val key = masked ? tw_mul_imm(b, s->block, g->c->columns) : TW_NONE;
+    tw_add_to(b, s->block, tw_i32(b, -1));
+    return key;
+}
+
+/* Scores and weighs the first block. The loops' iterations begin with weights. */
+static void begin_tile(tw_attention_gen *g, const state *s) {
+    tw_builder *b = g->b;
+    tw_val keep[2];
+    wait_for(g, &g->keys, s->k);
+    score(g, s);
+    tw_tile_wait(b, 0);
+    give_back(g, &g->keys, s->k);
+    tw_attention_weigh(g, s->sight, next_block(g, s, true), keep);
+    tw_attention_convert(g);
+}
+
+static void sum_block(tw_attention_gen *g, const state *s) {
+    wait_for(g, &g->values, s->v);
+    sum_values(g, s);
+    tw_tile_wait(g->b, 0);
+    give_back(g, &g->values, s->v);
+}
+
+static void overlapped(tw_attention_gen *g, const state *s, bool masked) {
+    tw_builder *b = g->b;
+    tw_val keep[2];
+    wait_for(g, &g->keys, s->k);
+    take_turn(g);
+    score(g, s);
+    wait_for(g, &g->values, s->v);
+    sum_values(g, s);
+    pass_turn(g);
+    tw_tile_wait(b, 1);
+    give_back(g, &g->keys, s->k);
+    tw_attention_weigh(g, s->sight, next_block(g, s, masked), keep);
+    tw_tile_wait(b, 0);
+    give_back(g, &g->values, s->v);
+    tw_attention_convert(g);
+    rescale(g, keep);
+}
+
+/* One product after the other. */
+static void in_order(tw_attention_gen *g, const state *s, bool masked) {
+    tw_builder *b = g->b;
+    tw_val keep[2];
+    sum_block(g, s);
+    wait_for(g, &g->keys, s->k);
+    take_turn(g);
+    score(g, s);
+    pass_turn(g);
+    tw_tile_wait(b, 0);
+    give_back(g, &g->keys, s->k);
+    tw_attention_weigh(g, s->sight, next_block(g, s, masked), keep);
+    tw_attention_convert(g);
+    rescale(g, keep);
+}
+
+/* Goes on down to block `from`. */
+static void blocks_down_to(tw_attention_gen *g, const state *s, tw_val from, bool masked) {
+    tw_builder *b = g->b;
+    tw_val count = tw_add_imm(b, tw_sub(b, s->block, from), 1);
+    TW_FOR (b, i, tw_i32(b, 0), count, tw_i32(b, 1), false) (g->c->overlap ? overlapped : in_order)(g, s, masked);
+}
+
+static void reset(tw_attention_gen *g) {
+    tw_builder *b = g->b;
+    for (int i = 0; i < g->plan.sums; i++) tw_assign(b, g->sums[i], tw_f32(b, 0));
+    for (int r = 0; r < 2; r++) {
+        tw_assign(b, g->max[r], tw_f32(b, -__builtin_inff()));
+        tw_assign(b, g->sum[r], tw_f32(b, 0));
+    }
+}
+
+static void declare(tw_attention_gen *g) {
+    tw_builder *b = g->b;
+    for (int i = 0; i < g->plan.scores; i++) g->scores[i] = tw_var_of(b, tw_f32(b, 0));
+    for (int i = 0; i < g->plan.scores / 2; i++) g->weights[i] = tw_var_of(b, tw_i32(b, 0));
+    for (int i = 0; i < g->plan.sums; i++) g->sums[i] = tw_var_of(b, tw_f32(b, 0));
+    for (int r = 0; r < 2; r++) {
+        g->max[r] = tw_var_of(b, tw_f32(b, 0));
+        g->sum[r] = tw_var_of(b, tw_f32(b, 0));
+    }
+}
+
+static void compute_tile(tw_attention_gen *g, state *s, const tw_attention_tile *t, const tw_ring_cursor *q) {
+    tw_builder *b = g->b;
+    const tw_attention_blocks blocks = tw_attention_blocks_of(g, t);
+    const tw_attention_sight sight = tw_attention_sight_of(g, t, &blocks);
+    s->sight = &sight;
+    tw_assign(b, s->block, tw_add_imm(b, blocks.below, -1));
+    reset(g);
+    wait_for(g, &g->q, q);
+    begin_tile(g, s);
+    blocks_down_to(g, s, tw_max(b, blocks.whole_below, blocks.first), true);
+    blocks_down_to(g, s, tw_max(b, blocks.whole_from, blocks.first), false);
+    if (g->p->window) blocks_down_to(g, s, blocks.first, true);
+    sum_block(g, s);
+    tw_attention_store(g, t, tw_ring_empty(b, &g->q, q));
+    tw_ring_advance(b, &g->q, q);
+}
+
+void tw_attention_compute(tw_attention_gen *g) {
+    tw_builder *b = g->b;
+    if (g->plan.consumer_registers)
+        tw_do(b, TW_OP_setmaxnreg_inc, (tw_attrs){.count = g->plan.consumer_registers}, TW_NONE, TW_NONE);
+    declare(g);
+    const tw_ring_cursor q = tw_ring_begin(b, &g->q, 0), k = tw_ring_begin(b, &g->keys, 0),
+                         v = tw_ring_begin(b, &g->values, 0);
+    const int apart = tw_tile_offset(&g->plan.q, TW_WGMMA_ROWS, 0);
+    tw_val queries = tw_add(b, g->shared, tw_mul_imm(b, g->group, apart));
+    state s = {.k = &k,
+               .v = &v,
+               .q_at = tw_tile_descriptor(b, &g->plan.q, queries),
+               .k_at = tw_tile_descriptor(b, &g->plan.k, tw_add_imm(b, g->shared, g->keys.first)),
+               .v_at = tw_tile_descriptor(b, &g->plan.v, tw_add_imm(b, g->shared, g->values.first)),
+               .block = tw_var_of(b, tw_i32(b, 0))};
+    tw_do(b, TW_OP_barrier_sync, (tw_attrs){.count = g->plan.threads}, tw_i32(b, TW_ATTENTION_BEGIN), TW_NONE);
+    begin_turns(g);
+    tw_attention_tile t;
+    TW_BLOCK (b, tw_attention_push_told(g, &t)) compute_tile(g, &s, &t, &q);
+    end_turns(g);
+    /* Boxes are stored by lane 0 of each warp, which must not exit before they are. */
+    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) tw_do(b, TW_OP_bulk_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files share that make an attention kernel. */
+#ifndef TW_KERNELS_ATTENTION_GENERATE_H
+#define TW_KERNELS_ATTENTION_GENERATE_H
+
+#include "kernels/attention/attention.h"
+#include "kernels/parts/ring.h"
+#include "kernels/parts/scheduler.h"
+#include "kernels/parts/tile.h"
+
+enum {
+    TW_ATTENTION_WARPS = 4,        /* Warps of a warpgroup. */
+    TW_ATTENTION_GROUPS = 3,       /* The most warpgroups that multiply. */
+    TW_ATTENTION_SCORES = 256 / 2, /* The most scores of a thread. */
+    TW_ATTENTION_SUMS = 256 / 2,   /* The most sums of a thread. */
+    TW_ATTENTION_TOLD = 2,         /* Tiles that others are told ahead. */
+    TW_ATTENTION_TILE_BYTES = 32,  /* Bytes by which a tile is told. */
+    TW_ATTENTION_BEGIN = 1,        /* The barrier behind the initialisation of mbarriers. */
+    TW_ATTENTION_STORE, /* The first barrier of a warpgroup whose queries were multiplied for the last time. */
+    TW_ATTENTION_TURN = TW_ATTENTION_STORE + TW_ATTENTION_GROUPS /* The first barrier of a turn to issue products. */
+};
+
+typedef struct tw_attention_plan {
+    int groups;             /* Warpgroups that multiply. */
+    int depth;              /* Elements of a head in shared memory, a multiple of 16. */
+    tw_tile q, k, v;        /* Tiles. */
+    int scores, sums;       /* Scores and sums of a thread. */
+    int threads, registers; /* Of a block, and of a thread at launch. */
+    int producer_registers; /* Registers that setmaxnreg leaves to the producer. 0: it is not used. */
+    int consumer_registers; /* Registers of a thread that multiplies. */
+    int shared_bytes;       /* All of a block's shared memory. */
+    int barrier_bytes;      /* Of it, for mbarriers and tiles that are told. */
+    int64_t row_tiles;      /* Tiles of a sequence's queries. */
+    int64_t tiles;          /* All tiles. Ragged: at most. */
+    int64_t grid;           /* Blocks. */
+    int band;               /* Heads of a band, a divisor of heads * batch. */
+} tw_attention_plan;
+
+/* Derives the plan. Returns NULL, or why the configuration is illegal. */
+const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attention_config *c, const tw_target *t,
+                                 tw_attention_plan *plan);
+
+/* A tile: queries of one head. */
+typedef struct tw_attention_tile {
+    tw_val sequence; /* The sequence's number (i32). Below 0: there is no tile. */
+    tw_val head;     /* The head of Q. */
+    tw_val row;      /* The tile's first row in Q: of its sequence, or if ragged of all. */
+    tw_val end;      /* The row behind the sequence's last one. */
+    tw_val keys;     /* Keys of the sequence. */
+    tw_val base;     /* The sequence's first row in K and V. */
+} tw_attention_tile;
+
+/* Blocks of keys of a tile. They are multiplied from the last one to the first. */
+typedef struct tw_attention_blocks {
+    tw_val first, below;            /* The first block, and the one behind the last. There is at least one. */
+    tw_val whole_from, whole_below; /* All queries see all keys of the blocks between. */
+    tw_val position;                /* Key at which the tile's first query stands. May be negative. */
+} tw_attention_blocks;
+
+typedef struct tw_attention_gen {
+    tw_builder *b;
+    const tw_attention_problem *p;
+    const tw_attention_config *c;
+    tw_attention_plan plan;
+
+    struct {
+        tw_val map_q, map_k, map_v, map_o; /* Tensor maps. */
+        tw_val out, lse, sinks, starts, lengths, counters;
+    } arg;
+
+    tw_val shared;                           /* Address of Q's tile, and of the block's shared memory. */
+    tw_ring q, keys, values, told;           /* Rings. Q's has one stage. */
+    tw_val tid, lane, warp, group;           /* The thread's number, and those of its lane, warp and warpgroup. */
+    tw_val scores[TW_ATTENTION_SCORES];      /* Variables: a thread's scores of a block. */
+    tw_val weights[TW_ATTENTION_SCORES / 2]; /* Variables: pairs of weights, wgmma's A (i32). */
+    tw_val sums[TW_ATTENTION_SUMS];          /* Variables: a thread's sums of values. */
+    tw_val max[2], sum[2];                   /* Variables: of the thread's rows, the sums in its own columns. */
+} tw_attention_gen;
+
+/* tiles.c: computes what follows from a tile. */
+tw_attention_blocks tw_attention_blocks_of(tw_attention_gen *g, const tw_attention_tile *t);
+/* Opens the loop over the tiles that the block's producer finds, and tells the others about. All lanes of a warp call
+   it, `lowest` holds in lane 0. *deal is for tw_attention_pop_found, which closes the loop. */
+typedef struct tw_attention_finder {
+    tw_deal deal;
+    tw_groups groups;
+    tw_ring_cursor told;
+    tw_val lowest;
+    tw_scope loop;
+    tw_attention_tile tile;
+} tw_attention_finder;
+void tw_attention_push_found(tw_attention_gen *g, tw_attention_finder *f, tw_val lowest);
+void tw_attention_pop_found(tw_attention_gen *g, tw_attention_finder *f);
+/* Opens the loop over the tiles that a thread is told. */
+tw_scope tw_attention_push_told(tw_attention_gen *g, tw_attention_tile *t);
+
+/* softmax.c: takes the block's scores into account. `columns` is the block's first key; TW_NONE: all queries see all of
+   its keys. keep[] gets the factors of the sums so far. Scores become weights. */
+typedef struct tw_attention_sight {
+    tw_val from[2], below[2]; /* Keys that each of the thread's rows sees, less the thread's first column. */
+} tw_attention_sight;
+tw_attention_sight tw_attention_sight_of(tw_attention_gen *g, const tw_attention_tile *t,
+                                         const tw_attention_blocks *blocks);
+void tw_attention_weigh(tw_attention_gen *g, const tw_attention_sight *s, tw_val columns, tw_val keep[2]);
+void tw_attention_convert(tw_attention_gen *g); /* Makes wgmma's A of the weights. */
+
+/* compute.c: multiplies all tiles. */
+void tw_attention_compute(tw_attention_gen *g);
+
+/* store.c: stores a tile's results. Shared memory of Q's tile is overwritten, and then returned. */
+void tw_attention_store(tw_attention_gen *g, const tw_attention_tile *t, tw_val q_empty);
+tw_tensor_map tw_attention_out_map(const tw_attention_problem *p, const tw_attention_plan *plan, uint64_t address);
+
+/* fetch.c: the warp that copies. */
+void tw_attention_fetch(tw_attention_gen *g);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which configurations are legal, and what follows from them. */
+#include "base/divide.h"
+#include "kernels/attention/generate.h"
+
+enum {
+    QUARTER = 512, /* Registers of a quarter of an SM for each lane. A quarter runs one warp of each warpgroup. */
+    UNIT = 8,      /* Registers are given out in multiples of it. */
+    OTHERS = 24,   /* Registers that a thread needs beside scores, weights and sums. */
+    PRODUCT = 28   /* Registers that ptxas needs beside the sums of one product. */
+};
+
+#define REFUSE(condition, reason)                                                                                      \
+    do {                                                                                                               \
+        if (condition) return reason;                                                                                  \
+    } while (0)
+
+static const char *check(const tw_attention_problem *p, const tw_attention_config *c, const tw_target *t) {
+    REFUSE(t->sm != 90, "warpgroups' products are of sm_90a alone");
+    REFUSE(c->rows != 64 && c->rows != 128 && c->rows != 192, "a tile has 64, 128 or 192 queries");
+    REFUSE(c->columns < 16 || c->columns > 256 || c->columns % 16, "a block has 16 to 256 keys, whole sixteens");
+    REFUSE(c->stages < 1 || c->stages > 8, "there are 1 to 8 stages");
+    REFUSE(c->overlap && c->stages < 2 && p->keys > c->columns, "overlap takes two stages");
+    REFUSE(c->pingpong && c->rows == 64, "one warpgroup takes no turns");
+    REFUSE(c->persistent < 0 || c->persistent > 65535, "a persistent grid has 65535 blocks at most");
+    REFUSE(c->band < 1, "a band has a head at least");
+    return NULL;
+}
+
+static const char *plan_registers(tw_attention_plan *p) {
+    const int needed = p->scores + p->scores / 2 + p->sums + OTHERS, all = p->groups + 1;
+    p->threads = all * TW_ATTENTION_WARPS * 32;
+    p->registers = QUARTER / all / UNIT * UNIT;
+    if (p->registers > 248) p->registers = 248;
+    if (p->groups > 1) {
+        p->producer_registers = p->groups == 2 ? 40 : 32;
+        p->consumer_registers = (QUARTER - p->producer_registers) / p->groups / UNIT * UNIT;
+    }
+    const int most = p->consumer_registers ? p->consumer_registers : p->registers;
+    const int product = p->scores > p->sums ? p->scores : p->sums;
+    REFUSE(product + PRODUCT > p->registers, "a product takes more registers than a thread has at launch");
+    REFUSE(needed > most, "more registers than a thread may have");
+    return NULL;
+}
+
+/* Returns the most heads of a band that divide all heads. */
+static int band_of(const tw_attention_problem *p, const tw_attention_config *c) {
+    const int64_t heads = p->batch * p->heads;
+    int64_t band = c->band < heads ? c->band : heads;
+    while (heads % band) band--;
+    return (int)band;
+}
+
+const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attention_config *c, const tw_target *t,
+                                 tw_attention_plan *plan) {
+    enum { ELEMENT = 2, MBARRIERS = 2 * TW_RING_MBARRIER };
+    const char *why = check(p, c, t);
+    if (why) return why;
+    const int depth = (int)tw_ceil_div(p->head, 16) * 16;
+    *plan = (tw_attention_plan){.groups = c->rows / TW_WGMMA_ROWS,
+                                .depth = depth,
+                                .q = tw_tile_of(true, ELEMENT, c->rows, depth),
+                                .k = tw_tile_of(true, ELEMENT, c->columns, depth),
+                                .v = tw_tile_of(false, ELEMENT, depth, c->columns),
+                                .scores = c->columns / 2,
+                                .sums = depth / 2,
+                                .band = band_of(p, c)};
+    if ((why = plan_registers(plan))) return why;
+    const int stage = tw_tile_bytes(&plan->k) + tw_tile_bytes(&plan->v);
+    REFUSE(stage % (2 * TW_TILE_ALIGN), "blocks do not end where the swizzle begins anew");
+    plan->barrier_bytes = TW_ATTENTION_TOLD * (TW_ATTENTION_TILE_BYTES + MBARRIERS) + (1 + 2 * c->stages) * MBARRIERS;
+    plan->shared_bytes = tw_tile_bytes(&plan->q) + stage * c->stages + plan->barrier_bytes;
+    REFUSE(plan->shared_bytes > t->shared_block, "more shared memory than a block may have");
+    REFUSE(tw_target_blocks(t, plan->threads, plan->registers, plan->shared_bytes) < 1, "an SM cannot hold the block");
+    plan->row_tiles = tw_ceil_div(p->queries, c->rows);
+    /* Each ragged sequence may end in a tile of its own. */
+    plan->tiles = p->ragged ? (plan->row_tiles + p->batch) * p->heads : plan->row_tiles * p->batch * p->heads;
+    REFUSE(plan->tiles > INT32_MAX / 256, "more tiles than are numbered in 32 bits");
+    plan->grid = c->persistent && c->persistent < plan->tiles ? c->persistent : plan->tiles;
+    return NULL;
+}
+
+bool tw_attention_legal(const tw_attention_problem *p, const tw_attention_config *c, const tw_target *t,
+                        tw_attention_resources *r, const char **why) {
+    tw_attention_plan plan;
+    const char *reason = tw_attention_plan_of(p, c, t, &plan);
+    if (why) *why = reason;
+    if (!reason && r)
+        *r = (tw_attention_resources){plan.threads, plan.registers, plan.shared_bytes, plan.tiles, plan.grid};
+    return !reason;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads, completes, checks and prints the problem. */
+#define _POSIX_C_SOURCE 200809L
+#include "base/diag.h"
+#include "kernels/attention/attention.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char tw_attention_words[] =
+    "type=bf16|f16; heads kv_heads head (elements); queries keys batch; causal=1; window=W; scale cap; lse=1 sinks=1;\n"
+    "ldq ldk ldo (elements from row to row); capacity=C: K and V are [batch][kv_heads][C][head];\n"
+    "ragged=1: the device knows each sequence's queries (starts) and keys (lengths)";
+
+/* A word that has a number. One of the offsets is used. */
+typedef struct field {
+    const char *name;
+    size_t at;
+    enum { WHOLE, FLAG, REAL } form;
+    double least, most;
+} field;
+
+#define MOST (INT32_MAX / 2)
+static const field fields[] = {
+    {"heads", offsetof(tw_attention_problem, heads), WHOLE, 1, 65535},
+    {"kv_heads", offsetof(tw_attention_problem, kv_heads), WHOLE, 1, 65535},
+    {"head", offsetof(tw_attention_problem, head), WHOLE, TW_ATTENTION_LEAST_HEAD, TW_ATTENTION_MOST_HEAD},
+    {"queries", offsetof(tw_attention_problem, queries), WHOLE, 1, MOST},
+    {"keys", offsetof(tw_attention_problem, keys), WHOLE, 1, MOST},
+    {"batch", offsetof(tw_attention_problem, batch), WHOLE, 1, 65535},
+    {"capacity", offsetof(tw_attention_problem, capacity), WHOLE, 0, MOST},
+    {"ldq", offsetof(tw_attention_problem, ldq), WHOLE, 1, MOST},
+    {"ldk", offsetof(tw_attention_problem, ldk), WHOLE, 1, MOST},
+    {"ldo", offsetof(tw_attention_problem, ldo), WHOLE, 1, MOST},
+    {"window", offsetof(tw_attention_problem, window), WHOLE, 0, MOST},
+    {"scale", offsetof(tw_attention_problem, scale), REAL, 1e-9, 1e9},
+    {"cap", offsetof(tw_attention_problem, cap), REAL, 0, 1e9},
+    {"causal", offsetof(tw_attention_problem, causal), FLAG, 0, 1},
+    {"ragged", offsetof(tw_attention_problem, ragged), FLAG, 0, 1},
+    {"lse", offsetof(tw_attention_problem, lse), FLAG, 0, 1},
+    {"sinks", offsetof(tw_attention_problem, sinks), FLAG, 0, 1},
+};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+static double get(const tw_attention_problem *p, const field *f) {
+    const char *at = (const char *)p + f->at;
+    return f->form == WHOLE ? (double)*(const int64_t *)at : f->form == FLAG ? *(const bool *)at : *(const double *)at;
+}
+
+static void set(tw_attention_problem *p, const field *f, double x) {
+    char *at = (char *)p + f->at;
+    if (f->form == WHOLE)
+        *(int64_t *)at = (int64_t)x;
+    else if (f->form == FLAG)
+        *(bool *)at = x == 1;
+    else
+        *(double *)at = x;
+}
+
+static bool is_type(const char *value, tw_type *t) {
+    *t = !strcmp(value, "f16") ? TW_T_f16 : TW_T_bf16;
+    return !strcmp(value, tw_type_name(*t));
+}
+
+bool tw_attention_word(tw_attention_problem *p, const char *word, tw_status *status, tw_diag *diag) {
+    const char *equals = strchr(word, '='), *value = equals ? equals + 1 : "";
+    const size_t n = equals ? (size_t)(equals - word) : 0;
+    bool known = false, good = false;
+    for (int i = 0; i < FIELDS; i++) {
+        if (strlen(fields[i].name) != n || strncmp(fields[i].name, word, n) != 0) continue;
+        char *end;
+        const double x = strtod(value, &end);
+        known = true;
+        good = end != value && !*end && fabs(x) <= 1e15 && (fields[i].form == REAL || x == (double)(int64_t)x) &&
+               (fields[i].form != FLAG || x == 0 || x == 1);
+        if (good) set(p, &fields[i], x);
+    }
+    if (n == 4 && !strncmp(word, "type", 4)) known = true, good = is_type(value, &p->type);
+    *status = TW_OK;
+    if (known && good) return true;
+    if (known) *status = tw_fail(diag, TW_ERR_USAGE, "\"%s\": no such value", word);
+    return false;
+}
+
+tw_status tw_attention_parse(tw_attention_problem *p, char *words, tw_diag *diag) {
+    char *save = NULL;
+    tw_status st = TW_OK;
+    *p = (tw_attention_problem){0};
+    for (char *w = strtok_r(words, " ", &save); w && st == TW_OK; w = strtok_r(NULL, " ", &save))
+        if (!tw_attention_word(p, w, &st, diag) && st == TW_OK)
+            st = tw_fail(diag, TW_ERR_USAGE, "\"%s\": says nothing of attention", w);
+    return st == TW_OK ? tw_attention_complete(p, diag) : st;
+}
+
+static tw_status check(const tw_attention_problem *p, tw_diag *diag) {
+    for (int i = 0; i < FIELDS; i++) {
+        const double x = get(p, &fields[i]);
+        if (!(x >= fields[i].least && x <= fields[i].most))
+            return tw_fail(diag, TW_ERR_USAGE, "%s = %.9g is not within %.9g..%.9g", fields[i].name, x, fields[i].least,
+                           fields[i].most);
+    }
+    if (p->head % 8 || p->ldq % 8 || p->ldk % 8 || p->ldo % 8)
+        return tw_fail(diag, TW_ERR_USAGE, "heads and rows are multiples of 8 elements");
+    if (p->heads % p->kv_heads)
+        return tw_fail(diag, TW_ERR_USAGE, "heads = %lld is no multiple of kv_heads = %lld", (long long)p->heads,
+                       (long long)p->kv_heads);
+    const int64_t least_k = p->capacity ? p->head : p->kv_heads * p->head;
+    if (p->ldq < p->heads * p->head || p->ldo < p->heads * p->head || p->ldk < least_k)
+        return tw_fail(diag, TW_ERR_USAGE, "rows overlap: ldq, ldk or ldo is less than what a row has");
+    if (p->capacity && p->capacity < p->keys)
+        return tw_fail(diag, TW_ERR_USAGE, "keys = %lld is more than capacity = %lld", (long long)p->keys,
+                       (long long)p->capacity);
+    for (int i = 0; i < TW_ATTENTION_BUFFERS; i++)
+        if ((double)tw_attention_array_of(p, (tw_attention_buffer)i).elements > 0x1p40)
+            return tw_fail(diag, TW_ERR_USAGE, "a buffer has more than 2^40 elements");
+    return TW_OK;
+}
+
+tw_status tw_attention_complete(tw_attention_problem *p, tw_diag *diag) {
+    if (!p->type) p->type = TW_T_bf16;
+    if (!p->kv_heads) p->kv_heads = p->heads;
+    if (!p->keys) p->keys = p->queries;
+    if (!p->batch) p->batch = 1;
+    if (!p->ldq) p->ldq = p->heads * p->head;
+    if (!p->ldo) p->ldo = p->heads * p->head;
+    if (!p->ldk) p->ldk = p->capacity ? p->head : p->kv_heads * p->head;
+    if (p->scale == 0 && p->head) p->scale = 1 / sqrt((double)p->head);
+    return check(p, diag);
+}
+
+void tw_attention_print(const tw_attention_problem *p, char *out, size_t size) {
+    tw_attention_problem usual = *p;
+    usual.ldq = usual.ldk = usual.ldo = 0;
+    usual.scale = 0;
+    tw_attention_complete(&usual, NULL);
+    usual.kv_heads = p->heads;
+    usual.window = usual.capacity = 0;
+    usual.batch = 1;
+    usual.cap = 0;
+    usual.causal = usual.ragged = usual.lse = usual.sinks = false;
+    usual.heads = usual.head = usual.queries = usual.keys = -1;
+    int n = snprintf(out, size, "type=%s", tw_type_name(p->type));
+    for (int i = 0; i < FIELDS && n >= 0 && (size_t)n < size; i++)
+        if (get(p, &fields[i]) != get(&usual, &fields[i]))
+            n += snprintf(out + n, size - (size_t)n, " %s=%.17g", fields[i].name, get(p, &fields[i]));
+}
+
+tw_attention_array tw_attention_array_of(const tw_attention_problem *p, tw_attention_buffer which) {
+    const int64_t rows = p->ragged ? p->queries : p->batch * p->queries, dense = p->heads * p->head;
+    /* Keys that lie as their sequence's queries do have these rows, if only the device knows where. */
+    const int64_t key_rows = p->ragged ? p->keys : p->batch * p->keys;
+    const int64_t kv = p->capacity ? (p->batch * p->kv_heads * p->capacity - 1) * p->ldk + p->head
+                                   : (key_rows - 1) * p->ldk + p->kv_heads * p->head;
+    const tw_attention_array of[TW_ATTENTION_BUFFERS] = {
+        [TW_ATTENTION_Q] = {"q", p->type, (rows - 1) * p->ldq + dense},
+        [TW_ATTENTION_K] = {"k", p->type, kv},
+        [TW_ATTENTION_V] = {"v", p->type, kv},
+        [TW_ATTENTION_OUT] = {"out", p->type, (rows - 1) * p->ldo + dense},
+        [TW_ATTENTION_LSE] = {"lse", TW_T_f32, p->lse ? rows * p->heads : 0},
+        [TW_ATTENTION_SINKS] = {"sinks", TW_T_f32, p->sinks ? p->heads : 0},
+        [TW_ATTENTION_STARTS] = {"starts", TW_T_i32, p->ragged ? p->batch + 1 : 0},
+        [TW_ATTENTION_LENGTHS] = {"lengths", TW_T_i32, p->ragged ? p->batch : 0},
+        [TW_ATTENTION_COUNTERS] = {"counters", TW_T_i32, 0},
+    };
+    return of[which];
+}

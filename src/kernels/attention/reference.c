@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random inputs, and results in double precision. */
+#include "base/diag.h"
+#include "base/random.h"
+#include "ir/value.h"
+#include "kernels/attention/attention.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- inputs */
+
+static double read(const tw_attention_data *d, const void *data, int64_t i) {
+    const uint16_t x = ((const uint16_t *)data)[i];
+    return (double)(d->problem.type == TW_T_f16 ? tw_f16_to_f32(x) : tw_bf16_to_f32(x));
+}
+
+/* Scores are spread by a standard deviation of about `spread`, if they are multiplied by 1 / sqrt(head). */
+static void fill(const tw_attention_data *d, void *data, int64_t n, double spread, tw_random *r) {
+    for (int64_t i = 0; i < n; i++) {
+        const float x = (float)spread * tw_random_normal(r);
+        ((uint16_t *)data)[i] = d->problem.type == TW_T_f16 ? tw_f32_to_f16(x) : tw_f32_to_bf16(x);
+    }
+}
+
+/* Deals the rows of Q out to sequences, some of which may have none, and not all rows may be used. */
+static void draw_starts(const tw_attention_problem *p, int32_t *starts, tw_random *r) {
+    for (int64_t i = 1; i <= p->batch; i++) starts[i] = (int32_t)tw_random_below(r, (uint64_t)p->queries + 1);
+    for (int64_t i = 1; i <= p->batch; i++) /* Sorts by insertion: there are few. */
+        for (int64_t j = i; j > 1 && starts[j] < starts[j - 1]; j--) {
+            const int32_t x = starts[j];
+            starts[j] = starts[j - 1];
+            starts[j - 1] = x;
+        }
+    starts[0] = 0;
+}
+
+/* Keys of a cache are the new ones and some before. Keys that lie as queries do have as many rows. */
+static void draw_lengths(const tw_attention_problem *p, const int32_t *starts, int32_t *lengths, tw_random *r) {
+    for (int64_t i = 0; i < p->batch; i++) {
+        const int64_t own = starts[i + 1] - starts[i];
+        int64_t length = own;
+        if (p->capacity) length = own + (int64_t)tw_random_below(r, (uint64_t)p->keys + 1);
+        if (length > p->keys) length = p->keys;
+        if (!p->capacity && starts[i] + length > p->keys) length = p->keys > starts[i] ? p->keys - starts[i] : 0;
+        lengths[i] = (int32_t)length;
+    }
+}
+
+tw_status tw_attention_data_make(tw_attention_data *d, const tw_attention_problem *p, uint64_t seed, tw_diag *diag) {
+    tw_random r = tw_random_seed(seed);
+    *d = (tw_attention_data){.problem = *p};
+    for (int i = 0; i < TW_ATTENTION_BUFFERS; i++) {
+        const tw_attention_array a = tw_attention_array_of(p, (tw_attention_buffer)i);
+        d->bytes[i] = (size_t)a.elements * (size_t)tw_type_bits(a.type) / 8;
+        if (!a.elements || i == TW_ATTENTION_OUT || i == TW_ATTENTION_LSE) continue;
+        d->of[i] = malloc(d->bytes[i]);
+        if (!d->of[i]) {
+            tw_attention_data_free(d);
+            return tw_fail_memory(diag);
+        }
+        if (i <= TW_ATTENTION_V) fill(d, d->of[i], a.elements, i == TW_ATTENTION_Q ? 2 : 1, &r);
+        for (int64_t j = 0; i == TW_ATTENTION_SINKS && j < a.elements; j++)
+            ((float *)d->of[i])[j] = 3 * tw_random_normal(&r);
+    }
+    if (!p->ragged) return TW_OK;
+    draw_starts(p, d->of[TW_ATTENTION_STARTS], &r);
+    draw_lengths(p, d->of[TW_ATTENTION_STARTS], d->of[TW_ATTENTION_LENGTHS], &r);
+    return TW_OK;
+}
+
+void tw_attention_data_free(tw_attention_data *d) {
+    for (int i = 0; i < TW_ATTENTION_BUFFERS; i++) free(d->of[i]);
+    *d = (tw_attention_data){0};
+}
+
+/* -- results */
+
+/* A query of a sequence: its row in Q, and the keys that it sees. */
+typedef struct query {
+    int64_t row;         /* Its row in Q and OUT. */
+    int64_t sequence;    /* The number of its sequence. */
+    int64_t from, below; /* The keys. */
+    int64_t key_row;     /* The row of the sequence's first key, if keys lie as queries do. */
+} query;
+
+static query query_of(const tw_attention_data *d, int64_t sequence, int64_t i, int64_t n, int64_t keys, int64_t start) {
+    const tw_attention_problem *p = &d->problem;
+    const int64_t position = keys - n + i;
+    query q = {.row = start + i, .sequence = sequence, .below = keys};
+    q.key_row = p->ragged ? start : sequence * p->keys;
+    if (p->causal && q.below > position + 1) q.below = position + 1;
+    if (p->window && q.below > position + p->window) q.below = position + p->window;
+    if (p->window && position - p->window + 1 > 0) q.from = position - p->window + 1;
+    if (q.below < q.from) q.below = q.from;
+    return q;
+}
+
+static int64_t key_at(const tw_attention_problem *p, const query *q, int64_t head, int64_t key) {
+    const int64_t kv = head / (p->heads / p->kv_heads);
+    if (p->capacity) return ((q->sequence * p->kv_heads + kv) * p->capacity + key) * p->ldk;
+    return (q->key_row + key) * p->ldk + kv * p->head;
+}
+
+typedef struct mean {
+    double value[TW_ATTENTION_MOST_HEAD]; /* The result. */
+    double size[TW_ATTENTION_MOST_HEAD];  /* The same with absolute values. */
+    double lse;
+} mean;
+
+/* Computes a query's result. `weights` has room for all keys. */
+static void attend(const tw_attention_data *d, const query *q, int64_t head, double *weights, mean *out) {
+    const tw_attention_problem *p = &d->problem;
+    const int64_t at = q->row * p->ldq + head * p->head;
+    const double sink = p->sinks ? (double)((const float *)d->of[TW_ATTENTION_SINKS])[head] : -INFINITY;
+    double most = sink, sum = 0;
+    *out = (mean){.lse = -INFINITY};
+    for (int64_t j = q->from; j < q->below; j++) {
+        double s = 0;
+        const int64_t key = key_at(p, q, head, j);
+        for (int64_t e = 0; e < p->head; e++)
+            s += read(d, d->of[TW_ATTENTION_Q], at + e) * read(d, d->of[TW_ATTENTION_K], key + e);
+        s *= p->scale;
+        if (p->cap > 0) s = p->cap * tanh(s / p->cap);
+        weights[j] = s;
+        if (s > most) most = s;
+    }
+    if (q->from < q->below || p->sinks) {
+        for (int64_t j = q->from; j < q->below; j++) sum += weights[j] = exp(weights[j] - most);
+        sum += exp(sink - most);
+        out->lse = most + log(sum);
+    }
+    for (int64_t j = q->from; j < q->below; j++) {
+        const int64_t key = key_at(p, q, head, j);
+        for (int64_t e = 0; e < p->head; e++) {
+            const double v = read(d, d->of[TW_ATTENTION_V], key + e) * weights[j] / sum;
+            out->value[e] += v;
+            out->size[e] += fabs(v);
+        }
+    }
+}
+
+/* Weights and results are rounded to the type, and exponentials of scores in f32 approximate. A capped score is off by
+   tanh.approx's error. */
+static tw_status compare(const tw_attention_data *d, const query *q, int64_t head, const mean *right, const void *out,
+                         const float *lse, tw_diag *diag) {
+    const tw_attention_problem *p = &d->problem;
+    const bool half = p->type == TW_T_f16;
+    const double unit = half ? 0x1p-11 : 0x1p-8, bent = p->cap * 0x1p-10;
+    for (int64_t e = 0; e < p->head; e++) {
+        const double is = read(d, out, q->row * p->ldo + head * p->head + e), off = fabs(is - right->value[e]);
+        const double allowed = 1.1 * unit * fabs(right->value[e]) + (unit + 0x1p-14 + bent) * right->size[e] +
+                               (half ? (double)(q->below - q->from) * 0x1p-24 : 0) + 0x1p-24;
+        if (!(off <= allowed))
+            return tw_fail(
+                diag, TW_ERR_MISMATCH, "sequence %lld, row %lld, head %lld, element %lld is %.9g, and should be %.9g",
+                (long long)q->sequence, (long long)q->row, (long long)head, (long long)e, is, right->value[e]);
+    }
+    if (!lse) return TW_OK;
+    const int64_t at =
+        p->ragged ? head * p->queries + q->row : (q->sequence * p->heads + head) * p->queries + q->row % p->queries;
+    const double is = (double)lse[at];
+    const bool same =
+        right->lse == -INFINITY ? is == right->lse : fabs(is - right->lse) <= 1e-4 * (1 + fabs(right->lse)) + bent;
+    if (same) return TW_OK;
+    return tw_fail(diag, TW_ERR_MISMATCH, "lse of sequence %lld, row %lld, head %lld is %.9g, and should be %.9g",
+                   (long long)q->sequence, (long long)q->row, (long long)head, is, right->lse);
+}
+
+/* Checks that rows of no query, and gaps between rows, were not written. */
+static tw_status check_gaps(const tw_attention_data *d, const void *out, tw_diag *diag) {
+    const tw_attention_problem *p = &d->problem;
+    const int64_t elements = (int64_t)d->bytes[TW_ATTENTION_OUT] / 2, dense = p->heads * p->head;
+    const int64_t rows = p->ragged ? ((const int32_t *)d->of[TW_ATTENTION_STARTS])[p->batch] : p->batch * p->queries;
+    for (int64_t i = 0; i < elements; i++)
+        if ((i % p->ldo >= dense || i / p->ldo >= rows) && ((const uint16_t *)out)[i] != 0xffff)
+            return tw_fail(diag, TW_ERR_MISMATCH, "element %lld of row %lld was written, and is no query's",
+                           (long long)(i % p->ldo), (long long)(i / p->ldo));
+    return TW_OK;
+}
+
+tw_status tw_attention_data_judge(const tw_attention_data *d, const void *out, const float *lse, int64_t every,
+                                  tw_diag *diag) {
+    const tw_attention_problem *p = &d->problem;
+    const int32_t *starts = d->of[TW_ATTENTION_STARTS], *lengths = d->of[TW_ATTENTION_LENGTHS];
+    double *weights = malloc((size_t)p->keys * sizeof *weights);
+    tw_status st = weights ? check_gaps(d, out, diag) : tw_fail_memory(diag);
+    tw_random r = tw_random_seed(7);
+    for (int64_t s = 0; s < p->batch && st == TW_OK; s++) {
+        const int64_t start = p->ragged ? starts[s] : s * p->queries, keys = p->ragged ? lengths[s] : p->keys;
+        const int64_t n = p->ragged ? starts[s + 1] - start : p->queries;
+        for (int64_t i = 0; i < n * p->heads && st == TW_OK; i++) {
+            if (every > 1 && tw_random_below(&r, (uint64_t)every)) continue;
+            const query q = query_of(d, s, i / p->heads, n, keys, start);
+            mean right;
+            attend(d, &q, i % p->heads, weights, &right);
+            st = compare(d, &q, i % p->heads, &right, out, lse, diag);
+        }
+    }
+    free(weights);
+    return st;
+}

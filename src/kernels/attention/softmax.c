@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The online softmax of a block's scores, in the registers in which wgmma leaves them: a thread has two rows, 8 apart,
+   and of every eight columns two neighbours. Scores that a query does not see become -infinity. */
+#include "kernels/parts/softmax.h"
+#include "kernels/attention/generate.h"
+#include "kernels/parts/convert.h"
+#include "kernels/parts/reduce.h"
+
+#include <math.h>
+
+enum { ROWS = 2 /* Rows of a thread. */, CHAINS = 2 /* Independent maxima, or sums, of a row. */ };
+
+/* The row, and the column less the thread's first one, of score i. */
+static int row_of(int i) {
+    return i / 2 % 2;
+}
+
+static int column_of(int i) {
+    return i / 4 * 8 + i % 2;
+}
+
+/* Returns what multiplies scores to make them exponents of 2. */
+static float factor(const tw_attention_gen *g) {
+    return (float)((g->p->cap > 0 ? 1 : g->p->scale) * (double)TW_SOFTMAX_LOG2E);
+}
+
+tw_attention_sight tw_attention_sight_of(tw_attention_gen *g, const tw_attention_tile *t,
+                                         const tw_attention_blocks *blocks) {
+    tw_builder *b = g->b;
+    const int window = (int)g->p->window, behind = g->p->causal ? 0 : window ? window - 1 : -1;
+    tw_val row = tw_add(b, tw_mul_imm(b, g->warp, 16), tw_shr(b, g->lane, 2));
+    tw_val first = tw_mul_imm(b, tw_rem(b, g->lane, 4), 2); /* The thread's first column. */
+    tw_attention_sight s;
+    for (int r = 0; r < ROWS; r++) {
+        tw_val position = tw_add(b, blocks->position, tw_add_imm(b, row, (int64_t)8 * r)), below = t->keys;
+        if (behind >= 0) below = tw_min(b, below, tw_add_imm(b, position, (int64_t)1 + behind));
+        s.below[r] = tw_sub(b, below, first);
+        s.from[r] = window ? tw_sub(b, tw_add_imm(b, position, (int64_t)1 - window), first) : TW_NONE;
+    }
+    return s;
+}
+
+static void mask(tw_attention_gen *g, const tw_attention_sight *s, tw_val columns) {
+    tw_builder *b = g->b;
+    tw_val below[ROWS], from[ROWS], none = tw_f32(b, -INFINITY);
+    for (int r = 0; r < ROWS; r++) {
+        below[r] = tw_sub(b, s->below[r], columns);
+        if (g->p->window) from[r] = tw_sub(b, s->from[r], columns);
+    }
+    for (int i = 0; i < g->plan.scores; i++) {
+        const int r = row_of(i);
+        tw_val column = tw_i32(b, column_of(i)), sees = tw_lt(b, column, below[r]);
+        if (g->p->window) sees = tw_and(b, sees, tw_le(b, from[r], column));
+        tw_assign(b, g->scores[i], tw_select(b, sees, g->scores[i], none));
+    }
+}
+
+/* Computes cap * tanh(s * scale / cap). */
+static void cap(tw_attention_gen *g) {
+    tw_builder *b = g->b;
+    tw_val before = tw_f32(b, (float)(g->p->scale / g->p->cap)), behind = tw_f32(b, (float)g->p->cap);
+    for (int i = 0; i < g->plan.scores; i++) {
+        tw_val bent = tw_unary(b, TW_OP_tanh_f32, tw_mul(b, g->scores[i], before));
+        tw_assign(b, g->scores[i], tw_mul(b, bent, behind));
+    }
+}
+
+void tw_attention_weigh(tw_attention_gen *g, const tw_attention_sight *s, tw_val columns, tw_val keep[2]) {
+    tw_builder *b = g->b;
+    const bool masks = columns.id;
+    tw_val most[ROWS][CHAINS] = {{{0}}}, total[ROWS][CHAINS] = {{{0}}}, shift[ROWS];
+    tw_val by = tw_f32(b, factor(g)), zero = tw_f32(b, 0);
+    if (g->p->cap > 0) cap(g);
+    if (masks) mask(g, s, columns);
+    for (int i = 0; i < g->plan.scores; i++) {
+        tw_val *m = &most[row_of(i)][i % CHAINS];
+        *m = m->id ? tw_max(b, *m, g->scores[i]) : g->scores[i];
+    }
+    for (int r = 0; r < ROWS; r++) {
+        tw_val m = tw_part_warp_max(b, tw_max(b, most[r][0], most[r][1]), 1, 4);
+        m = tw_max(b, m, g->max[r]);
+        /* The maximum of no scores is -infinity, whose differences are no numbers. */
+        tw_val finite = masks ? tw_select(b, tw_eq(b, m, tw_f32(b, -INFINITY)), zero, m) : m;
+        shift[r] = tw_mul(b, finite, tw_f32(b, -factor(g)));
+        keep[r] = tw_unary(b, TW_OP_exp2_f32, tw_fma(b, g->max[r], by, shift[r]));
+        tw_assign(b, g->max[r], m);
+    }
+    for (int i = 0; i < g->plan.scores; i++) {
+        tw_val x = tw_unary(b, TW_OP_exp2_f32, tw_fma(b, g->scores[i], by, shift[row_of(i)]));
+        tw_assign(b, g->scores[i], x);
+        tw_val *t = &total[row_of(i)][i % CHAINS];
+        *t = t->id ? tw_add(b, *t, x) : x;
+    }
+    for (int r = 0; r < ROWS; r++)
+        tw_op_to(b, g->sum[r], TW_OP_fma_f32, g->sum[r], keep[r], tw_add(b, total[r][0], total[r][1]));
+}
+
+void tw_attention_convert(tw_attention_gen *g) {
+    const tw_type pair = g->p->type == TW_T_f16 ? TW_T_f16x2 : TW_T_bf16x2;
+    for (int i = 0; i < g->plan.scores / 2; i++) {
+        tw_val both = tw_part_pair(g->b, pair, g->scores[2 * i], g->scores[2 * i + 1]);
+        tw_assign(g->b, g->weights[i], tw_bitcast(g->b, TW_T_i32, both));
+    }
+}

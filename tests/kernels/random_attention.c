@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/random_attention.h"
+
+#include "base/random.h"
+
+#include <stdio.h>
+
+static int64_t below(tw_random *r, int64_t n) {
+    return (int64_t)tw_random_below(r, (uint64_t)n);
+}
+
+/* Lengths are often those at which blocks and tiles end. */
+static int64_t draw_length(tw_random *r, int64_t most) {
+    static const int64_t edges[] = {1, 16, 32, 63, 64, 65, 127, 128, 129, 192, 256};
+    const int64_t edge = edges[below(r, sizeof edges / sizeof *edges)];
+    return below(r, 3) && edge <= most ? edge : 1 + below(r, most);
+}
+
+static int64_t draw_head(tw_random *r) {
+    static const int64_t usual[] = {64, 128, 80, 96, 192, 256};
+    const int64_t n = below(r, 10);
+    return n < 6 ? usual[n] : 8 * (4 + below(r, 29));
+}
+
+static void draw_problem(tw_attention_problem *p, tw_random *r, const attention_limits *most) {
+    *p = (tw_attention_problem){.type = below(r, 3) ? TW_T_bf16 : TW_T_f16, .head = draw_head(r)};
+    p->kv_heads = 1 + below(r, 2);
+    p->heads = p->kv_heads * (1 + below(r, most->heads / p->kv_heads));
+    p->batch = 1 + below(r, most->batch);
+    p->queries = draw_length(r, most->queries);
+    p->keys = below(r, 3) ? draw_length(r, most->keys) : p->queries;
+    p->causal = below(r, 2);
+    p->ragged = !below(r, 3);
+    if (below(r, 2)) p->capacity = p->keys + below(r, 40);
+    if (!below(r, 3)) p->window = 1 + below(r, most->keys / 2);
+    if (!below(r, 4)) p->cap = 1 + (double)below(r, 30);
+    if (!below(r, 3)) p->scale = (double)(1 + below(r, 8)) / 16;
+    p->lse = !below(r, 3);
+    p->sinks = !below(r, 4);
+    if (!below(r, 4)) p->ldq = p->heads * p->head + 8 * below(r, 5);
+    if (!below(r, 4)) p->ldo = p->heads * p->head + 8 * below(r, 5);
+    if (!below(r, 4)) p->ldk = (p->capacity ? 1 : p->kv_heads) * p->head + 8 * below(r, 5);
+}
+
+bool attention_case_draw(attention_case *c, uint64_t number, const tw_target *t, const attention_limits *most) {
+    enum { TRIES = 200 };
+    tw_random r = tw_random_seed(number);
+    *c = (attention_case){.seed = number};
+    draw_problem(&c->problem, &r, most);
+    if (tw_attention_complete(&c->problem, NULL) != TW_OK) return false;
+    const tw_attention_space_context of = {&c->problem, t};
+    for (int i = 0; i < TRIES; i++) {
+        tw_space_draw_any(&tw_attention_space, NULL, &r, &c->config);
+        /* Few blocks have several tiles each. */
+        c->config.persistent = below(&r, 3) ? 1 + (int)below(&r, most->blocks) : 0;
+        if (tw_space_judge(&tw_attention_space, &of, &c->config, NULL) == TW_OK) return true;
+    }
+    return false;
+}
+
+void attention_case_print(const attention_case *c, char *out, size_t size) {
+    char problem[512], config[256];
+    tw_attention_print(&c->problem, problem, sizeof problem);
+    tw_attention_config_print(&c->config, config, sizeof config);
+    snprintf(out, size, "tilewright kernel attention %s %s --seed %llu", problem, config, (unsigned long long)c->seed);
+}
+
+/* -- coverage */
+
+#define FEATURE(name, condition)                                                                                       \
+    static bool has_##name(const tw_attention_problem *p, const tw_attention_config *c) {                              \
+        (void)p, (void)c;                                                                                              \
+        return condition;                                                                                              \
+    }
+#define FEATURES(X)                                                                                                    \
+    X(causal, p->causal)                                                                                               \
+    X(full, !p->causal && !p->window)                                                                                  \
+    X(window, p->window && p->causal)                                                                                  \
+    X(window_on_both_sides, p->window && !p->causal)                                                                   \
+    X(ragged, p->ragged && p->capacity)                                                                                \
+    X(ragged_keys_like_queries, p->ragged && !p->capacity)                                                             \
+    X(cache, !p->ragged && p->capacity)                                                                                \
+    X(lse, p->lse)                                                                                                     \
+    X(cap, p->cap > 0)                                                                                                 \
+    X(sinks, p->sinks)                                                                                                 \
+    X(grouped, p->kv_heads < p->heads)                                                                                 \
+    X(f16, p->type == TW_T_f16)                                                                                        \
+    X(half_a_sixteen, p->head % 16)                                                                                    \
+    X(more_queries_than_keys, p->queries > p->keys)                                                                    \
+    X(gaps, p->ldo > p->heads * p->head)                                                                               \
+    X(one_warpgroup, c->rows == 64)                                                                                    \
+    X(three_warpgroups, c->rows == 192)                                                                                \
+    X(pingpong, c->pingpong)                                                                                           \
+    X(in_order, !c->overlap)                                                                                           \
+    X(several_blocks, p->keys > c->columns)                                                                            \
+    X(one_stage, c->stages == 1)                                                                                       \
+    X(persistent, c->persistent)
+FEATURES(FEATURE)
+
+#define ROW(name, condition) {#name, has_##name},
+static const struct {
+    const char *name;
+    bool (*has)(const tw_attention_problem *p, const tw_attention_config *c);
+} features[] = {FEATURES(ROW)};
+
+int attention_features(void) {
+    return sizeof features / sizeof *features;
+}
+
+const char *attention_feature_name(int i) {
+    return features[i].name;
+}
+
+bool attention_has(const attention_case *c, int i) {
+    return features[i].has(&c->problem, &c->config);
+}
