@@ -203,7 +203,7 @@ static void kernels_assemble(void **state) {
         *s = (tw_prefill_shape){.m = m, .type = TW_T_bf16, .kv = TW_BF16, .tokens = 512, .max_seq = 4096};
         s->rows = m->dim;
         s->columns = m->ffn_dim;
-        s->bias = true;
+        s->bias = s->early = true;
         if (i >= KINDS) assert_true(tw_mega_format_of(formats[i - KINDS].dtype, formats[i - KINDS].group, &s->format));
         s->warps = 8;
         s->blocks = 4;

@@ -75,6 +75,7 @@ static void common(const builder *o, int64_t columns, tw_prefill_shape *out) {
     out->tokens = o->list->tokens;
     out->max_seq = o->p->s->max_seq;
     out->columns = columns;
+    out->early = !o->p->options.late;
 }
 
 /* Returns the address of a weight or cache of the decode program. 0: there is none. */
@@ -120,7 +121,10 @@ static tw_status add_product(const builder *o, const tw_instr *in, uint64_t a, u
     tw_status st = tw_prefill_open_product(p, o->list, matrix, epilogue, &k, &reads_tapes, diag);
     if (st == TW_OK && !reads_tapes) {
         const binding to[] = {{"units", matrix->table}, {"out", p->memory.matrix}, {NULL, 0}};
-        st = add_kind(o, &tw_prefill_unpack, &matrix->shape, to, diag);
+        tw_prefill_shape shape;
+        memcpy(&shape, &matrix->shape, sizeof shape);
+        shape.early = !p->options.late;
+        st = add_kind(o, &tw_prefill_unpack, &shape, to, diag);
     }
     binding to[] = {{"a", a}, {"b", reads_tapes ? matrix->table : p->memory.matrix}, {"c", c}, {NULL, 0}, {NULL, 0},
                     {NULL, 0}};
