@@ -23,6 +23,8 @@ typedef struct tw_attention_problem {
     int64_t keys;     /* Keys of a sequence. Ragged: of the longest one, at most. */
     int64_t batch;    /* Number of sequences. */
     int64_t capacity; /* K and V are [batch][kv_heads][capacity][head]. 0: they are [batch][keys][kv_heads][head]. */
+    int64_t page;     /* Keys of a page. K and V are [pool][page][kv_heads][head]. 0: there are no pages. */
+    int64_t pool;     /* Pages of K, and of V. */
     int64_t ldq;      /* Elements from a query to the next in Q. */
     int64_t ldk;      /* Elements from a key to the next in K and V. */
     int64_t ldo;      /* Elements from a query to the next in the result. */
@@ -59,6 +61,7 @@ typedef enum tw_attention_buffer {
     TW_ATTENTION_SINKS,
     TW_ATTENTION_STARTS,
     TW_ATTENTION_LENGTHS,
+    TW_ATTENTION_PAGES,
     TW_ATTENTION_WORKSPACE,
     TW_ATTENTION_COUNTERS,
     TW_ATTENTION_BUFFERS

@@ -27,6 +27,7 @@ typedef struct tw_attention_plan {
     int height;             /* Queries of a head in a tile. */
     int depth;              /* Elements of a head in shared memory, a multiple of 16. */
     tw_tile q, k, v;        /* Tiles. */
+    int lines;              /* Keys that are fetched together: those of a block, or of a page in it. */
     int scores, sums;       /* Scores and sums of a thread. */
     int threads, registers; /* Of a block, and of a thread at launch. */
     int producer_registers; /* Registers that setmaxnreg leaves to the producer. 0: it is not used. */
@@ -73,7 +74,7 @@ typedef struct tw_attention_gen {
 
     struct {
         tw_val map_q, map_k, map_v, map_o; /* Tensor maps. */
-        tw_val out, lse, sinks, starts, lengths, workspace, counters;
+        tw_val out, lse, sinks, starts, lengths, pages, workspace, counters;
     } arg;
 
     tw_val shared;                           /* Address of Q's tile, and of the block's shared memory. */

@@ -18,6 +18,7 @@ static void declare(tw_attention_gen *g) {
         g->arg.starts = tw_pointer_add(b, "starts", 4, false);
         g->arg.lengths = tw_pointer_add(b, "lengths", 4, false);
     }
+    if (g->p->page) g->arg.pages = tw_pointer_add(b, "pages", 4, false);
     if (g->p->lse) g->arg.lse = tw_pointer_add(b, "lse", 4, false);
     if (g->p->sinks) g->arg.sinks = tw_pointer_add(b, "sinks", 4, !g->c->early);
     if (g->c->splits > 1) g->arg.workspace = tw_pointer_add(b, "workspace", 16, false);
@@ -139,11 +140,12 @@ static tw_tensor_map packed_queries_of(const tw_attention_problem *p, const tw_a
    that rows behind it are fetched, too. */
 static tw_tile_matrices keys_of(const tw_attention_problem *p, bool values, uint64_t address) {
     tw_tile_matrices m = {.address = address, .row_bytes = p->ldk * 2, .count = p->kv_heads};
-    m.extent = values ? p->head : p->keys;
-    m.k = values ? p->keys : p->head;
+    const int64_t rows = p->page ? p->page : p->keys;
+    m.extent = values ? p->head : rows;
+    m.k = values ? rows : p->head;
     m.matrix_bytes = (p->capacity ? p->capacity * p->ldk : p->head) * 2;
-    m.sets = p->ragged && !p->capacity ? 1 : p->batch;
-    m.set_bytes = (p->capacity ? p->kv_heads * p->capacity * p->ldk : p->keys * p->ldk) * 2;
+    m.sets = p->page ? p->pool : p->ragged && !p->capacity ? 1 : p->batch;
+    m.set_bytes = (p->capacity ? p->kv_heads * p->capacity * p->ldk : rows * p->ldk) * 2;
     return m;
 }
 
@@ -153,11 +155,12 @@ void tw_attention_launch_of(const tw_attention_problem *p, const tw_attention_co
     *l = (tw_launch_values){.grid = {1, 1, 1}, .early = c->early};
     if (tw_attention_plan_of(p, c, tw_target_find("sm_90a"), &plan)) return;
     l->grid[0] = (int)plan.grid;
+    const int boxes = c->columns / plan.lines;
     const tw_tile_matrices q = queries_of(p, at[TW_ATTENTION_Q]), k = keys_of(p, false, at[TW_ATTENTION_K]),
                            v = keys_of(p, true, at[TW_ATTENTION_V]);
     const tw_tensor_map map_q = plan.pack > 1 ? packed_queries_of(p, &plan, at[TW_ATTENTION_Q])
                                               : tw_tile_map(&plan.q, &q, 1),
-                        map_k = tw_tile_map(&plan.k, &k, 1), map_v = tw_tile_map(&plan.v, &v, 1),
+                        map_k = tw_tile_map(&plan.k, &k, boxes), map_v = tw_tile_map(&plan.v, &v, boxes),
                         map_o = tw_attention_out_map(p, &plan, at[TW_ATTENTION_OUT]);
     tw_argument_map(&l->arguments, "map_q", "q", &map_q);
     tw_argument_map(&l->arguments, "map_k", "k", &map_k);

@@ -36,7 +36,7 @@ static const char *plan_registers(tw_attention_plan *p) {
     const int needed = p->scores + p->scores / 2 + p->sums + OTHERS, all = p->groups + 1;
     p->threads = all * TW_ATTENTION_WARPS * 32;
     p->registers = QUARTER / all / UNIT * UNIT;
-    if (p->registers > 248) p->registers = 248;
+    if (p->registers > 255) p->registers = 255;
     if (p->groups > 1) {
         p->producer_registers = p->groups == 2 ? 40 : 32;
         p->consumer_registers = (QUARTER - p->producer_registers) / p->groups / UNIT * UNIT;
@@ -70,9 +70,13 @@ const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attenti
                                 .q = tw_tile_of(true, ELEMENT, c->rows, depth),
                                 .k = tw_tile_of(true, ELEMENT, c->columns, depth),
                                 .v = tw_tile_of(false, ELEMENT, depth, c->columns),
+                                .lines = p->page && p->page < c->columns ? (int)p->page : c->columns,
                                 .scores = c->columns / 2,
                                 .sums = depth / 2,
                                 .band = band_of(p, c)};
+    REFUSE(p->page && p->page % plan->lines, "blocks do not lie within a page");
+    REFUSE(c->columns % plan->lines, "pages do not lie within a block");
+    REFUSE(plan->lines % 8, "pages have whole eights of keys, with which the swizzle begins anew");
     if ((why = plan_registers(plan))) return why;
     const int stage = tw_tile_bytes(&plan->k) + tw_tile_bytes(&plan->v);
     REFUSE(stage % (2 * TW_TILE_ALIGN), "blocks do not end where the swizzle begins anew");

@@ -93,7 +93,7 @@ static tw_attention_tile ragged_tile(tw_attention_gen *g, tw_groups *groups, tw_
         tw_val turned = tw_add_imm(b, tw_sub(b, tiles, tile), -1);
         tw_assign(b, t.row, tw_add(b, start, tw_mul_imm(b, turned, g->plan.height)));
         tw_assign(b, t.keys, tw_min(b, load(b, g->arg.lengths, sequence), tw_i32(b, (int)g->p->keys)));
-        if (!g->p->capacity) tw_assign(b, t.base, start);
+        if (!g->p->capacity && !g->p->page) tw_assign(b, t.base, start);
     }
     return t;
 }
