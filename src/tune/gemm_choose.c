@@ -20,7 +20,6 @@ static tw_status check_kind(const tw_selector *s, const tw_gemm_problem *p, tw_d
     tw_selector_info info;
     tw_gemm_kind kind;
     if (p->narrow) return tw_fail(diag, TW_ERR_USAGE, "artefacts know no products of narrow weights");
-    if (p->tape.warps) return tw_fail(diag, TW_ERR_USAGE, "artefacts know no products of tapes");
     tw_selector_describe(s, &info);
     const bool known = tw_gemm_kind_from_name(info.kernel, &kind);
     if (known && kind.form == wanted.form && (kind.type == wanted.type || (is_half(kind.type) && is_half(wanted.type))))
