@@ -12,9 +12,11 @@ static int32_t first_id(const tw_engine *e) {
 }
 
 double tw_prompt_streamed_bytes(const tw_engine *e, int64_t depth, int64_t n) {
+    const bool prompts = e->program[TW_PROGRAM_PROMPT] >= 0;
+    const int64_t most = prompts ? tw_engine_step_tokens(e, TW_PROGRAM_PROMPT) : e->machine.tokens;
     double bytes = 0;
     for (int64_t done = 0, step; done < n; done += step) {
-        step = n - done < e->machine.tokens ? n - done : e->machine.tokens;
+        step = n - done < most ? n - done : most;
         bytes += (double)tw_engine_streamed_bytes(e, depth + done + step - 1);
     }
     return bytes;
