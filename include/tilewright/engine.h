@@ -35,7 +35,7 @@ typedef struct tw_engine_options {
     const char *schedule; /* a JSON file: the decode program, instead of lowering; checked like any other */
     /* "cpu" (NULL), "cuda" or "cuda:N": GPU number N, or "auto": the first GPU where there is one and it covers the
        model, unless workers, isa or schedule say that it is for a processor, else the processor. On a GPU, workers are
-       its SMs, and steps have at most 8 positions; prompts of more than 16 have kernels of their own where these cover
+       its SMs, and steps have at most 8 positions; prompts have kernels of their own where these cover
        the model and the GPU. */
     const char *device;
     int64_t memory_limit; /* bytes of the device's memory that may be used; 0: all that is available */

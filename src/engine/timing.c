@@ -37,8 +37,9 @@ tw_status tw_feed_random(tw_engine *e, tw_random *r, int64_t n, tw_diag *diag) {
 tw_status tw_time_prompt(tw_engine *e, tw_random *r, int64_t n, double *seconds, tw_diag *diag) {
     int32_t *ids = random_ids(e, r, n, diag);
     if (!ids) return TW_ERR_MEMORY;
+    int32_t id; /* A prompt is over when its first token is known. */
     const int64_t start = tw_now_ns();
-    const tw_status st = tw_engine_feed(e, ids, n, NULL, NULL, diag);
+    const tw_status st = tw_engine_feed(e, ids, n, NULL, &id, diag);
     *seconds = (double)(tw_now_ns() - start) * 1e-9;
     free(ids);
     return st;
