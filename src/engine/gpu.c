@@ -63,6 +63,10 @@ static tw_status run(tw_machine *m, tw_vm_step *step, tw_diag *diag) {
     return tw_cuda_vm_run(m->vm, step, diag);
 }
 
+static bool covers_prompts(const tw_machine *m) {
+    return tw_prefill_covers(m->vm);
+}
+
 static tw_status load_prefill(tw_machine *m, int decode, const tw_checked *program, tw_diag *diag) {
     tw_prefill *p;
     const tw_prefill_options o = {.unpack = m->prompts == TW_PROMPTS_UNPACKED};
@@ -163,6 +167,7 @@ const tw_engine_backend tw_engine_gpu = {
     .short_past = short_past,
     .load = load,
     .run = run,
+    .covers_prompts = covers_prompts,
     .load_prefill = load_prefill,
     .warm_prefill = warm_prefill,
     .run_prefill = run_prefill,

@@ -281,12 +281,17 @@ static tw_status launch_all(const tw_prefill_list *list, tw_diag *diag) {
 }
 
 /* Captures all launches. They have run before, since what the driver loads lazily cannot be captured. */
-static tw_status capture(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
-    tw_status st = tw_cuda_capture_begin(p->vm->cuda, diag);
-    if (st != TW_OK) return st;
-    st = launch_all(list, diag);
-    const tw_status end = tw_cuda_capture_end(p->vm->cuda, &list->graph, st == TW_OK ? diag : NULL);
-    return st == TW_OK ? end : st;
+static void capture(tw_prefill *p, tw_prefill_list *list) {
+    tw_status st = tw_cuda_capture_begin(p->vm->cuda, NULL);
+    if (st == TW_OK) {
+        const tw_status launched = launch_all(list, NULL);
+        st = tw_cuda_capture_end(p->vm->cuda, &list->graph, NULL);
+        if (launched != TW_OK) st = launched;
+    }
+    if (st == TW_OK) return;
+    tw_cuda_graph_free(list->graph);
+    list->graph = NULL;
+    list->one_by_one = true;
 }
 
 tw_status tw_prefill_list_run(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
@@ -295,5 +300,6 @@ tw_status tw_prefill_list_run(tw_prefill *p, tw_prefill_list *list, tw_diag *dia
     const bool first = !list->graph;
     tw_status st = first ? launch_all(list, diag) : tw_cuda_graph_run(cuda, list->graph, diag);
     if (st == TW_OK) st = tw_cuda_sync(cuda, diag);
-    return st == TW_OK && first ? capture(p, list, diag) : st;
+    if (st == TW_OK && first && !list->one_by_one) capture(p, list);
+    return st;
 }

@@ -18,6 +18,9 @@ typedef struct tw_prefill_options {
     int64_t masked;
 } tw_prefill_options;
 
+/* Returns true if tw_prefill_open covers the model's programs on this machine, as far as can be told without one. */
+bool tw_prefill_covers(const tw_cuda_vm *vm);
+
 /* Makes kernels and launches for a checked schedule of one worker and one sequence, whose attention is in one part.
    `decode` is the number of a loaded program with the same model, weights and caches. The machine `vm` and `program`
    must outlive the result. TW_ERR_UNSUPPORTED: the schedule is not covered. TW_ERR_MEMORY: there is no memory for it.

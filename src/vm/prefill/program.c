@@ -13,6 +13,14 @@ enum { MASKED = 1024 /* From so many positions on, products leave out rows that 
 
 /* ---- what is covered */
 
+bool tw_prefill_covers(const tw_cuda_vm *vm) {
+    const tw_model *m = vm->m;
+    const int64_t sizes[] = {m->dim, m->ffn_dim, m->n_heads * m->head_dim, m->n_kv_heads * m->head_dim};
+    bool eights = vm->target->sm == 90;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) eights &= sizes[i] % TW_MEGA_ROWS == 0;
+    return eights;
+}
+
 static tw_status covered(const tw_prefill *p, tw_diag *diag) {
     const tw_schedule *s = p->s;
     const char *why = NULL;

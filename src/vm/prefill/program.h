@@ -45,6 +45,7 @@ typedef struct tw_prefill_list {
     tw_gpu_launch **launches; /* In order. */
     int n, room;              /* Number of launches, and how many `launches` has room for. */
     tw_cuda_graph *graph;     /* All launches, captured when they ran for the first time. NULL: not yet. */
+    bool one_by_one;          /* The driver does not capture them. */
 } tw_prefill_list;
 
 enum { TW_PREFILL_LISTS = 12 };
