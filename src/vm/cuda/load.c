@@ -223,7 +223,10 @@ static const struct {
 } layout[TW_INSTR_COUNT] = {
     [TW_INSTR_INPUT] = {TW_MEGA_INPUT, {{TW_W_OUT, TW_INPUT_TOKENS}, {TW_W_ROPE, TW_INPUT_ROPE}}},
     [TW_INSTR_EMBED] = {TW_MEGA_EMBED,
-                        {{TW_W_IN, TW_EMBED_TOKENS}, {TW_W_TABLE, TW_EMBED_TABLE}, {TW_W_OUT, TW_EMBED_X}}},
+                        {{TW_W_IN, TW_EMBED_TOKENS},
+                         {TW_W_TABLE, TW_EMBED_TABLE},
+                         {TW_W_POSITIONS, TW_EMBED_POSITIONS},
+                         {TW_W_OUT, TW_EMBED_X}}},
     [TW_INSTR_QKV] = {TW_MEGA_QKV,
                       {{TW_W_IN, TW_QKV_X},
                        {TW_W_NORM, TW_QKV_NORM},
@@ -245,6 +248,10 @@ static const struct {
                          {{TW_W_IN, TW_OUTPUT_BEST}, {TW_W_OUT, TW_OUTPUT_TOKEN}, {TW_W_LOGITS, TW_OUTPUT_LOGITS}}},
 };
 
+/* The operand with a layer norm's biases. 0: the instruction has none. */
+static const int norm_bias[TW_INSTR_COUNT] = {
+    [TW_INSTR_QKV] = TW_QKV_NORM_BIAS, [TW_INSTR_FFN] = TW_FFN_NORM_BIAS, [TW_INSTR_HEAD] = TW_HEAD_NORM_BIAS};
+
 static void put_address(int32_t *record, int word, uint64_t address) {
     record[word] = (int32_t)(uint32_t)address;
     record[word + 1] = (int32_t)(uint32_t)(address >> 32);
@@ -258,6 +265,8 @@ static void write_instr(loading *l, const tw_instr *in, int32_t *record) {
     record[TW_W_COUNT] = (int32_t)(q[TW_TO] - q[TW_FROM]);
     for (const operand_word *w = layout[in->op].words; w->word; w++)
         put_address(record, w->word, address_of(l, in->operand[w->operand]));
+    if (l->p->plan.layer_norm && norm_bias[in->op])
+        put_address(record, TW_W_NORM_BIAS, address_of(l, in->operand[norm_bias[in->op]]));
     if (in->op == TW_INSTR_ATTEND) {
         const int out = in->operand[q[TW_ATTEND_SPLITS] > 1 ? TW_ATTEND_PART : TW_ATTEND_OUT];
         record[TW_W_ROW_FROM] = (int32_t)q[TW_ATTEND_ROW_FROM];
