@@ -19,8 +19,14 @@
 
 enum { TW_GEMM_MAX_ACC = 256, TW_GEMM_MAX_COPIES = 32 };
 /* Numbers of barriers that some threads of a block pass: consumers that wait for the producer to begin, the threads of
-   a team that hold sums, and a team that waits for its turn. */
-enum { TW_GEMM_TEAMS = 2, TW_GEMM_BEGIN = 1, TW_GEMM_SUMS = 2, TW_GEMM_TURN = TW_GEMM_SUMS + TW_GEMM_TEAMS };
+   a team that hold sums, a team that waits for its turn, and the producer's warps. */
+enum {
+    TW_GEMM_TEAMS = 2,
+    TW_GEMM_BEGIN = 1,
+    TW_GEMM_SUMS = 2,
+    TW_GEMM_TURN = TW_GEMM_SUMS + TW_GEMM_TEAMS,
+    TW_GEMM_PRODUCER = TW_GEMM_TURN + TW_GEMM_TEAMS
+};
 
 /* Stages of the ring that tells warps of tiles, a multiple of the teams. */
 enum { TW_GEMM_TOLD = 4 };

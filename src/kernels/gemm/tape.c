@@ -81,10 +81,10 @@ void tw_gemm_tape_pack(const tw_gemm_problem *p, const void *b, const tw_gemm_un
 
 const char *tw_gemm_tape_plan(const tw_gemm_variant *v, const tw_gemm_config *c) {
     const int block = v->tape.blocks * DEPTH;
+    REFUSE(c->u < DEPTH, "a stage is less than a tape's piece");
     REFUSE(block % c->u && (c->u % block || v->tape.warps * block % c->u),
            "a stage is no whole number of a tape's blocks, nor a part of one");
     REFUSE(tw_gemm_fetchers(c, c->swap) > 1, "a tape is not multicast");
-    REFUSE(v->gather, "rows that are gathered are in the order of k, and a tape has an order of its own");
     return NULL;
 }
 

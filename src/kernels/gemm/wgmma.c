@@ -49,14 +49,28 @@ static void end(tw_gemm_gen *g, bool stores) {
 
 /* -- the warp that copies */
 
-/* Passes the barrier that follows the initialisation of the mbarriers. The producer does not wait there (`waits`
-   false). In a cluster all warps wait, since other blocks signal the mbarriers. */
-static void begin(tw_gemm_gen *g, bool waits) {
+/* Waits in a consumer until the mbarriers are initialised. In a cluster all warps wait, since other blocks signal the
+   mbarriers. */
+static void begin(tw_gemm_gen *g) {
     const tw_attrs at = {.count = g->plan.threads};
     if (g->c->multicast)
         tw_do(g->b, TW_OP_cluster_sync, (tw_attrs){0}, TW_NONE, TW_NONE);
     else
-        tw_do(g->b, waits ? TW_OP_barrier_sync : TW_OP_barrier_arrive, at, tw_i32(g->b, TW_GEMM_BEGIN), TW_NONE);
+        tw_do(g->b, TW_OP_barrier_sync, at, tw_i32(g->b, TW_GEMM_BEGIN), TW_NONE);
+}
+
+/* Tells the consumers that the producer has initialised the mbarriers, without waiting for them. `shared`: warps of the
+   producer beside the first one use the mbarriers, and wait for it. They do so at a barrier of their own, since PTX
+   wants all threads that wait at a barrier to do so in one place of the code. */
+static void let_begin(tw_gemm_gen *g, bool shared) {
+    tw_builder *b = g->b;
+    const tw_attrs all = {.count = g->plan.threads}, mine = {.count = all.count - g->plan.group * g->plan.teams};
+    if (g->c->multicast) {
+        begin(g);
+        return;
+    }
+    if (shared) tw_do(b, TW_OP_barrier_sync, mine, tw_i32(b, TW_GEMM_PRODUCER), TW_NONE);
+    tw_do(b, TW_OP_barrier_arrive, all, tw_i32(b, TW_GEMM_BEGIN), TW_NONE);
 }
 
 /* Waits until the launch before is over, if this one is early. */
@@ -171,8 +185,7 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring) {
         const int told = g->plan.group / 32 + g->plan.splitters + (g->plan.fetchers > 1 ? g->plan.fetchers : 0);
         if (g->v->grouped) tw_ring_init(b, &g->told, b->kernel->target, 1, 32 * told);
     }
-    /* The first warp of the producer initialises the mbarriers. Its other warps, if they use these, wait for that. */
-    begin(g, g->plan.fetchers > 1 || g->plan.splitters);
+    let_begin(g, g->plan.fetchers > 1 || g->plan.splitters);
     if (g->plan.splitters) split(g, ring);
     const bool grouped = g->v->grouped;
     const int behind = first + 32 * g->plan.fetchers;
@@ -304,6 +317,7 @@ static void move_to_stage(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cur
 static void multiply(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, int rows) {
     tw_builder *b = g->b;
     const bool persistent = g->c->persistent, partial = g->plan.partial, narrow = g->v->narrow;
+    const bool terms = g->plan.splitters; /* Their products are waited for where they are issued. */
     const tw_tile *x = &g->plan.tile_x, *y = &g->plan.tile_y;
     tw_val group = tw_shr(b, g->warp, 2), zero = tw_i32(b, 0), yes = tw_const(b, TW_T_pred, 1);
     const int apart = tw_tile_offset(x, g->c->ms, 0);
@@ -327,7 +341,7 @@ static void multiply(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *
                                          .y_at = y_at,
                                          .add = partial ? tw_not(b, yes) : tw_not(b, first),
                                          .sums = partial ? g->acc[1] : g->acc[0]};
-        if (g->plan.splitters)
+        if (terms)
             tw_gemm_terms_multiply(g, ring, c);
         else if (narrow) {
             parts = of_first;
@@ -337,7 +351,7 @@ static void multiply(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *
             tw_narrow_multiply(b, &parts, 0, 1);
         } else if (rows)
             tw_tile_multiply(b, &product);
-        if (rows && !narrow) tw_tile_wait(b, partial ? 0 : 1);
+        if (rows && !narrow && !terms) tw_tile_wait(b, partial ? 0 : 1);
         if (partial) {
             tw_val again = tw_lt(b, tw_add_imm(b, i, 1), last);
             give_back(g, ring, tw_ring_empty(b, ring, c), persistent ? yes : again);
@@ -423,7 +437,7 @@ static void build(tw_gemm_gen *g) {
         tw_do(b, TW_OP_setmaxnreg_inc, (tw_attrs){.count = g->plan.consumer_registers}, TW_NONE, TW_NONE);
     prepare(g);
     const tw_ring_cursor c = tw_ring_begin(b, &ring, 0);
-    begin(g, true);
+    begin(g);
     wait_for_launch(g); /* Before sums are stored. */
     if (g->team.id) tw_ring_skip(b, &ring, &c, tw_mul(b, g->team, g->stages));
     TW_BLOCK (b, g->v->grouped ? tw_gemm_push_told(g, g->team) : push_tiles(g, g->team)) {

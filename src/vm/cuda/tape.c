@@ -33,7 +33,7 @@ static bool locate(const source *src, int64_t row, int *which, int64_t *at) {
     const tw_model *m = src->m;
     int64_t unit = row / TW_MEGA_ROWS, i = row;
     *which = 0;
-    if (src->in->op == TW_INSTR_FFN) { /* Units alternate between gate and up. */
+    if (tw_mega_gated(src->in)) { /* Units alternate between gate and up. */
         *which = (int)(unit % 2);
         i = unit / 2 * TW_MEGA_ROWS + row % TW_MEGA_ROWS;
     }

@@ -220,7 +220,7 @@ tw_status tw_mega_make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, in
     }
     tw_status st = TW_OK;
     if (!vm->angles) st = tw_mega_alloc(vm, NULL, "angles", NULL, (size_t)max_seq * row, true, &vm->angles, diag);
-    if (st != TW_OK) return st;
+    if (st != TW_OK || !half) return st;
     float *rows = malloc((size_t)(n + 1) * row);
     if (!rows) return tw_fail_memory(diag);
     float *inv_freq = rows + n * 2 * half;
