@@ -8,6 +8,8 @@
 #include "vm/cuda/vm.h"
 #include "vm/prefill/prefill.h"
 
+#include <string.h>
+
 static tw_status open_gpu(tw_machine *m, const tw_model *model, const tw_engine_options *o, int threads,
                           tw_diag *diag) {
     (void)threads;
@@ -99,6 +101,10 @@ static int64_t streamed_bytes(const tw_machine *m) {
 
 static void explain(const tw_machine *m, char *out, size_t size) {
     tw_cuda_vm_explain(m->vm, out, size);
+    const size_t n = strlen(out);
+    if (!m->prefill || n + 2 > size) return;
+    strcpy(out + n, "\n");
+    tw_prefill_explain(m->prefill, out + n + 1, size - n - 1);
 }
 
 static const char *name(const tw_machine *m) {
