@@ -256,7 +256,12 @@ int tw_engine_products(const tw_engine *e, tw_vm_product *out, int most) {
 
 tw_status tw_engine_choose(tw_engine *e, const char *artefact, tw_diag *diag) {
     const tw_engine_backend *b = e->machine.backend;
-    if (!b->choose) return tw_fail(diag, TW_ERR_UNSUPPORTED, "a GPU's products have no choice of who computes them");
+    if (b->load_prefill && !e->no_prompts) { /* On a GPU prompts alone have a choice. */
+        const tw_status st = load(e, TW_PROGRAM_PROMPT, diag);
+        if (st != TW_OK) return st;
+    }
+    if (!b->choose)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "the machine's products have no choice of who computes them");
     return b->choose(&e->machine, artefact, diag);
 }
 

@@ -75,6 +75,11 @@ static tw_status warm_prefill(tw_machine *m, int64_t n, tw_diag *diag) {
     return tw_prefill_warm(m->prefill, n, diag);
 }
 
+/* The machine that decodes has no choice. */
+static tw_status choose(tw_machine *m, const char *artefact, tw_diag *diag) {
+    return m->prefill ? tw_prefill_choose(m->prefill, artefact, diag) : TW_OK;
+}
+
 static tw_status run_prefill(tw_machine *m, const int32_t *tokens, int64_t n, int64_t pos, int64_t length,
                              tw_diag *diag) {
     return tw_prefill_run(m->prefill, tokens, n, pos, length, diag);
@@ -164,6 +169,7 @@ const tw_engine_backend tw_engine_gpu = {
     .tape_bytes = tape_bytes,
     .streamed_bytes = streamed_bytes,
     .explain = explain,
+    .choose = choose,
     .name = name,
     .greedy = greedy,
     .draws = draws,

@@ -52,6 +52,7 @@ bool attention_case_draw(attention_case *c, uint64_t number, const tw_target *t,
     for (int i = 0; i < TRIES; i++) {
         tw_space_draw_any(&tw_attention_space, NULL, &r, &c->config);
         /* Few blocks have several tiles each. */
+        c->config.splits = below(&r, 2) ? 1 : 1 + (int)below(&r, 5);
         c->config.persistent = below(&r, 3) ? 1 + (int)below(&r, most->blocks) : 0;
         if (tw_space_judge(&tw_attention_space, &of, &c->config, NULL) == TW_OK) return true;
     }
@@ -94,6 +95,11 @@ void attention_case_print(const attention_case *c, char *out, size_t size) {
     X(in_order, !c->overlap)                                                                                           \
     X(several_blocks, p->keys > c->columns)                                                                            \
     X(one_stage, c->stages == 1)                                                                                       \
+    X(packed, c->pack)                                                                                                 \
+    X(split, c->splits > 1 && p->keys > c->columns)                                                                    \
+    X(split_packed_ragged, c->splits > 1 && c->pack && p->ragged)                                                      \
+    X(lazy, c->lazy)                                                                                                   \
+    X(early, c->early)                                                                                                 \
     X(persistent, c->persistent)
 FEATURES(FEATURE)
 

@@ -11,7 +11,7 @@
 /* TEST_ATTENTION=FIRST,COUNT runs other cases. */
 static void random_attention_is_right(void **state) {
     (void)state;
-    const attention_limits most = {.queries = 150, .keys = 200, .heads = 3, .batch = 2, .blocks = 3};
+    const attention_limits most = {.queries = 110, .keys = 170, .heads = 4, .batch = 2, .blocks = 3};
     const tw_target *t = tw_target_find("sm_90a");
     const char *other = getenv("TEST_ATTENTION");
     unsigned long long first = 1, count = 100;

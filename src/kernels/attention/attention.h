@@ -42,8 +42,12 @@ typedef struct tw_attention_config {
     int stages;     /* Blocks of keys, and of values, in shared memory. */
     int overlap;    /* 1: a block's scores are multiplied out while the block before is weighted. */
     int pingpong;   /* 1: warpgroups take turns to issue products. */
+    int lazy;       /* 1: sums are not multiplied by 1. */
+    int pack;       /* 1: a tile has the queries of all heads that share keys. */
+    int splits;     /* Parts of a tile's keys, each for another block. The last one to end merges them. */
     int persistent; /* Blocks of the grid, which take tiles from a counter. 0: one for each tile. */
     int band;       /* Heads whose tiles come together, so that their keys and values stay in L2. */
+    int early;      /* 1: the launch begins, and waits, before the one before it is over. */
 } tw_attention_config;
 
 typedef enum tw_attention_buffer {
@@ -55,6 +59,7 @@ typedef enum tw_attention_buffer {
     TW_ATTENTION_SINKS,
     TW_ATTENTION_STARTS,
     TW_ATTENTION_LENGTHS,
+    TW_ATTENTION_WORKSPACE,
     TW_ATTENTION_COUNTERS,
     TW_ATTENTION_BUFFERS
 } tw_attention_buffer;
@@ -114,8 +119,8 @@ void tw_attention_describe_buffers(const tw_attention_problem *p, const tw_atten
 /* reference.c: random inputs, and results in double precision beside them. */
 typedef struct tw_attention_data {
     tw_attention_problem problem;
-    void *of[TW_ATTENTION_BUFFERS];     /* Contents of the buffers that the kernel reads. Others are NULL. */
-    size_t bytes[TW_ATTENTION_BUFFERS]; /* Sizes of all. Counters: 0. */
+    void *of[TW_ATTENTION_BUFFERS];     /* Contents of the buffers that the kernel only reads. Others are NULL. */
+    size_t bytes[TW_ATTENTION_BUFFERS]; /* Sizes of all. Workspace and counters: 0. */
 } tw_attention_data;
 tw_status tw_attention_data_make(tw_attention_data *d, const tw_attention_problem *p, uint64_t seed, tw_diag *diag);
 void tw_attention_data_free(tw_attention_data *d);

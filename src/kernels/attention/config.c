@@ -32,6 +32,7 @@ static void plain(const void *context, void *config) {
     const tw_attention_space_context *of = context;
     tw_attention_config *c = config;
     if (c->rows == 64) c->pingpong = 0;
+    if (of->problem->heads == of->problem->kv_heads) c->pack = 0;
     if (of->problem->ragged) c->band = 1; /* Ragged tiles come by rows. */
 }
 
@@ -58,7 +59,8 @@ tw_status tw_attention_config_parse(const tw_attention_problem *p, tw_attention_
 tw_attention_config tw_attention_config_default(const tw_attention_problem *p) {
     enum { SMS = 132 };
     const bool masks = p->causal || p->window;
-    tw_attention_config c = {.rows = 128, .stages = 2, .overlap = 1, .pingpong = 1, .persistent = SMS, .band = 4};
+    tw_attention_config c = {
+        .rows = 128, .stages = 2, .overlap = 1, .pingpong = 1, .splits = 1, .persistent = SMS, .band = 4};
     c.columns = p->head <= 64    ? 128
                 : p->head <= 96  ? 144
                 : p->head <= 128 ? (masks ? 128 : 176)
@@ -67,7 +69,8 @@ tw_attention_config tw_attention_config_default(const tw_attention_problem *p) {
     if (p->head <= 64) c.rows = 192;
     if (p->head > 128) c.pingpong = 0;
     if (p->queries <= 64)
-        c = (tw_attention_config){.rows = 64, .columns = 128, .stages = 2, .overlap = 1, .persistent = SMS, .band = 4};
+        c = (tw_attention_config){
+            .rows = 64, .columns = 128, .stages = 2, .overlap = 1, .splits = 1, .persistent = SMS, .band = 4};
     if (p->queries <= 64 && p->head > 128) c.columns = 80;
     return c;
 }

@@ -22,20 +22,36 @@ typedef struct cursors {
     tw_ring_cursor q, k, v;
 } cursors;
 
+/* Fetches the queries of several heads. */
+static void fetch_packed(tw_attention_gen *g, const tw_ring_cursor *c, const tw_attention_tile *t, tw_val set) {
+    tw_builder *b = g->b;
+    const tw_tile *q = &g->plan.q;
+    tw_val full = tw_ring_fill(b, &g->q, c, tw_i32(b, tw_tile_bytes(q))), zero = tw_i32(b, 0);
+    for (int k = 0; k < q->depth; k += q->width) {
+        const tw_box box = {.map = g->arg.map_q, .at = {tw_i32(b, k), zero, t->row, t->head, set}};
+        tw_val to = tw_add_imm(b, tw_ring_data(b, &g->q, c, TW_NONE), tw_tile_offset(q, 0, k));
+        tw_tensor_load_box(b, (tw_attrs){.dims = 5}, to, &box, full, TW_NONE);
+    }
+    tw_ring_advance(b, &g->q, c);
+}
+
 /* Fetches the blocks of a tile. One thread calls it. */
-static void fetch_tile(tw_attention_gen *g, const cursors *c, const tw_attention_tile *t) {
+static void fetch_part(tw_attention_gen *g, const cursors *c, const tw_attention_tile *t,
+                       const tw_attention_blocks *blocks) {
     tw_builder *b = g->b;
     const tw_attention_plan *plan = &g->plan;
-    const tw_attention_blocks blocks = tw_attention_blocks_of(g, t);
-    tw_val zero = tw_i32(b, 0), head = tw_div(b, t->head, (int)(g->p->heads / g->p->kv_heads));
+    tw_val zero = tw_i32(b, 0), head = tw_div(b, t->head, plan->heads / (int)g->p->kv_heads);
     /* Ragged rows of Q are those of one set. So are those of K and V that lie as Q's do. */
     tw_val q_set = g->p->ragged ? zero : t->sequence;
     tw_val kv_set = g->p->ragged && !g->p->capacity ? zero : t->sequence;
-    tw_val last = tw_add_imm(b, blocks.below, -1);
+    tw_val last = tw_add_imm(b, blocks->below, -1);
     tw_val row = tw_var_of(b, tw_add(b, t->base, tw_mul_imm(b, last, g->c->columns)));
-    fetch(g, &plan->q, &g->q, &c->q, g->arg.map_q, t->row, t->head, q_set);
+    if (plan->pack > 1)
+        fetch_packed(g, &c->q, t, q_set);
+    else
+        fetch(g, &plan->q, &g->q, &c->q, g->arg.map_q, t->row, t->head, q_set);
     fetch(g, &plan->k, &g->keys, &c->k, g->arg.map_k, row, head, kv_set);
-    TW_FOR (b, i, blocks.first, last, tw_i32(b, 1), false) {
+    TW_FOR (b, i, blocks->first, last, tw_i32(b, 1), false) {
         tw_val before = tw_add_imm(b, row, -g->c->columns);
         if (g->c->overlap) fetch(g, &plan->k, &g->keys, &c->k, g->arg.map_k, before, head, kv_set);
         fetch(g, &plan->v, &g->values, &c->v, g->arg.map_v, row, head, kv_set);
@@ -43,6 +59,11 @@ static void fetch_tile(tw_attention_gen *g, const cursors *c, const tw_attention
         tw_assign(b, row, before);
     }
     fetch(g, &plan->v, &g->values, &c->v, g->arg.map_v, row, head, kv_set);
+}
+
+static void fetch_tile(tw_attention_gen *g, const cursors *c, const tw_attention_tile *t) {
+    const tw_attention_blocks blocks = tw_attention_blocks_of(g, t);
+    TW_BLOCK (g->b, tw_attention_push_part(g, t, &blocks)) fetch_part(g, c, t, &blocks);
 }
 
 static cursors begin(tw_attention_gen *g) {
@@ -95,5 +116,9 @@ void tw_attention_fetch(tw_attention_gen *g) {
     /* A warp that did not initialise the mbarriers waits for that before it fetches. */
     tw_do(b, ragged ? TW_OP_barrier_sync : TW_OP_barrier_arrive, (tw_attrs){.count = plan->threads},
           tw_i32(b, TW_ATTENTION_BEGIN), TW_NONE);
+    if (g->c->early) {
+        tw_do(b, TW_OP_griddep_launch, (tw_attrs){0}, TW_NONE, TW_NONE);
+        tw_do(b, TW_OP_griddep_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
+    }
     (ragged ? find_in_one_warp_and_fetch_in_another : find_and_fetch)(g, warps, lowest);
 }

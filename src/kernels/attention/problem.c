@@ -163,6 +163,7 @@ tw_attention_array tw_attention_array_of(const tw_attention_problem *p, tw_atten
         [TW_ATTENTION_SINKS] = {"sinks", TW_T_f32, p->sinks ? p->heads : 0},
         [TW_ATTENTION_STARTS] = {"starts", TW_T_i32, p->ragged ? p->batch + 1 : 0},
         [TW_ATTENTION_LENGTHS] = {"lengths", TW_T_i32, p->ragged ? p->batch : 0},
+        [TW_ATTENTION_WORKSPACE] = {"workspace", TW_T_f32, 0},
         [TW_ATTENTION_COUNTERS] = {"counters", TW_T_i32, 0},
     };
     return of[which];

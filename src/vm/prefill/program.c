@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and running a prompt's program. */
+#define _POSIX_C_SOURCE 200809L
 #include "vm/prefill/program.h"
 
 #include "base/diag.h"
@@ -132,10 +133,29 @@ tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw
     return st;
 }
 
-void tw_prefill_close(tw_prefill *p) {
-    if (!p) return;
+/* Frees all launches and kernels. */
+static void forget(tw_prefill *p) {
     for (int i = 0; i < p->n_lists; i++) tw_prefill_list_free(&p->lists[i]);
     for (tw_prefill_kernel *k = p->kernels; k; k = k->next) tw_gpu_kernel_close(k->kernel);
+    p->n_lists = 0;
+    p->kernels = NULL;
+}
+
+tw_status tw_prefill_choose(tw_prefill *p, const char *artefact, tw_diag *diag) {
+    char *copy = artefact ? strdup(artefact) : NULL;
+    if (artefact && !copy) return tw_fail_memory(diag);
+    forget(p);
+    tw_prefill_forget_artefacts(p);
+    free(p->artefact);
+    p->artefact = copy;
+    return TW_OK;
+}
+
+void tw_prefill_close(tw_prefill *p) {
+    if (!p) return;
+    forget(p);
+    tw_prefill_forget_artefacts(p);
+    free(p->artefact);
     tw_mega_free(p->vm, p);
     tw_arena_free(&p->arena);
     free(p);
