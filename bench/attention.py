@@ -8,7 +8,12 @@ Times are of CUDA graphs with a cold L2: operands rotate over as many sets as it
 as the device grows hot, and the mean counts. Our configuration is found one parameter after another. The kernels that a
 parameter needs for all cases are compiled at once, by processes of their own that leave them in the cache on disk.
 Results of both are compared with attention in f32 on some queries. A line of JSON is printed for each case; with
---all, one for each configuration that was timed, too."""
+--all, one for each configuration that was timed, too.
+
+    bench/attention.py --decode --library build/libtilewright.so > attention-decode-h200.jsonl
+
+times one query of each of some sequences, whose keys lie in pages of 16 or without pages, and ragged batches. Their
+measure is the share of the bandwidth that a copy has in the same run, and for ragged batches the TFLOP/s of an even one."""
 import argparse, json, math, multiprocessing, statistics, sys
 import torch
 import torch.nn.functional as F
@@ -35,7 +40,7 @@ STEPS = [None, ("pingpong", (0, 1)), ("lazy", (0, 1)), ("band", (1, 2, 4, 8, 16)
 
 def words_of(case, causal):
     batch, heads, kv_heads, n, d = case
-    return f"type=bf16 batch={batch} heads={heads} kv_heads={kv_heads} queries={n} keys={n} head={d} causal={int(causal)}"
+    return f"attention type=bf16 batch={batch} heads={heads} kv_heads={kv_heads} queries={n} keys={n} head={d} causal={int(causal)}"
 
 
 class Set:
@@ -187,6 +192,78 @@ def measure(gpu, case, causal, configuration):
                 error=error, correct=error < 0.08)
 
 
+def bandwidth():
+    """Returns the GB/s of a copy, reads and writes together."""
+    x, y = (torch.empty(2**30, dtype=torch.uint8, device="cuda") for _ in range(2))
+    return 2 * x.numel() / time_of(lambda s: y.copy_(x), [0], SAMPLES)[0] * 1e-3
+
+
+def launch_of(gpu, words, configuration, tensors):
+    """Opens a kernel, with scratch buffers of its own, and returns a function that launches it."""
+    k = gpu.kernel(words, configuration)
+    for name, size in k.buffers().items():
+        if name not in tensors: tensors[name] = torch.zeros((size + 3) // 4, device="cuda", dtype=torch.int32)
+    launch = k.launch(**{name: tensors[name].data_ptr() for name in k.buffers()})
+    return lambda s, kept=tensors: launch.run(torch.cuda.current_stream().cuda_stream)
+
+
+def decode_case(gpu, batch, n, page, peak):
+    """One query of each sequence. Keys of all layouts are far more than the L2 holds, or rotate."""
+    heads, kv_heads, d = 32, 8, 128
+    bf16 = dict(device="cuda", dtype=torch.bfloat16)
+    words = f"attention type=bf16 batch={batch} heads={heads} kv_heads={kv_heads} queries=1 keys={n} head={d} causal=1"
+    moved = 2 * batch * n * kv_heads * d * 2
+    sets = []
+    for _ in range(max(2, min(16, 2 * L2 // moved + 1))):
+        t = {"q": torch.randn(batch, heads, d, **bf16), "out": torch.empty(batch, heads, d, **bf16)}
+        for name in "kv": t[name] = torch.randn(batch, n, kv_heads, d, **bf16)
+        if page: t["pages"] = torch.randperm(batch * n // page, device="cuda").to(torch.int32)
+        sets.append(t)
+    best = (float("inf"), None)
+    for splits in (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32):
+        for columns in (64, 128):
+            configuration = f"columns={columns}" + (f" splits={splits}" if splits else "")
+            try:
+                runs = {id(t): launch_of(gpu, words + (f" page={page} pool={batch * n // page}" if page else ""), configuration,
+                                         dict(t)) for t in sets}
+            except Error:
+                continue
+            us, _ = time_of(lambda t: runs[id(t)](t), sets, TRIES)
+            best = min(best, (us, configuration))
+    us = best[0]
+    return {"kind": "decode", "batch": batch, "keys": n, "page": page, "config": best[1], "us": us, "gbs": moved / us * 1e-3,
+            "share": moved / us * 1e-3 / peak}
+
+
+def ragged_case(gpu, lengths):
+    """Prompts of these lengths in one launch, and as many of their mean length."""
+    heads, kv_heads, d = 32, 8, 128
+    bf16 = dict(device="cuda", dtype=torch.bfloat16)
+    times = {}
+    for name, of in (("even", [sum(lengths) // len(lengths)] * len(lengths)), ("ragged", lengths)):
+        rows = sum(of)
+        ends = torch.tensor([0] + of).cumsum(0).to(device="cuda", dtype=torch.int32)
+        t = {"q": torch.randn(rows, heads, d, **bf16), "out": torch.empty(rows, heads, d, **bf16), "starts": ends,
+             "lengths": torch.tensor(of, device="cuda", dtype=torch.int32)}
+        for x in "kv": t[x] = torch.randn(len(of), kv_heads, max(of), d, **bf16)
+        words = (f"attention type=bf16 batch={len(of)} heads={heads} kv_heads={kv_heads} queries={rows} keys={max(of)} "
+                 f"capacity={max(of)} head={d} causal=1 ragged=1")
+        us = min(time_of(launch_of(gpu, words, c, dict(t)), [t], TRIES)[0]
+                 for c in ("splits=1", "splits=1 pack=0", "splits=1 lazy=1", "splits=1 pack=0 lazy=1"))
+        times[name] = sum(2 * heads * d * x * x for x in of) / us * 1e-6
+    return {"kind": "ragged", "lengths": lengths, "even_tflops": times["even"], "tflops": times["ragged"],
+            "ratio": times["ragged"] / times["even"]}
+
+
+def decode(gpu):
+    peak = bandwidth()
+    print(json.dumps({"kind": "copy", "gbs": peak}), flush=True)
+    for batch, n in ((1, 8192), (1, 32768), (8, 1024), (8, 8192), (16, 4096), (64, 1024), (64, 8192)):
+        for page in (0, 16): print(json.dumps(decode_case(gpu, batch, n, page, peak)), flush=True)
+    for lengths in ([512, 1024, 2048, 4096], [100, 3000, 700, 1500, 4000, 60, 2048, 900], [128] * 15 + [8192]):
+        print(json.dumps(ragged_case(gpu, lengths)), flush=True)
+
+
 def main():
     a = argparse.ArgumentParser()
     a.add_argument("--library", dest="object", default="build/libtilewright.so")
@@ -195,6 +272,7 @@ def main():
     a.add_argument("--more", action="store_true", help="heads of 80, 96, 192 and 256, too")
     a.add_argument("--all", action="store_true", help="print every configuration that is timed")
     a.add_argument("--untuned", action="store_true", help="with the kernel's own choice of a configuration")
+    a.add_argument("--decode", action="store_true", help="one query of each sequence, and ragged batches")
     a.add_argument("--cases", help="numbers of cases, of which the first half is causal, like 0,3,5")
     o = a.parse_args()
     gpu = Gpu(o.object, "cuda:0")
@@ -202,6 +280,7 @@ def main():
                     peer="torch " + torch.__version__ + ", cuDNN " + str(torch.backends.cudnn.version()),
                     protocol=f"cold L2 by rotation, CUDA graphs, medians of {SAMPLES}, peers before and after ours"), flush=True)
     torch.manual_seed(1)
+    if o.decode: return decode(gpu)
     shapes = SHAPES + (MORE if o.more else [])
     cases = [(s, causal) for causal in (True, False) for s in shapes]
     if o.cases: cases = [cases[int(i)] for i in o.cases.split(",")]

@@ -132,7 +132,7 @@ static void check(const machine *x, const char *name, int64_t rows, const char *
     assert_int_equal(b->rows, rows);
     const int64_t k = b->columns;
     uint16_t *a = malloc((size_t)(M * k) * sizeof *a);
-    float *row = malloc((size_t)k * sizeof *row);
+    float *row = calloc((size_t)k, sizeof *row);
     assert_true(a && row);
     tw_random r = tw_random_seed(5);
     for (int64_t i = 0; i < M * k; i++) a[i] = half_of(dtype, 2 * (float)tw_random_unit(&r) - 1);

@@ -117,7 +117,8 @@ static void begin_tile(tw_attention_gen *g, const state *s) {
     score(g, s);
     tw_tile_wait(b, 0);
     give_back(g, &g->keys, s->k);
-    tw_attention_weigh(g, s->sight, next_block(g, s, true), keep);
+    const bool whole = !g->p->causal && !g->p->window && !g->p->ragged && g->p->keys % g->c->columns == 0;
+    tw_attention_weigh(g, s->sight, next_block(g, s, !whole), keep);
     tw_attention_convert(g);
 }
 
@@ -213,12 +214,14 @@ static void compute_tile(tw_attention_gen *g, state *s, const tw_attention_tile 
     reset(g);
     wait_for(g, &g->q, q);
     begin_tile(g, s);
-    blocks_down_to(g, s, tw_max(b, blocks->whole_below, blocks->first), true);
+    /* Without a mask's edge only the last key's block is no whole one, and that is the first. */
+    if (g->p->causal || g->p->window) blocks_down_to(g, s, tw_max(b, blocks->whole_below, blocks->first), true);
     blocks_down_to(g, s, tw_max(b, blocks->whole_from, blocks->first), false);
     if (g->p->window) blocks_down_to(g, s, blocks->first, true);
+    if (g->plan.results) give_back(g, &g->q, q);
     sum_block(g, s);
-    tw_attention_store(g, t, blocks->parts, tw_ring_empty(b, &g->q, q));
-    tw_ring_advance(b, &g->q, q);
+    tw_attention_store(g, t, blocks->parts);
+    if (!g->plan.results) give_back(g, &g->q, q);
 }
 
 void tw_attention_compute(tw_attention_gen *g) {

@@ -109,8 +109,9 @@ static void fetch_part(tw_attention_gen *g, const cursors *c, const tw_attention
     tw_builder *b = g->b;
     tw_val last = tw_add_imm(b, blocks->below, -1);
     tw_val row = tw_var_of(b, tw_add(b, t->base, tw_mul_imm(b, last, g->c->columns)));
-    fetch_queries(g, &c->q, t);
+    /* The place of queries may be taken until the tile before is stored. */
     fetch_block(g, false, &c->k, t, row);
+    fetch_queries(g, &c->q, t);
     TW_FOR (b, i, blocks->first, last, tw_i32(b, 1), false) {
         tw_val before = tw_add_imm(b, row, -g->c->columns);
         if (g->c->overlap) fetch_block(g, false, &c->k, t, before);

@@ -32,14 +32,15 @@ typedef struct tw_attention_plan {
     int threads, registers; /* Of a block, and of a thread at launch. */
     int producer_registers; /* Registers that setmaxnreg leaves to the producer. 0: it is not used. */
     int consumer_registers; /* Registers of a thread that multiplies. */
-    int shared_bytes;       /* All of a block's shared memory. */
-    int barrier_bytes;      /* Of it, for mbarriers and tiles that are told. */
-    int64_t row_tiles;      /* Tiles of a sequence's queries. */
-    int64_t tiles;          /* All tiles, each of which has `splits` parts. Ragged: at most. */
-    int64_t workspace;      /* Bytes of the workspace. */
-    int64_t counters; /* Bytes of the counters: one for tiles that are begun, then one for each warp of each tile. */
-    int64_t grid;     /* Blocks. */
-    int band;         /* Heads of a band, a divisor of heads * batch. */
+    int results;       /* Offset of results in shared memory, each warp's rows as those of Q's tile. 0: Q's place. */
+    int shared_bytes;  /* All of a block's shared memory. */
+    int barrier_bytes; /* Of it, for mbarriers and tiles that are told. */
+    int64_t row_tiles; /* Tiles of a sequence's queries. */
+    int64_t tiles;     /* All tiles, each of which has `splits` parts. Ragged: at most. */
+    int64_t workspace; /* Bytes of the workspace. */
+    int64_t counters;  /* Bytes of the counters: one for tiles that are begun, then one for each warp of each tile. */
+    int64_t grid;      /* Blocks. */
+    int band;          /* Heads of a band, a divisor of heads * batch. */
 } tw_attention_plan;
 
 /* Derives the plan. Returns NULL, or why the configuration is illegal. */
@@ -129,8 +130,8 @@ typedef struct tw_attention_row {
 } tw_attention_row;
 /* store.c: finds a row (i32) of a tile. */
 tw_attention_row tw_attention_row_of(const tw_attention_gen *g, const tw_attention_tile *t, tw_val row);
-/* Stores a tile's results. Shared memory of Q's tile is overwritten, and then returned. */
-void tw_attention_store(tw_attention_gen *g, const tw_attention_tile *t, tw_val parts, tw_val q_empty);
+/* Stores a tile's results, from where Q's tile is unless they have a place of their own. */
+void tw_attention_store(tw_attention_gen *g, const tw_attention_tile *t, tw_val parts);
 tw_tensor_map tw_attention_out_map(const tw_attention_problem *p, const tw_attention_plan *plan, uint64_t address);
 
 /* fetch.c: the warp that copies. */

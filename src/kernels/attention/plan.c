@@ -81,7 +81,12 @@ const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attenti
     const int stage = tw_tile_bytes(&plan->k) + tw_tile_bytes(&plan->v);
     REFUSE(stage % (2 * TW_TILE_ALIGN), "blocks do not end where the swizzle begins anew");
     plan->barrier_bytes = TW_ATTENTION_TOLD * (TW_ATTENTION_TILE_BYTES + MBARRIERS) + (1 + 2 * c->stages) * MBARRIERS;
-    plan->shared_bytes = tw_tile_bytes(&plan->q) + stage * c->stages + plan->barrier_bytes;
+    const int q = tw_tile_bytes(&plan->q);
+    plan->shared_bytes = q + stage * c->stages + plan->barrier_bytes;
+    if (plan->shared_bytes + q <= t->shared_block) {
+        plan->results = q + stage * c->stages;
+        plan->shared_bytes += q;
+    }
     REFUSE(plan->shared_bytes > t->shared_block, "more shared memory than a block may have");
     REFUSE(tw_target_blocks(t, plan->threads, plan->registers, plan->shared_bytes) < 1, "an SM cannot hold the block");
     plan->row_tiles = tw_ceil_div(p->queries, plan->height);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a tile: sums of values become means. Each warp leaves its 16 rows where its queries were, in boxes as wide
-   as those, and the copy engine stores the boxes. */
+/* The end of a tile: sums of values become means. Each warp leaves its 16 rows in boxes as wide as those of
+   queries, and the copy engine stores the boxes. */
 #include "kernels/attention/generate.h"
 #include "kernels/parts/convert.h"
 #include "kernels/parts/meet.h"
@@ -149,26 +149,35 @@ static void send(tw_attention_gen *g, const tw_attention_tile *t, tw_val rows) {
                             tw_add_imm(b, rows, tw_tile_offset(q, 0, column)), TW_NONE);
         }
         tw_do(b, TW_OP_bulk_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
-        tw_do(b, TW_OP_bulk_wait, (tw_attrs){.read = true}, TW_NONE, TW_NONE);
     }
     if (g->p->ragged) tw_pop(b, partial);
+}
+
+/* Waits until the copy engine has read the rows that this warp stored before. */
+static void wait_for_stores(tw_attention_gen *g) {
+    tw_builder *b = g->b;
+    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) tw_do(b, TW_OP_bulk_wait, (tw_attrs){.read = true}, TW_NONE, TW_NONE);
+    tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
 }
 
 /* Stores the warp's rows. */
 static void store(tw_attention_gen *g, const tw_attention_tile *t) {
     tw_builder *b = g->b;
-    tw_val rows = tw_add(b, g->shared, tw_mul_imm(b, g->warp, tw_tile_offset(&g->plan.q, ROWS, 0))), factor[2];
+    tw_val place = tw_add_imm(b, g->shared, g->plan.results), factor[2];
+    tw_val rows = tw_add(b, place, tw_mul_imm(b, g->warp, tw_tile_offset(&g->plan.q, ROWS, 0)));
     finish_sums(g, t, factor);
+    if (g->plan.results) wait_for_stores(g);
     put(g, rows, factor);
     send(g, t, rows);
+    if (!g->plan.results) wait_for_stores(g);
 }
 
-void tw_attention_store(tw_attention_gen *g, const tw_attention_tile *t, tw_val parts, tw_val q_empty) {
+void tw_attention_store(tw_attention_gen *g, const tw_attention_tile *t, tw_val parts) {
     tw_builder *b = g->b;
+    const tw_meeting warpgroup = {.threads = 32 * TW_ATTENTION_WARPS, .number = TW_ATTENTION_STORE, .team = g->group};
     tw_record_begin(b, "store", TW_ENGINE_OF_memory);
     /* The warpgroup's other warps may still multiply this warp's queries. */
-    tw_part_meet(b, &(tw_meeting){.threads = 32 * TW_ATTENTION_WARPS, .number = TW_ATTENTION_STORE, .team = g->group});
+    if (!g->plan.results) tw_part_meet(b, &warpgroup);
     TW_BLOCK (b, g->c->splits > 1 ? tw_push_if(b, tw_attention_merge(g, t, parts)) : TW_NO_BLOCK) store(g, t);
-    tw_ring_give_back(b, &(tw_ring_return){.ring = &g->q, .empty = q_empty, .blocks = 1, .lane = g->lane});
     tw_record_end(b, "store");
 }
