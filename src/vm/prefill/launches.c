@@ -168,7 +168,7 @@ static tw_status open_attention(const builder *o, int64_t window, tw_prefill_ker
              tw_type_name(p->type), (long long)m->n_heads, (long long)m->n_kv_heads, (long long)m->head_dim,
              (long long)o->list->tokens, (long long)p->s->max_seq, (long long)p->s->max_seq, (long long)window,
              (double)m->attn_scale);
-    const tw_status st = tw_prefill_open_words(p, words, NULL, out, diag);
+    const tw_status st = tw_prefill_open_words(p, words, p->options.late ? "early=0" : "early=1", out, diag);
     return st == TW_ERR_USAGE ? TW_OK : st; /* Such heads have no kernel of this kind. */
 }
 
