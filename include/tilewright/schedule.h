@@ -57,10 +57,18 @@ typedef struct tw_machine_tuning {
     int spin_limit; /* Looks at an edge before the machine gives up. 0: as many as take some seconds. */
 } tw_machine_tuning;
 
+/* How a GPU runs prompts. */
+typedef enum tw_prompts {
+    TW_PROMPTS_AUTO,    /* Long ones by kernels for all positions at once, where these cover model and GPU. */
+    TW_PROMPTS_STEPS,   /* By steps of the machine that decodes, up to 8 positions each. */
+    TW_PROMPTS_UNPACKED /* As auto, but a kernel unpacks each matrix before its product, which could read tapes. */
+} tw_prompts;
+
 /* Every choice: what a search or a person edits. */
 typedef struct tw_schedule_config {
     tw_lowering lowering;
     tw_machine_tuning machine; /* A processor ignores it. */
+    int prompts;               /* tw_prompts. A processor ignores it. */
 } tw_schedule_config;
 
 /* Sets the fields that the JSON object in this file names, the machine's in an object "machine" within; the others

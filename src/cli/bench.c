@@ -6,6 +6,7 @@
 #include "cli/results.h"
 #include "engine/timing.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_ROWS = 32, MAX_REPETITIONS = 100, SLICE = 8 /* Tokens between two measurements of the ceiling. */ };
+enum {
+    MAX_ROWS = 32,
+    MAX_PROMPTS = 8,
+    MAX_REPETITIONS = 100,
+    SLICE = 8 /* Tokens between two measurements of the ceiling. */
+};
 
 typedef struct row {
     char test[80];
@@ -276,18 +282,36 @@ static void add_row(bench *b, const struct timing *t, int64_t n, int64_t depth) 
     snprintf(w->test, sizeof w->test, "%s%lld%s%s", t->kind, (long long)n, at, t->suffix);
 }
 
+/* Reads the lengths of prompts, and sorts them: the longest first. Returns how many there are. 0: `text` is not a list
+   of lengths. */
+static int prompt_lengths(const char *text, int64_t p[MAX_PROMPTS]) {
+    int n = 0;
+    for (char *end; n < MAX_PROMPTS; text = end + 1) {
+        errno = 0;
+        const int64_t x = strtoll(text, &end, 10);
+        if (end == text || errno || x < 0 || x > 1 << 24) return 0;
+        int at = n++;
+        for (; at && p[at - 1] < x; at--) p[at] = p[at - 1];
+        p[at] = x;
+        if (!*end) return n;
+        if (*end != ',') return 0;
+    }
+    return 0;
+}
+
 static int run(const cli_verb *verb, int argc, char **argv) {
     if (argc && !strcmp(argv[0], "gemm")) return cli_bench_gemm(argc - 1, argv + 1);
     cli_model_flags m = {0};
     const char *path = NULL, *shape = NULL, *dtype = "bf16";
-    int64_t p = 512, n = 128, depth = 0;
+    const char *prompts = "512";
+    int64_t p[MAX_PROMPTS], n = 128, depth = 0;
     bench b = {.repetitions = 5, .format = "md"};
     bool explain = false, json = false;
     const cli_flag flags[] = {
         {"--shape", CLI_TEXT, &shape, "NAME",
          "random weights of a known shape instead of a model: llama-1b, llama-8b, ..."},
         {"--dtype", CLI_TEXT, &dtype, "f32|f16|bf16", "of --shape's weights (default bf16)"},
-        {"-p", CLI_INT, &p, "N", "prompt tokens, read at once (default 512; 0: skip)"},
+        {"-p", CLI_TEXT, &prompts, "N[,N...]", "prompt tokens, read at once (default 512; 0: skip)"},
         {"-n", CLI_INT, &n, "N", "tokens decoded one by one (default 128; 0: skip)"},
         {"-d", CLI_INT, &depth, "N", "tokens in the cache before either (default 0)"},
         {"-r", CLI_INT, &b.repetitions, "N", "repetitions (default 5)"},
@@ -305,26 +329,32 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (json) b.format = "json";
     if (strcmp(b.format, "md") && strcmp(b.format, "csv") && strcmp(b.format, "json"))
         return cli_usage("-o: \"%s\" is not md, csv or json", b.format);
-    if (p < 0 || n < 0 || depth < 0 || b.repetitions < 1 || b.repetitions > MAX_REPETITIONS || p + n + depth > 1 << 24)
+    const int lengths = prompt_lengths(prompts, p);
+    if (!lengths) return cli_usage("-p: \"%s\" is not 1 to %d lengths with commas between them", prompts, MAX_PROMPTS);
+    const int64_t longest = p[0];
+    if (n < 0 || depth < 0 || b.repetitions < 1 || b.repetitions > MAX_REPETITIONS || longest + n + depth > 1 << 24)
         return cli_usage("-p, -n, -d, -r: out of range");
     tw_model *model = NULL;
     tw_engine_options o;
     tw_diag d;
     tw_status st = cli_engine_options(&m, &o, &d);
     b.weights = o.weights == TW_I8 ? "int8" : o.weights == TW_I4 ? "int4" : "native"; /* A file may have set it. */
-    if (!o.context && !m.config.lowering.max_seq) o.context = depth + (p > n ? p : n) + 8;
+    if (!o.context && !m.config.lowering.max_seq) o.context = depth + (longest > n ? longest : n) + 8;
     note("loading");
     if (st == TW_OK) st = shape ? tw_model_synthetic(&model, shape, t, 1, &d) : tw_model_open(&model, path, &d);
     if (st == TW_OK) st = tw_engine_open(&b.e, model, &o, &d);
     if (st == TW_OK) {
         tw_model_describe(model, &b.info);
-        for (size_t i = 0; i < sizeof timings / sizeof *timings; i++)
-            if (!timings[i].gpu || tw_engine_on_gpu(b.e)) add_row(&b, &timings[i], timings[i].prompt ? p : n, depth);
+        for (size_t i = 0; i < sizeof timings / sizeof *timings; i++) {
+            if (timings[i].gpu && !tw_engine_on_gpu(b.e)) continue;
+            for (int k = 0; k < (timings[i].prompt ? lengths : 1); k++)
+                add_row(&b, &timings[i], timings[i].prompt ? p[k] : n, depth);
+        }
         st = measure(&b, &d);
     }
     if (st == TW_OK) (!strcmp(b.format, "md") ? print_md : !strcmp(b.format, "csv") ? print_csv : print_json)(&b);
     if (st == TW_OK && explain) {
-        char text[4096];
+        char text[1 << 14];
         tw_engine_explain(b.e, text, sizeof text);
         const size_t length = strlen(text);
         fprintf(stderr, "%s%s", text, length && text[length - 1] != '\n' ? "\n" : "");
@@ -335,4 +365,4 @@ static int run(const cli_verb *verb, int argc, char **argv) {
 }
 
 const cli_verb cli_bench = {"bench", "MODEL | --shape NAME", "tokens per second beside what this machine could do",
-                            "tilewright bench --shape llama-1b --weights int8 -p 512 -n 64", run};
+                            "tilewright bench --shape llama-1b --weights int8 -p 128,512 -n 64", run};

@@ -11,13 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { DEFAULT_CONTEXT = 4096, DEFAULT_PREFILL = 512, SCORE_TOKENS = 128 };
+enum { DEFAULT_CONTEXT = 4096, DEFAULT_PREFILL = 512, DEFAULT_PROMPT = 2048, SCORE_TOKENS = 128 };
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
 int64_t tw_engine_step_tokens(const tw_engine *e, tw_program_kind kind) {
+    if (kind == TW_PROGRAM_PROMPT) return least(e->prompt_tokens, e->context);
     int64_t n = kind == TW_PROGRAM_PREFILL ? e->options.prefill : kind == TW_PROGRAM_SCORE ? SCORE_TOKENS : 1;
     return least(n, least(e->context, e->machine.tokens));
 }
@@ -44,7 +45,18 @@ static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule *
         }
     }
     if (kind == TW_PROGRAM_SHORT) l.kv_splits = 1;
+    if (kind == TW_PROGRAM_PROMPT) { /* A list of instructions, each of all rows and heads. */
+        l.workers = 1;
+        l.kv_splits = l.row_blocks = 1;
+        l.group_heads = false;
+    }
     return tw_schedule_lower(out, e->model, &l, diag);
+}
+
+/* Tells whether prompts are run by kernels, which read the decode program's weights. */
+static bool has_prompts(const tw_engine *e) {
+    const tw_engine_backend *b = e->machine.backend;
+    return !e->no_prompts && b->covers_prompts && b->covers_prompts(&e->machine);
 }
 
 /* Checks that decode and prefill fit in memory together, before anything is packed. They share weights and cache. */
@@ -52,7 +64,7 @@ static tw_status fits(tw_engine *e, tw_diag *diag) {
     tw_schedule *prefill = NULL;
     tw_status st = make_schedule(e, TW_PROGRAM_PREFILL, &prefill, diag);
     const tw_schedule *both[2] = {tw_checked_schedule(e->checked[TW_PROGRAM_DECODE]), prefill};
-    if (st == TW_OK) st = e->machine.backend->fits(&e->machine, both, 2, diag);
+    if (st == TW_OK) st = e->machine.backend->fits(&e->machine, both, has_prompts(e) ? 1 : 2, diag);
     tw_schedule_free(prefill);
     return st;
 }
@@ -65,9 +77,13 @@ static tw_status load(tw_engine *e, tw_program_kind kind, tw_diag *diag) {
     tw_schedule_free(s);
     int id = -1;
     if (st == TW_OK && kind == TW_PROGRAM_DECODE) st = fits(e, diag);
-    if (st == TW_OK) st = e->machine.backend->load(&e->machine, e->checked[kind], &id, diag);
+    const tw_engine_backend *b = e->machine.backend;
+    if (st == TW_OK && kind == TW_PROGRAM_PROMPT)
+        st = b->load_prefill(&e->machine, e->program[TW_PROGRAM_DECODE], e->checked[kind], diag);
+    else if (st == TW_OK)
+        st = b->load(&e->machine, e->checked[kind], &id, diag);
     if (st == TW_OK) {
-        e->program[kind] = id;
+        e->program[kind] = kind == TW_PROGRAM_PROMPT ? 0 : id;
         return TW_OK;
     }
     tw_checked_free(e->checked[kind]);
@@ -149,6 +165,8 @@ static void apply_config(tw_engine *e) {
     if (!o->group) o->group = l->group;
     if (o->context < 1) o->context = l->max_seq;
     if (o->prefill < 1) o->prefill = l->tokens;
+    e->prompt_tokens = o->prefill < 1 ? DEFAULT_PROMPT : o->prefill;
+    e->no_prompts = e->config.prompts == TW_PROMPTS_STEPS || o->traced; /* Only the other kernel records. */
     if (o->prefill < 1) o->prefill = DEFAULT_PREFILL;
 }
 
@@ -244,7 +262,12 @@ int tw_engine_products(const tw_engine *e, tw_vm_product *out, int most) {
 
 tw_status tw_engine_choose(tw_engine *e, const char *artefact, tw_diag *diag) {
     const tw_engine_backend *b = e->machine.backend;
-    if (!b->choose) return tw_fail(diag, TW_ERR_UNSUPPORTED, "a GPU's products have no choice of who computes them");
+    if (has_prompts(e)) { /* On a GPU prompts alone have a choice. */
+        const tw_status st = load(e, TW_PROGRAM_PROMPT, diag);
+        if (st != TW_OK) return st;
+    }
+    if (!b->choose)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "the machine's products have no choice of who computes them");
     return b->choose(&e->machine, artefact, diag);
 }
 
@@ -252,8 +275,25 @@ void tw_engine_rewind(tw_engine *e, int64_t position) {
     if (position < e->position) e->position = position > 0 ? position : 0;
 }
 
+/* Loads the program for n tokens at once. What a machine of kernels does not cover, or lacks memory for, the one that
+   decodes does. */
+static tw_status load_for(tw_engine *e, int64_t n, tw_program_kind *kind, tw_diag *diag) {
+    enum { FEW = 16 }; /* Tokens that steps of 8 run as fast. They need a second copy of the weights. */
+    *kind = n > 1 ? TW_PROGRAM_PREFILL : tw_engine_decoder(e, e->position);
+    if (n > (e->program[TW_PROGRAM_PREFILL] < 0 ? 1 : FEW) && has_prompts(e)) {
+        tw_status st = load(e, TW_PROGRAM_PROMPT, diag);
+        /* The last token is often left to the program that decodes. */
+        if (st == TW_OK) st = e->machine.backend->warm_prefill(&e->machine, n - 1, diag);
+        e->no_prompts = st != TW_OK;
+        if (st == TW_OK) *kind = TW_PROGRAM_PROMPT;
+        if (st != TW_ERR_UNSUPPORTED && st != TW_ERR_MEMORY) return st;
+    }
+    return load(e, *kind, diag);
+}
+
 tw_status tw_engine_warm(tw_engine *e, int64_t n, tw_diag *diag) {
-    return n > 1 ? load(e, TW_PROGRAM_PREFILL, diag) : TW_OK;
+    tw_program_kind kind;
+    return load_for(e, n, &kind, diag);
 }
 
 tw_status tw_engine_check_fit(const tw_engine *e, int64_t n, tw_diag *diag) {
@@ -265,14 +305,33 @@ tw_status tw_engine_check_fit(const tw_engine *e, int64_t n, tw_diag *diag) {
                    (long long)n, (long long)e->context, (long long)e->position);
 }
 
+/* Feeds tokens of a prompt that reaches `length`, without logits. */
+static tw_status feed_prompt(tw_engine *e, const int32_t *ids, int64_t n, int64_t length, tw_diag *diag) {
+    const int64_t room = tw_engine_step_tokens(e, TW_PROGRAM_PROMPT);
+    tw_status st = TW_OK;
+    for (int64_t done = 0, k; done < n && st == TW_OK; done += k) {
+        k = least(n - done, room);
+        st = e->machine.backend->run_prefill(&e->machine, ids + done, k, e->position, length, diag);
+        if (st == TW_OK) e->position += k;
+    }
+    return st;
+}
+
 tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const float **logits, int32_t *token,
                          tw_diag *diag) {
     tw_status st = tw_engine_check_fit(e, n, diag);
-    tw_program_kind kind = n > 1 ? TW_PROGRAM_PREFILL : tw_engine_decoder(e, e->position);
-    if (st == TW_OK) st = load(e, kind, diag);
-    tw_vm_step step = {.program = e->program[kind], .length = e->position + n};
+    tw_program_kind kind = TW_PROGRAM_PREFILL;
+    int64_t begun = 0; /* Tokens that were fed without logits. */
+    const int64_t length = e->position + n;
+    if (st == TW_OK) st = load_for(e, n, &kind, diag);
+    if (st == TW_OK && kind == TW_PROGRAM_PROMPT) {
+        begun = logits || token ? n - 1 : n;
+        st = feed_prompt(e, ids, begun, length, diag);
+        kind = tw_engine_decoder(e, e->position);
+    }
+    tw_vm_step step = {.program = e->program[kind], .length = length};
     int64_t room = tw_engine_step_tokens(e, kind);
-    for (int64_t done = 0; done < n && st == TW_OK; done += step.n) {
+    for (int64_t done = begun; done < n && st == TW_OK; done += step.n) {
         step.tokens = ids + done;
         step.n = least(n - done, room);
         step.pos = e->position;

@@ -10,6 +10,7 @@ typedef enum tw_program_kind {
     TW_PROGRAM_DECODE,  /* Takes one position. */
     TW_PROGRAM_SHORT,   /* Takes one position while the past is short. Attention is in one part. */
     TW_PROGRAM_PREFILL, /* Takes several positions, and has logits of the last one. */
+    TW_PROGRAM_PROMPT,  /* Takes many positions, and has no logits. Only a GPU's machine runs it. */
     TW_PROGRAM_SCORE,   /* Takes several positions, and has logits of all. */
     TW_PROGRAM_COUNT
 } tw_program_kind;
@@ -25,6 +26,8 @@ struct tw_engine {
     int64_t position;              /* Position of the next token. */
     int64_t context;               /* Positions of the cache. */
     int64_t short_past;            /* TW_PROGRAM_SHORT decodes positions below this. */
+    int64_t prompt_tokens;         /* The most positions of a step of TW_PROGRAM_PROMPT. */
+    bool no_prompts;               /* TW_PROGRAM_PROMPT is not to be loaded, or could not be. */
     uint64_t counts_stamp;         /* Changes whenever the device's counts become another sampler's, or unknown. */
     uint64_t counts_changes;       /* tw_sampler.changes of the device's counts. */
 };

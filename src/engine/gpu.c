@@ -6,6 +6,9 @@
 #include "device/name.h"
 #include "tune/gpu_bandwidth.h"
 #include "vm/cuda/vm.h"
+#include "vm/prefill/prefill.h"
+
+#include <string.h>
 
 static tw_status open_gpu(tw_machine *m, const tw_model *model, const tw_engine_options *o, int threads,
                           tw_diag *diag) {
@@ -29,6 +32,7 @@ static tw_status open_gpu(tw_machine *m, const tw_model *model, const tw_engine_
     l.tokens = l.max_seq = 1;
     tw_cuda_vm_lowering(vm, &l);
     m->gpu = o->emulate ? -1 : gpu;
+    m->prompts = o->config->prompts;
     m->workers = l.workers;
     m->tokens = TW_CUDA_VM_TOKENS;
     m->kv = l.kv;
@@ -36,6 +40,7 @@ static tw_status open_gpu(tw_machine *m, const tw_model *model, const tw_engine_
 }
 
 static void close_gpu(tw_machine *m) {
+    tw_prefill_close(m->prefill);
     tw_cuda_vm_close(m->vm);
 }
 
@@ -60,6 +65,32 @@ static tw_status run(tw_machine *m, tw_vm_step *step, tw_diag *diag) {
     return tw_cuda_vm_run(m->vm, step, diag);
 }
 
+static bool covers_prompts(const tw_machine *m) {
+    return tw_prefill_covers(m->vm);
+}
+
+static tw_status load_prefill(tw_machine *m, int decode, const tw_checked *program, tw_diag *diag) {
+    tw_prefill *p;
+    const tw_prefill_options o = {.unpack = m->prompts == TW_PROMPTS_UNPACKED};
+    const tw_status st = tw_prefill_open(&p, m->vm, decode, program, &o, diag);
+    m->prefill = p;
+    return st;
+}
+
+static tw_status warm_prefill(tw_machine *m, int64_t n, tw_diag *diag) {
+    return tw_prefill_warm(m->prefill, n, diag);
+}
+
+/* The machine that decodes has no choice. */
+static tw_status choose(tw_machine *m, const char *artefact, tw_diag *diag) {
+    return m->prefill ? tw_prefill_choose(m->prefill, artefact, diag) : TW_OK;
+}
+
+static tw_status run_prefill(tw_machine *m, const int32_t *tokens, int64_t n, int64_t pos, int64_t length,
+                             tw_diag *diag) {
+    return tw_prefill_run(m->prefill, tokens, n, pos, length, diag);
+}
+
 static int64_t tape_bytes(const tw_machine *m) {
     return tw_cuda_vm_tape_bytes(m->vm);
 }
@@ -70,6 +101,10 @@ static int64_t streamed_bytes(const tw_machine *m) {
 
 static void explain(const tw_machine *m, char *out, size_t size) {
     tw_cuda_vm_explain(m->vm, out, size);
+    const size_t n = strlen(out);
+    if (!m->prefill || n + 2 > size) return;
+    strcpy(out + n, "\n");
+    tw_prefill_explain(m->prefill, out + n + 1, size - n - 1);
 }
 
 static const char *name(const tw_machine *m) {
@@ -138,9 +173,14 @@ const tw_engine_backend tw_engine_gpu = {
     .short_past = short_past,
     .load = load,
     .run = run,
+    .covers_prompts = covers_prompts,
+    .load_prefill = load_prefill,
+    .warm_prefill = warm_prefill,
+    .run_prefill = run_prefill,
     .tape_bytes = tape_bytes,
     .streamed_bytes = streamed_bytes,
     .explain = explain,
+    .choose = choose,
     .name = name,
     .greedy = greedy,
     .draws = draws,

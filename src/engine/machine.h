@@ -14,6 +14,8 @@ struct tw_trace;
 typedef struct tw_machine {
     const struct tw_engine_backend *backend; /* NULL: no machine is open. */
     void *vm;                                /* A tw_vm or a tw_cuda_vm, owned by the back end. */
+    void *prefill;                           /* A GPU's tw_prefill, owned by the back end. NULL: none is loaded. */
+    int prompts;                             /* A GPU: the tw_prompts of the configuration. */
     int gpu;                                 /* Number of the GPU. -1: a processor, or an emulated GPU. */
     int workers;                             /* Workers that run at the same time. */
     int64_t tokens;                          /* The most positions of a step. */
@@ -48,6 +50,14 @@ typedef struct tw_engine_backend {
     /* The next five functions do what those of the same names in tilewright/vm.h do. */
     tw_status (*load)(tw_machine *m, const tw_checked *program, int *id, tw_diag *diag);
     tw_status (*run)(tw_machine *m, tw_vm_step *step, tw_diag *diag);
+    /* Does what tw_prefill_covers does. NULL: nothing is covered. */
+    bool (*covers_prompts)(const tw_machine *m);
+    /* Load, prepare and run a program for prompts as tw_prefill_open, tw_prefill_warm and tw_prefill_run do. NULL: the
+     * machine has none. */
+    tw_status (*load_prefill)(tw_machine *m, int decode, const tw_checked *program, tw_diag *diag);
+    tw_status (*warm_prefill)(tw_machine *m, int64_t n, tw_diag *diag);
+    tw_status (*run_prefill)(tw_machine *m, const int32_t *tokens, int64_t n, int64_t pos, int64_t length,
+                             tw_diag *diag);
     int64_t (*tape_bytes)(const tw_machine *m);
     int64_t (*streamed_bytes)(const tw_machine *m);
     void (*explain)(const tw_machine *m, char *out, size_t size);

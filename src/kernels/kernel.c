@@ -47,6 +47,13 @@ static tw_status compile(tw_gpu_kernel *k, tw_diag *diag) {
     return TW_OK;
 }
 
+/* Compiles the kernel of a plan. */
+static tw_status finish(tw_gpu_kernel *k, tw_diag *diag) {
+    k->signature = tw_signature_of(k->plan.kernel);
+    describe(k);
+    return k->gpu->cuda ? compile(k, diag) : TW_OK;
+}
+
 static tw_status open_kernel(tw_gpu_kernel *k, const char *words, const char *configuration, tw_kernel_change *change,
                              void *context, tw_diag *diag) {
     char *problem = strdup(words), *chosen = strdup(configuration ? configuration : "");
@@ -58,10 +65,7 @@ static tw_status open_kernel(tw_gpu_kernel *k, const char *words, const char *co
     free(problem);
     free(chosen);
     if (st == TW_OK && change) st = change(context, &k->plan, diag);
-    if (st != TW_OK) return st;
-    k->signature = tw_signature_of(k->plan.kernel);
-    describe(k);
-    return k->gpu->cuda ? compile(k, diag) : TW_OK;
+    return st == TW_OK ? finish(k, diag) : st;
 }
 
 tw_status tw_kernel_open_changed(tw_gpu_kernel **out, tw_gpu *g, const char *words, const char *configuration,
@@ -71,6 +75,21 @@ tw_status tw_kernel_open_changed(tw_gpu_kernel **out, tw_gpu *g, const char *wor
     if (!k) return tw_fail_memory(diag);
     k->gpu = g;
     const tw_status st = open_kernel(k, words, configuration, change, context, diag);
+    if (st == TW_OK)
+        *out = k;
+    else
+        tw_gpu_kernel_close(k);
+    return st;
+}
+
+tw_status tw_kernel_open_made(tw_gpu_kernel **out, tw_gpu *g, tw_kernel_maker *make, const void *problem,
+                              tw_diag *diag) {
+    tw_gpu_kernel *k = calloc(1, sizeof *k);
+    *out = NULL;
+    if (!k) return tw_fail_memory(diag);
+    k->gpu = g;
+    tw_status st = make(problem, &k->plan, g->target, diag);
+    if (st == TW_OK) st = finish(k, diag);
     if (st == TW_OK)
         *out = k;
     else

@@ -76,6 +76,14 @@ static const tw_param params[] = {
      .meaning = "how an instruction learns that what it reads is there"},
     {MACHINE(spin_limit, GIVEN), INT32(0, INT32_MAX),
      .meaning = "looks at an edge before the machine gives up; 0: seconds' worth"},
+    {.name = "prompts",
+     .role = TW_SPACE_GIVEN,
+     .at = offsetof(tw_schedule_config, prompts),
+     WORDS("auto", "steps", "unpacked"),
+     CODES(TW_PROMPTS_AUTO, TW_PROMPTS_STEPS, TW_PROMPTS_UNPACKED),
+     .meaning = "how a GPU runs prompts: auto: long ones by kernels for all positions at once where these cover model "
+                "and GPU; steps: by steps of the machine that decodes; unpacked: as auto, with matrices unpacked "
+                "before each product"},
 };
 
 static tw_status legal(const void *context, const void *config, tw_diag *diag) {

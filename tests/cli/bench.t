@@ -28,6 +28,15 @@ $ tilewright bench models/demo -p 4 -n 4 -r 1 -t 1 --weights int4 -o md | sed -e
 $ tilewright bench --shape llama-tiny --dtype f16 -p 8 -n 0 -r 1 -t 2 -o json | json - 0.stored 0.test
   f16
   pp8
+# Several lengths of prompts are read by one model, the longest first.
+$ tilewright bench models/demo -p 4,16,8 -n 0 -r 1 -t 1 -o csv | cut -d, -f6,7
+  threads,test
+  1,pp16
+  1,pp8
+  1,pp4
+$ tilewright bench models/demo -p 4,x
+  tilewright: -p: "4,x" is not 1 to 8 lengths with commas between them
+  [2]
 $ echo '{"weights": "int4", "max_seq": 8}' >c.json
 $ tilewright bench --shape llama-tiny -p 4 -n 0 -r 1 -t 1 --config c.json -o csv | cut -d, -f4
   weights

@@ -132,7 +132,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
   flags:
     --shape NAME                 random weights of a known shape instead of a model: llama-1b, llama-8b, ...
     --dtype f32|f16|bf16         of --shape's weights (default bf16)
-    -p N                         prompt tokens, read at once (default 512; 0: skip)
+    -p N[,N...]                  prompt tokens, read at once (default 512; 0: skip)
     -n N                         tokens decoded one by one (default 128; 0: skip)
     -d N                         tokens in the cache before either (default 0)
     -r N                         repetitions (default 5)
@@ -148,7 +148,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     --device auto|cpu|cuda[:N]   where to run (default auto: a GPU that covers the model, else cpu)
   
   example:
-    tilewright bench --shape llama-1b --weights int8 -p 512 -n 64
+    tilewright bench --shape llama-1b --weights int8 -p 128,512 -n 64
   
   tilewright ppl MODEL -f FILE [flags]
   perplexity of a text

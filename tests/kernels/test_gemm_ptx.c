@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random configurations of matrix products for every target: verified before and after each pass, the same after a way
    through text, PTX printed, and, where PATH has ptxas, assembled. */
+#define _GNU_SOURCE
 #include "support/support.h"
 
 #include "ir/passes/passes.h"
@@ -13,6 +14,7 @@
 #include "ptx/ptxas.h"
 #include "tune/gemm_compare.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,6 +103,43 @@ static void text_keeps_kernels(void **state) {
     }
 }
 
+static int count_of(const tw_buf *text, const char *what) {
+    int n = 0;
+    const char *end = (const char *)text->data + text->size;
+    for (const char *at = (const char *)text->data; (at = memmem(at, (size_t)(end - at), what, strlen(what))); at++)
+        n++;
+    return n;
+}
+
+/* PTX wants all threads that wait at a barrier to do so by the same instruction. */
+static void roles_wait_in_one_place(void **state) {
+    (void)state;
+    const int first = TARGETS * EACH, numbers[] = {TW_GEMM_BEGIN, TW_GEMM_PRODUCER};
+    int waiting = 0;
+    for (int i = first; i < CASES; i++)
+        for (int j = 0; j < 2; j++) {
+            char line[32];
+            snprintf(line, sizeof line, "bar.sync %d, ", numbers[j]);
+            const int places = count_of(&ptx[i], line);
+            REQUIRE(&cases[i], places < 2, "barrier %d is waited for in %d places", numbers[j], places);
+            waiting += j && places;
+        }
+    assert_true(waiting > 0);
+}
+
+/* Each stage of tf32x3 on warpgroups ends with one wait for its products. */
+static void terms_are_waited_for_once(void **state) {
+    (void)state;
+    int terms = 0;
+    for (int i = TARGETS * EACH; i < CASES; i++) {
+        if (cases[i].problem.type != TW_GEMM_TF32X3) continue;
+        const int waits = count_of(&ptx[i], "wgmma.wait_group");
+        REQUIRE(&cases[i], waits == 1, "%d waits", waits);
+        terms++;
+    }
+    assert_true(terms > 0);
+}
+
 static void ptxas_takes_them(void **state) {
     (void)state;
     char path[4096];
@@ -145,8 +184,10 @@ static void comparisons_assemble(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_stay_verified), cmocka_unit_test(text_keeps_kernels),
-                                       cmocka_unit_test(ptxas_takes_them), cmocka_unit_test(comparisons_assemble)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_stay_verified),   cmocka_unit_test(text_keeps_kernels),
+        cmocka_unit_test(roles_wait_in_one_place), cmocka_unit_test(terms_are_waited_for_once),
+        cmocka_unit_test(ptxas_takes_them),        cmocka_unit_test(comparisons_assemble)};
     draw_all();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (int i = 0; i < CASES; i++) tw_buf_free(&ptx[i]);

@@ -156,6 +156,7 @@ static void every_family(void **state) {
         {"qwen3-bias", 3, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 8, 2, 0, 0},
         {"llama-biases", 8, 2, 2, TW_F32, {2, 2, 4, 2, 1, 0, 0}, NULL, 9, 2, 1, 0},
         {"qwen3-bias", 1, 3, 2, TW_F32, {3, 1, 5, 3, 0, 0, 0}, NULL, 10, 2, 0, 0},
+        {"llama-yarn-mha", 1, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 11, 2, 0, 0},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         way w = ways[i];
@@ -163,6 +164,19 @@ static void every_family(void **state) {
         w.tuning.edges = TW_EDGES_DATA;
         if (w.tokens == 1) agrees(&w);
     }
+}
+
+/* Layer norms, learned positions, ffns without a gate, every activation. */
+static void every_kind_of_layer(void **state) {
+    (void)state;
+    static const way ways[] = {
+        {"gpt2-gelu-bare", 1, 2, 2, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 1, 3, 0, 0},
+        {"gpt2-gelu-bare", 3, 2, 0, TW_F32, {3, 1, 5, 3, 0, 0, 0}, "sm_80", 2, 2, 1, 0},
+        {"gpt2-relu-untied", 1, 3, 0, TW_F32, {1, 2, 4, 2, 1, 0, 0}, "sm_80", 3, 2, 0, 0},
+        {"gpt2-relu-untied", 8, 2, 2, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 4, 2, 1, 0},
+        {"llama-yarn-mha", 8, 2, 0, TW_F32, {2, 1, 4, 2, 0, 0, 0}, NULL, 5, 2, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
 }
 
 /* Caches of each type, numbers of workers, ways to split attention. */
@@ -377,8 +391,8 @@ static void what_is_not_covered_is_refused(void **state) {
     (void)state;
     const tw_cuda_vm_options plain = {.workers = 1};
     const tw_lowering one = {.tokens = 1};
-    refused("gpt2-gelu-bare", plain, one, TW_ERR_UNSUPPORTED, "layer norms");
-    refused("llama-yarn-mha", plain, one, TW_ERR_UNSUPPORTED, "activations other than SiLU");
+    refused("gpt2-gelu-bare", (tw_cuda_vm_options){.workers = 1, .tuning = {.edges = TW_EDGES_DATA}}, one, TW_ERR_USAGE,
+            "edges by data: not for layer norms");
     refused("mixtral-fused", plain, one, TW_ERR_UNSUPPORTED, "mixtures of experts");
     refused("qwen3moe-dense-first", plain, one, TW_ERR_UNSUPPORTED, "mixtures of experts");
     refused("llama-biases", plain, (tw_lowering){.tokens = TOKENS + 1}, TW_ERR_UNSUPPORTED, "takes 8");
@@ -507,6 +521,7 @@ static void everyone_hears_of_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_family),
+        cmocka_unit_test(every_kind_of_layer),
         cmocka_unit_test(every_division),
         cmocka_unit_test(every_tuning),
         cmocka_unit_test(every_interleaving),

@@ -104,6 +104,7 @@ tw_status tw_cuda_look(tw_cuda *c, bool *over, tw_diag *diag);
 tw_status tw_cuda_capture_begin(tw_cuda *c, tw_diag *diag);
 tw_status tw_cuda_capture_end(tw_cuda *c, tw_cuda_graph **out, tw_diag *diag);
 void tw_cuda_graph_free(tw_cuda_graph *g);
+tw_status tw_cuda_graph_run(tw_cuda *c, tw_cuda_graph *g, tw_diag *diag); /* Replays once, without waiting. */
 /* Replays `times` back to back and gives the device's microseconds between events around all of them. */
 tw_status tw_cuda_graph_time(tw_cuda *c, tw_cuda_graph *g, int times, double *microseconds, tw_diag *diag);
 

@@ -64,6 +64,12 @@ void tw_cuda_graph_free(tw_cuda_graph *g) {
     free(g);
 }
 
+tw_status tw_cuda_graph_run(tw_cuda *c, tw_cuda_graph *g, tw_diag *diag) {
+    if (c->capturing) return tw_fail(diag, TW_ERR_USAGE, "cannot replay a graph while launches are captured");
+    const tw_status st = tw_cuda_enter(c, diag);
+    return st == TW_OK ? tw_cuda_result(c, c->driver.cuGraphLaunch(g->exec, c->stream), "replay a graph", diag) : st;
+}
+
 tw_status tw_cuda_graph_time(tw_cuda *c, tw_cuda_graph *g, int times, double *microseconds, tw_diag *diag) {
     const tw_driver *d = &c->driver;
     float milliseconds = 0;

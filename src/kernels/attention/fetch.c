@@ -176,7 +176,7 @@ void tw_attention_fetch(tw_attention_gen *g) {
         tw_ring_init(b, &g->told, b->kernel->target, 1, 32 * (apart ? warps + 1 : warps));
     }
     /* A warp that did not initialise the mbarriers waits for that before it fetches. */
-    tw_do(b, apart ? TW_OP_barrier_sync : TW_OP_barrier_arrive, (tw_attrs){.count = plan->threads},
+    tw_do(b, apart ? TW_OP_barrier_sync : TW_OP_barrier_arrive, (tw_attrs){.count = plan->threads, .apart = apart},
           tw_i32(b, TW_ATTENTION_BEGIN), TW_NONE);
     if (g->c->early) {
         tw_do(b, TW_OP_griddep_launch, (tw_attrs){0}, TW_NONE, TW_NONE);

@@ -57,9 +57,13 @@ static void declare_parameters(tw_gemm_gen *g) {
         g->arg.scale_a = tw_pointer_add(b, "scale_a", 8, true);
         g->arg.scale_b = tw_pointer_add(b, "scale_b", 4, true);
     }
+    if (g->v->tape.warps) {
+        g->arg.tape_chunk = tw_parameter_add(b, "tape_chunk", TW_T_i32);
+        g->arg.tape_run = tw_parameter_add(b, "tape_run", TW_T_i32);
+    }
     if (!tw_gemm_way_of(g->c)->tensor_copies) return;
-    if (!g->v->narrow) g->arg.map_x = tw_map_add(b, "map_x");
-    g->arg.map_y = tw_map_add(b, "map_y");
+    if (!g->v->narrow && !tw_gemm_is_tape(g->v, g->c, true)) g->arg.map_x = tw_map_add(b, "map_x");
+    if (!tw_gemm_is_tape(g->v, g->c, false)) g->arg.map_y = tw_map_add(b, "map_y");
     if (g->c->staged == TW_GEMM_BOXED) g->arg.map_c = tw_map_add(b, "map_c");
 }
 

@@ -63,7 +63,7 @@ tw_scope tw_gemm_push_groups(tw_gemm_gen *g, tw_gemm_dealer *d, tw_val lowest, t
     const tw_ring_cursor heard = tw_ring_begin(b, &g->told, 0);
     const tw_groups_tile t = tile_variables(b);
     const tw_scope loop = tw_push_while(b);
-    if (g->v->gather) {
+    if (g->plan.fetchers > 1) {
         TW_IF (b, first_warp) find_and_tell(g, d);
         assign_tile(b, &t, tw_groups_hear(b, &g->told, &heard));
     } else {

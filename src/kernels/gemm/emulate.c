@@ -35,6 +35,24 @@ static bool allocate_apart(run *r, const tw_gemm_data *d, tw_gemm_buffer which) 
     return r->at.of[which];
 }
 
+/* Allocates a tape in the place of B, and the table of its units. */
+static bool allocate_tape(run *r, const tw_gemm_data *d, bool ready) {
+    const tw_gpu_buffer *x = &r->buffers[TW_GEMM_B];
+    const tw_gemm_problem *p = &d->problem;
+    const size_t bytes = tw_gemm_tape_bytes(p);
+    tw_gemm_unit *units = malloc(x->bytes);
+    void *tape = malloc(bytes);
+    const bool good = units && tape;
+    if (good) tw_gemm_tape_place(p, d->seed, 0, units);
+    if (good) tw_gemm_tape_pack(p, d->of[TW_GEMM_B], units, 0, tape);
+    const uint64_t at = good ? tw_emu_alloc(r->emu, "tape", tape, bytes, ready) : 0;
+    for (int64_t i = 0; i < tw_gemm_tape_units(p) && at; i++) units[i].address += at;
+    if (at) r->at.of[TW_GEMM_B] = tw_emu_alloc(r->emu, x->name, units, x->bytes, ready);
+    free(tape);
+    free(units);
+    return r->at.of[TW_GEMM_B];
+}
+
 /* Copies C from or to the emulator's memory. The host's copy is as tw_gemm_matrix_of says. */
 static void move_c(const run *r, const tw_gemm_data *d, bool write, unsigned char *host) {
     const tw_gemm_matrix m = tw_gemm_matrix_of(&d->problem, TW_GEMM_C);
@@ -63,7 +81,10 @@ static bool allocate(run *r, const tw_gemm_data *d, bool early) {
         void *zeros = x->zeroed ? calloc(1, x->bytes) : NULL;
         const void *from = x->written ? zeros : d->of[i]; /* NULL: uninitialised. */
         const bool ready = !early || ((i == TW_GEMM_B || i == TW_GEMM_SCALES) && d->problem.weights);
-        if (zeros || !x->zeroed) r->at.of[i] = tw_emu_alloc(r->emu, x->name, from, x->bytes, !x->written && ready);
+        if (i == TW_GEMM_B && d->problem.tape.warps)
+            allocate_tape(r, d, ready);
+        else if (zeros || !x->zeroed)
+            r->at.of[i] = tw_emu_alloc(r->emu, x->name, from, x->bytes, !x->written && ready);
         free(zeros);
         if (!r->at.of[i]) return false;
     }

@@ -68,7 +68,23 @@ static void fetch_narrow(tw_gemm_gen *g, tw_val to, tw_val scales_to, tw_val k, 
     tw_narrow_fetch(g->b, &g->plan.narrow, &copy);
 }
 
+/* Fetches a tile of the operand that is no tape, by the producer's first thread. `at` is as in tw_gemm_tape_fetch. */
+static void fetch_beside_tape(tw_gemm_gen *g, tw_tile_copy copy, const tw_tile *t, tw_val at) {
+    tw_builder *b = g->b;
+    const int block = g->v->tape.blocks * TW_TILE_PIECE_LINE / 2;
+    copy.k = tw_gemm_tape_element(g, at);
+    if (g->c->u > block) {
+        copy.run = block;
+        copy.apart = g->arg.tape_run;
+    }
+    TW_IF (b, tw_eq(b, g->tid, tw_i32(b, g->plan.group * g->plan.teams))) tw_tile_fetch(b, t, &copy);
+}
+
 static void fetch(tw_gemm_gen *g, bool is_x, tw_val to, tw_val scales_to, tw_val k, tw_val full) {
+    if (tw_gemm_is_tape(g->v, g->c, is_x)) {
+        tw_gemm_tape_fetch(g, to, k, full);
+        return;
+    }
     if (is_x && g->v->narrow) {
         fetch_narrow(g, to, scales_to, k, full);
         return;
@@ -82,13 +98,22 @@ static void fetch(tw_gemm_gen *g, bool is_x, tw_val to, tw_val scales_to, tw_val
                                .blocks = tw_gemm_fetchers(g->c, is_x),
                                .parts = is_x && tw_gemm_cuts_rows(g->v, g->c) ? g->c->ml / TW_WGMMA_ROWS : 1,
                                .present = g->x.present};
-    tw_tile_fetch(g->b, is_x ? &g->plan.tile_x : &g->plan.tile_y, &copy);
+    const tw_tile *t = is_x ? &g->plan.tile_x : &g->plan.tile_y;
+    if (g->v->tape.warps)
+        fetch_beside_tape(g, copy, t, k);
+    else
+        tw_tile_fetch(g->b, t, &copy);
 }
 
-/* The barrier is for all threads except those of a producer warp. */
+/* The barrier is for all threads except those of a producer warp. Warpgroups that compute fewer rows of a tile have
+   an epilogue of their own. */
 tw_meeting tw_gemm_meeting(const tw_gemm_gen *g) {
     const bool all = g->plan.threads == g->plan.group * g->c->kl;
-    return all ? (tw_meeting){0} : (tw_meeting){.threads = g->plan.group, .number = TW_GEMM_SUMS, .team = g->team};
+    return all ? (tw_meeting){0}
+               : (tw_meeting){.threads = g->plan.group,
+                              .number = TW_GEMM_SUMS,
+                              .apart = tw_gemm_cuts_rows(g->v, g->c) && g->c->ml > g->c->ms,
+                              .team = g->team};
 }
 
 static void store_sums(tw_gemm_gen *g, int from, int below) {

@@ -71,6 +71,23 @@ typedef struct tw_gemm_epilogue {
     bool gated;
 } tw_gemm_epilogue;
 
+/* B as it lies on the tapes of the GPU's machine (vm/cuda/mega.h), of 16-bit elements. Eight columns of B are a unit. A
+   unit has a piece of 512 bytes for every 32 elements along k: a line of 64 bytes for each column, whose 16-byte
+   quarter i lies at i ^ (line / 2 % 4). The pieces of a chunk, warps * run * 32 elements along k, follow one another.
+   The chunk consists of `warps` runs along k: the first `blocks` pieces of each run come first, then the next ones of
+   each, and so on. k is padded with zeros to whole chunks. Chunks of a unit are equally far from one another. Units lie
+   anywhere. */
+typedef struct tw_gemm_tape {
+    int warps;  /* Runs of a chunk. 0: B is a matrix. */
+    int blocks; /* Pieces of a run that follow one another. */
+    int run;    /* Pieces of a run, a multiple of `blocks`. */
+} tw_gemm_tape;
+/* What buffer TW_GEMM_B has for each unit of a tape, in the order of B's columns, and then of groups. */
+typedef struct tw_gemm_unit {
+    uint64_t address; /* Address of the first piece, a multiple of 16. */
+    int64_t stride;   /* Bytes from a chunk to the next. */
+} tw_gemm_unit;
+
 typedef struct tw_gemm_problem {
     tw_gemm_type type;
     /* Element type of C. f64: f64. s8: i32, i8 (saturated) or f32. e4m3: f32, f16, bf16 or e4m3 (saturated). Others:
@@ -109,7 +126,8 @@ typedef struct tw_gemm_problem {
        the integer times its scale, rounded to `type`, which the scale has, too. 0: elements are the integers, whose
        columns tw_gemm_epilogue.scale_columns may scale. */
     int64_t scales;
-    bool scale_sums; /* Scales multiply the sums of such elements in f32. Elements are then not rounded. */
+    bool scale_sums;   /* Scales multiply the sums of such elements in f32. Elements are then not rounded. */
+    tw_gemm_tape tape; /* How B lies on tapes. Its matrix, as tw_gemm_matrix_of describes it, is n x k without gaps. */
     tw_gemm_epilogue epilogue;
 } tw_gemm_problem;
 enum {
@@ -171,6 +189,17 @@ void tw_gemm_pack(const tw_gemm_problem *p, const int8_t *integers, void *packed
 int tw_gemm_packed(const tw_gemm_problem *p, const void *packed, int64_t column, int64_t k);
 /* Computes the index in buffer TW_GEMM_SCALES of a column's scale, by the number of its group along k. */
 int64_t tw_gemm_scale_place(const tw_gemm_problem *p, int64_t column, int64_t group);
+
+/* Counts the elements along k that a kernel walks: k, or those of whole chunks of a tape. */
+int64_t tw_gemm_depth(const tw_gemm_problem *p);
+/* Counts a tape's units, and all their bytes. */
+int64_t tw_gemm_tape_units(const tw_gemm_problem *p);
+size_t tw_gemm_tape_bytes(const tw_gemm_problem *p);
+/* Places units in memory of tw_gemm_tape_bytes at `address`, in strips of random sizes, the last columns first. */
+void tw_gemm_tape_place(const tw_gemm_problem *p, uint64_t seed, uint64_t address, tw_gemm_unit *units);
+/* Packs B's matrices. `tape` is the memory that begins at `address`. */
+void tw_gemm_tape_pack(const tw_gemm_problem *p, const void *b, const tw_gemm_unit *units, uint64_t address,
+                       void *tape);
 
 /* Sets leading dimensions, strides and `batch` that are 0, and `out` if it is TW_T_none. TW_ERR_USAGE: the problem
    makes no sense. All other functions take completed problems, whose sizes in bytes fit 64 bits. */
@@ -279,6 +308,7 @@ typedef struct tw_gemm_variant {
     tw_gemm_narrow narrow;          /* Type of B's integers. */
     int scales;                     /* Narrow: tw_gemm_problem.scales. */
     bool scale_sums;                /* Narrow: tw_gemm_problem.scale_sums. */
+    tw_gemm_tape tape;              /* As in the problem, but for `run`, which is 0. */
     bool ready_x, ready_y;          /* X or Y may be read before the launch before is over. Only with config.early. */
     tw_gemm_epilogue epilogue;
 } tw_gemm_variant;
@@ -301,6 +331,7 @@ int tw_gemm_squares_columns(const tw_gemm_problem *p, const tw_gemm_config *c);
 /* Addresses of the buffers, by tw_gemm_buffer, on the device or in the emulator. */
 typedef struct tw_gemm_buffers {
     uint64_t of[TW_GEMM_BUFFERS];
+    uint64_t matrix_b; /* B as a matrix where it is a tape, for whoever reads none. 0: there is none. */
 } tw_gemm_buffers;
 /* Describes the buffers of a legal configuration's kernel. Buffers that the kernel lacks have 0 bytes. */
 void tw_gemm_describe_buffers(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_resources *need,

@@ -19,8 +19,14 @@
 
 enum { TW_GEMM_MAX_ACC = 256, TW_GEMM_MAX_COPIES = 32 };
 /* Numbers of barriers that some threads of a block pass: consumers that wait for the producer to begin, the threads of
-   a team that hold sums, and a team that waits for its turn. */
-enum { TW_GEMM_TEAMS = 2, TW_GEMM_BEGIN = 1, TW_GEMM_SUMS = 2, TW_GEMM_TURN = TW_GEMM_SUMS + TW_GEMM_TEAMS };
+   a team that hold sums, a team that waits for its turn, and the producer's warps. */
+enum {
+    TW_GEMM_TEAMS = 2,
+    TW_GEMM_BEGIN = 1,
+    TW_GEMM_SUMS = 2,
+    TW_GEMM_TURN = TW_GEMM_SUMS + TW_GEMM_TEAMS,
+    TW_GEMM_PRODUCER = TW_GEMM_TURN + TW_GEMM_TEAMS
+};
 
 /* Stages of the ring that tells warps of tiles, a multiple of the teams. */
 enum { TW_GEMM_TOLD = 4 };
@@ -63,6 +69,7 @@ typedef struct tw_gemm_plan {
     int fetched_bytes;      /* Bytes of a stage that are fetched. */
     int mbarrier_bytes;     /* Shared memory of mbarriers, and of the ring that tells of tiles. */
     int told;               /* Bytes from the first mbarrier to this ring. Only if the product has groups. */
+    int fetchers;           /* Warps of the producer that fetch tiles. */
     int splitters;          /* Warps beside the producer that split elements into terms. */
     tw_tile terms;          /* The tile of each term of Y. Only with splitters. */
     int high, low;          /* Bytes from the start of a stage to Y's terms. */
@@ -152,6 +159,7 @@ typedef struct tw_gemm_gen {
         tw_val alpha, beta, ends, groups, rows, rows_a, places, factors, squares;
         tw_val scale_rows, scale_columns, scale_a, scale_b, scales;
         tw_val stride_scale_rows, stride_scale_columns; /* Bytes from vector to vector (i64). */
+        tw_val tape_chunk, tape_run;                    /* Elements along k of a tape's chunk, and of its runs (i32). */
     } arg;                                              /* The kernel's parameters. */
     tw_val tid;                                         /* The thread's number in the block. */
     tw_val lane;                                        /* Its number in the warp. */
@@ -159,21 +167,22 @@ typedef struct tw_gemm_gen {
     tw_val group;                                       /* The group's number, below kl. */
     tw_val team;                                        /* The team's number. TW_NONE: there is one team. */
     tw_val group_tid;                                   /* The thread's number in its group. */
-    tw_val tile, split, batch;     /* Numbers of the block's tile, its part of k, and its product. */
-    tw_val shared;                 /* Address of the block's shared memory. */
-    tw_val next_stage;             /* The stage that copies between steps fill. TW_NONE: there are no such copies. */
-    tw_val more;                   /* Predicate: there is such a stage. */
-    tw_val k_position;             /* Variable: the first k of the next stage to fetch. */
-    tw_val k_begin, k_end;         /* The block's part of k. */
-    tw_val stages;                 /* Number of stages of the block's part of k. */
-    tw_val all_stages;             /* Number of stages of all of k. */
-    tw_stream stream;              /* The current tile. Only if tiles are cut along k. */
-    tw_ring told;                  /* How other warps are told of tiles. Only if the product has groups. */
-    tw_val matrix;                 /* The group of the current tile. Only if the product has groups. */
-    tw_gemm_turn turn;             /* Only with teams. */
-    tw_gemm_operand x, y;          /* The operands. */
-    int columns;                   /* Columns of C that a block stores of a tile. Only with wgmma. */
-    tw_val squares[4];             /* Variables: sums of squares of the thread's rows of a tile. */
+    tw_val tile, split, batch; /* Numbers of the block's tile, its part of k, and its product. */
+    tw_val shared;             /* Address of the block's shared memory. */
+    tw_val next_stage;         /* The stage that copies between steps fill. TW_NONE: there are no such copies. */
+    tw_val more;               /* Predicate: there is such a stage. */
+    tw_val k_position;         /* Variable: the first k of the next stage to fetch. */
+    tw_val k_begin, k_end;     /* The block's part of k. */
+    tw_val stages;             /* Number of stages of the block's part of k. */
+    tw_val all_stages;         /* Number of stages of all of k. */
+    tw_stream stream;          /* The current tile. Only if tiles are cut along k. */
+    tw_ring told;              /* How other warps are told of tiles. Only if the product has groups. */
+    tw_val matrix;             /* The group of the current tile. Only if the product has groups. */
+    tw_gemm_turn turn;         /* Only with teams. */
+    tw_gemm_operand x, y;      /* The operands. */
+    int columns;               /* Columns of C that a block stores of a tile. Only with wgmma. */
+    tw_val unit, unit_stride; /* tw_gemm_unit of the lane's unit of the current tile. Only in the producer of a tape. */
+    tw_val squares[4];        /* Variables: sums of squares of the thread's rows of a tile. */
     tw_gemm_side_scales scales[2]; /* The scales of blocks, of X and Y. */
     /* Variables: the sums, of each of the ks parts. If sums are promoted, acc[1] has those of a stage; if sums of a
        narrow B are scaled, those of a group. */
@@ -271,6 +280,26 @@ tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v,
 tw_narrow tw_gemm_narrow_of(tw_gemm_type type, tw_gemm_narrow narrow, int64_t scales, bool scale_sums);
 tw_gemm_matrix tw_gemm_packed_matrix(const tw_gemm_problem *p);
 tw_gemm_matrix tw_gemm_scales_matrix(const tw_gemm_problem *p);
+
+/* tape.c: returns why the configuration is not legal for a tape, or NULL. */
+const char *tw_gemm_tape_plan(const tw_gemm_variant *v, const tw_gemm_config *c);
+/* Tells whether X or Y is a tape. */
+bool tw_gemm_is_tape(const tw_gemm_variant *v, const tw_gemm_config *c, bool is_x);
+/* Returns the tile of X or Y in a stage. */
+tw_tile tw_gemm_tile_of(const tw_gemm_variant *v, const tw_gemm_config *c, bool is_x);
+/* Returns the producer's warps that fetch a tape. */
+int tw_gemm_tape_fetchers(const tw_gemm_config *c);
+/* Finds the lane's unit of the current tile. Units behind the last are the last one. All lanes of the producer's warps
+   that fetch call these. */
+void tw_gemm_tape_find(tw_gemm_gen *g);
+/* Tells a stage's `full` how many bytes the calling warp brings, of the stage's `bytes` (i32). The first warp brings
+   the other operand, too. */
+void tw_gemm_tape_expect(tw_gemm_gen *g, tw_val full, tw_val bytes);
+/* Copies the lane's unit of a stage to the tile at `to`. `at` is the stage's first element in the tape's order. */
+void tw_gemm_tape_fetch(tw_gemm_gen *g, tw_val to, tw_val at, tw_val full);
+/* Computes the number along k of an element by its place in the tape's order (i32). */
+tw_val tw_gemm_tape_element(tw_gemm_gen *g, tw_val at);
+void tw_gemm_tape_arguments(const tw_gemm_problem *p, tw_arguments *to);
 
 /* gather.c: copies rows of A by their numbers. All threads of the producer's warpgroup call these. */
 typedef struct tw_gemm_gather {

@@ -33,6 +33,7 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     REFUSE(c->u % c->kl, "a stage cannot be dealt to kl groups");
     REFUSE(c->mma < 0 || c->mma > 2, "tensor cores are used by warps (1), by warpgroups (2), or not at all (0)");
     REFUSE(v->narrow && (c->mma != 2 || !c->swap), "a narrow B is multiplied by warpgroups (mma=2, swap=1)");
+    REFUSE(v->tape.warps && c->mma != 2, "tapes are multiplied by warpgroups (mma=2)");
     const tw_gemm_way *way = tw_gemm_way_of(c);
     const bool cluster = tw_gemm_splits_in_cluster(c);
     REFUSE(cluster && t->sm < 90, "the target has no clusters");
@@ -78,7 +79,7 @@ tw_gemm_tiling tw_gemm_tiling_of(const tw_gemm_problem *p, const tw_gemm_config 
     const int64_t most = c->persistent, rest = most ? t.tiles % most : 0;
     if (c->stream == TW_GEMM_STREAM_ALL) t.streamed = t.tiles;
     if (c->stream == TW_GEMM_STREAM_REST && rest) t.streamed = t.tiles < most ? t.tiles : rest + most;
-    t.blocks = t.streamed ? t.tiles * tw_ceil_div(p->k, c->u) : t.tiles;
+    t.blocks = t.streamed ? t.tiles * tw_ceil_div(tw_gemm_depth(p), c->u) : t.tiles;
     if (most && t.blocks > most) t.blocks = most;
     return t;
 }
@@ -93,7 +94,7 @@ static const char *resources_of(const tw_gemm_problem *p, const tw_gemm_config *
     const tw_gemm_variant v = tw_gemm_variant_of(p, c);
     const char *why = tw_gemm_plan_of(&v, c, t, &plan);
     if (why) return why;
-    const int64_t stages = tw_ceil_div(p->k, c->u);
+    const int64_t stages = tw_ceil_div(tw_gemm_depth(p), c->u);
     REFUSE(c->kg > stages, "more splits than stages along k");
     const int64_t es = tw_type_bits(tw_gemm_types[p->type].element) / 8;
     REFUSE(p->gather && p->k * es % 16, "rows that are gathered have whole 16 bytes along k");

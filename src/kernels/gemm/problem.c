@@ -161,6 +161,22 @@ static tw_status check_narrow(const tw_gemm_problem *p, tw_diag *diag) {
     return TW_OK;
 }
 
+/* Checks a tape. TW_ERR_USAGE: no kernel reads such a B. */
+static tw_status check_tape(const tw_gemm_problem *p, tw_diag *diag) {
+    enum { MOST = 1 << 20 /* Pieces of a chunk. */ };
+    const tw_gemm_tape *t = &p->tape;
+    if (!t->warps && !t->blocks && !t->run) return TW_OK;
+    if (t->warps < 1 || t->blocks < 1 || t->run < 1 || t->run % t->blocks || (int64_t)t->warps * t->run > MOST)
+        return tw_fail(diag, TW_ERR_USAGE, "a tape's run has whole blocks, and its chunk at most %d pieces", MOST);
+    if (p->type != TW_GEMM_F16 && p->type != TW_GEMM_BF16)
+        return tw_fail(diag, TW_ERR_USAGE, "a tape has f16 or bf16, not %s", tw_gemm_types[p->type].name);
+    if (p->trans_a || !p->trans_b || p->ldb != p->k || p->batch > 1 || p->narrow || p->gather)
+        return tw_fail(diag, TW_ERR_USAGE,
+                       "a tape has a B that is stored n x k (tb=1) without gaps, once or in groups, and "
+                       "A is not transposed (ta=0), nor gathered");
+    return TW_OK;
+}
+
 static tw_status check_extents(const tw_gemm_problem *p, int64_t least_a, int64_t least_b, tw_diag *diag) {
     const struct {
         const char *name;
@@ -247,6 +263,7 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
     if (st == TW_OK) st = check_e4m3(p, diag);
     if (st == TW_OK) st = check_epilogue(p, diag);
     if (st == TW_OK) st = check_narrow(p, diag);
+    if (st == TW_OK) st = check_tape(p, diag);
     return st == TW_OK ? complete_strides(p, diag) : st;
 }
 
@@ -291,6 +308,8 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
     if (n < size && p->out != TW_T_none && p->out != tw_gemm_types[p->type].out)
         n += (size_t)snprintf(out + n, size - n, " out=%s", tw_type_name(p->out));
     if (n < size && p->narrow) n += (size_t)snprintf(out + n, size - n, " narrow=%s", tw_gemm_narrow_names[p->narrow]);
+    if (n < size && p->tape.warps)
+        n += (size_t)snprintf(out + n, size - n, " tape=%dx%dx%d", p->tape.warps, p->tape.blocks, p->tape.run);
     if (n < size && p->alpha != 1) n += (size_t)snprintf(out + n, size - n, " alpha=%.17g", p->alpha);
     if (n < size && p->beta != 0) n += (size_t)snprintf(out + n, size - n, " beta=%.17g", p->beta);
     if (n < size && p->epilogue.activation)
@@ -325,6 +344,7 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.vec_c = alignment(&out, 16, true);
     v.whole_m = (c->swap ? p->n : p->m) % ((int64_t)c->ml * tw_gemm_fetchers(c, false)) == 0;
     v.whole_n = (c->swap ? p->m : p->n) % ((int64_t)c->nl * tw_gemm_fetchers(c, true)) == 0;
+    if (p->tape.warps) *(c->swap ? &v.vec_a : &v.vec_b) = 16; /* Units lie anywhere. */
     v.whole_k = p->k % c->u == 0;
     v.beta = p->beta != 0;
     v.batched = p->batch > 1;
@@ -334,6 +354,8 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.narrow = p->narrow;
     v.scales = (int)p->scales;
     v.scale_sums = p->scale_sums;
+    v.tape.warps = p->tape.warps;
+    v.tape.blocks = p->tape.blocks;
     v.grouped = p->groups > 0;
     v.masked = p->masked;
     v.gather = p->gather;
@@ -361,9 +383,9 @@ int tw_gemm_squares_columns(const tw_gemm_problem *p, const tw_gemm_config *c) {
 }
 
 /* Makes the tensor map of an operand. Its boxes are as wide as the swizzle. */
-static tw_tensor_map map_of(const tw_gemm_matrix *m, bool k_major, uint64_t address, const tw_gemm_config *c, bool is_x,
-                            bool batched, int parts) {
-    const tw_tile t = tw_tile_of(k_major, tw_type_bits(m->type) / 8, is_x ? c->ml : c->nl, c->u);
+static tw_tensor_map map_of(const tw_gemm_matrix *m, bool k_major, uint64_t address, const tw_gemm_variant *v,
+                            const tw_gemm_config *c, bool is_x, bool batched, int parts) {
+    const tw_tile t = tw_gemm_tile_of(v, c, is_x);
     const int64_t extent = k_major ? m->rows : m->columns, k = k_major ? m->columns : m->rows;
     const int64_t es = tw_type_bits(m->type) / 8;
     const tw_tile_matrices of = {.address = address,
@@ -378,6 +400,7 @@ static tw_tensor_map map_of(const tw_gemm_matrix *m, bool k_major, uint64_t addr
 /* Computes the bytes from one of a batch's matrices to the next, or from its address to the next. */
 static int64_t stride_of(const tw_gemm_problem *p, tw_gemm_buffer which) {
     const tw_gemm_matrix m = tw_gemm_matrix_of(p, which);
+    if (which == TW_GEMM_B && p->tape.warps) return tw_ceil_div(p->n, TW_TILE_ROWS) * (int64_t)sizeof(tw_gemm_unit);
     return tw_gemm_by_pointers(p, which) && m.stride ? TW_GEMM_POINTER : m.stride * (tw_type_bits(m.type) / 8);
 }
 
@@ -396,8 +419,9 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     for (int i = 0; i < TW_GEMM_BUFFERS; i++) tw_argument_buffer(to, tw_gemm_buffer_names[i], buffers->of[i]);
     tw_argument_number(to, "m", p->m);
     tw_argument_number(to, "n", p->n);
-    tw_argument_number(to, "k", p->k);
-    tw_argument_number(to, "chunk", tw_ceil_div(tw_ceil_div(p->k, c->u), c->kg) * c->u);
+    const int64_t k = tw_gemm_depth(p);
+    tw_argument_number(to, "k", k);
+    tw_argument_number(to, "chunk", tw_ceil_div(tw_ceil_div(k, c->u), c->kg) * c->u);
     tw_argument_number(to, "tiles_m", tiling.rows);
     tw_argument_number(to, "tiles_n", tiling.columns);
     tw_argument_number(to, "tiles", tiling.tiles);
@@ -412,6 +436,7 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     tw_argument_float(to, "beta", p->beta, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
     tw_argument_number(to, "stride_scale_rows", tw_gemm_matrix_of(p, TW_GEMM_SCALE_ROWS).stride * 4);
     tw_argument_number(to, "stride_scale_columns", tw_gemm_matrix_of(p, TW_GEMM_SCALE_COLUMNS).stride * 4);
+    if (p->tape.warps) tw_gemm_tape_arguments(p, to);
     if (!tw_gemm_way_of(c)->tensor_copies) return;
     tw_argument_number(to, "groups", p->groups);
     tw_argument_number(to, "rows_a", p->rows_a);
@@ -419,12 +444,14 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     const int parts_b = tw_gemm_fetchers(c, swap),
               parts_a = tw_gemm_cuts_rows(&v, c) ? c->ml / TW_WGMMA_ROWS : tw_gemm_fetchers(c, !swap);
     const bool batched = p->batch > 1;
-    const tw_tensor_map map_a = map_of(&a, !p->trans_a, buffers->of[TW_GEMM_A], c, !swap, batched, parts_a);
-    const tw_tensor_map map_b = map_of(&b, p->trans_b, buffers->of[TW_GEMM_B], c, swap, batched || p->groups, parts_b);
-    if (!p->narrow) tw_argument_map(to, "map_x", swap ? "b" : "a", swap ? &map_b : &map_a);
+    const tw_tensor_map map_a = map_of(&a, !p->trans_a, buffers->of[TW_GEMM_A], &v, c, !swap, batched, parts_a);
+    const tw_tensor_map map_b =
+        map_of(&b, p->trans_b, buffers->of[TW_GEMM_B], &v, c, swap, batched || p->groups, parts_b);
+    if (!p->narrow && !tw_gemm_is_tape(&v, c, true))
+        tw_argument_map(to, "map_x", swap ? "b" : "a", swap ? &map_b : &map_a);
     const tw_gemm_matrix to_store = tw_gemm_matrix_of(p, TW_GEMM_C);
     const tw_tensor_map map_c =
         tw_gemm_box_map(&to_store, buffers->of[TW_GEMM_C], tw_gemm_stored_columns(c, p->epilogue.gated), p->batch > 1);
     if (c->staged == TW_GEMM_BOXED) tw_argument_map(to, "map_c", "c", &map_c);
-    tw_argument_map(to, "map_y", swap ? "a" : "b", swap ? &map_a : &map_b);
+    if (!tw_gemm_is_tape(&v, c, false)) tw_argument_map(to, "map_y", swap ? "a" : "b", swap ? &map_a : &map_b);
 }

@@ -416,7 +416,7 @@ static bool make_matrices(tw_gemm_data *d, uint64_t seed) {
 }
 
 tw_status tw_gemm_data_make(tw_gemm_data *d, const tw_gemm_problem *problem, uint64_t seed, tw_diag *diag) {
-    *d = (tw_gemm_data){.problem = *problem};
+    *d = (tw_gemm_data){.problem = *problem, .seed = seed};
     const tw_gemm_problem *p = &d->problem;
     tw_status st = tw_gemm_problem_complete(&d->problem, diag);
     if (st != TW_OK) return st;

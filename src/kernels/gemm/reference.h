@@ -16,6 +16,7 @@ typedef struct tw_gemm_data {
     float *tolerance;               /* [cells]: |C - want| must be below it. */
     bool *written;                  /* [rows of C]: the product writes the row. NULL: it writes all. */
     int64_t cells;                  /* Number of elements of C. */
+    uint64_t seed;                  /* What the matrices were drawn from. */
 } tw_gemm_data;
 
 /* Draws the ends of a problem's groups. Each row falls into group i with a chance proportional to (i + 1) to the power

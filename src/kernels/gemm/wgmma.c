@@ -49,14 +49,28 @@ static void end(tw_gemm_gen *g, bool stores) {
 
 /* -- the warp that copies */
 
-/* Passes the barrier that follows the initialisation of the mbarriers. The producer does not wait there (`waits`
-   false). In a cluster all warps wait, since other blocks signal the mbarriers. */
-static void begin(tw_gemm_gen *g, bool waits) {
+/* Waits in a consumer until the mbarriers are initialised. In a cluster all warps wait, since other blocks signal the
+   mbarriers. */
+static void begin(tw_gemm_gen *g) {
     const tw_attrs at = {.count = g->plan.threads};
     if (g->c->multicast)
         tw_do(g->b, TW_OP_cluster_sync, (tw_attrs){0}, TW_NONE, TW_NONE);
     else
-        tw_do(g->b, waits ? TW_OP_barrier_sync : TW_OP_barrier_arrive, at, tw_i32(g->b, TW_GEMM_BEGIN), TW_NONE);
+        tw_do(g->b, TW_OP_barrier_sync, at, tw_i32(g->b, TW_GEMM_BEGIN), TW_NONE);
+}
+
+/* Tells the consumers that the producer has initialised the mbarriers, without waiting for them. `shared`: warps of the
+   producer beside the first one use the mbarriers, and wait for it. They do so at a barrier of their own, since PTX
+   wants all threads that wait at a barrier to do so in one place of the code. */
+static void let_begin(tw_gemm_gen *g, bool shared) {
+    tw_builder *b = g->b;
+    const tw_attrs all = {.count = g->plan.threads}, mine = {.count = all.count - g->plan.group * g->plan.teams};
+    if (g->c->multicast) {
+        begin(g);
+        return;
+    }
+    if (shared) tw_do(b, TW_OP_barrier_sync, mine, tw_i32(b, TW_GEMM_PRODUCER), TW_NONE);
+    tw_do(b, TW_OP_barrier_arrive, all, tw_i32(b, TW_GEMM_BEGIN), TW_NONE);
 }
 
 /* Waits until the launch before is over, if this one is early. */
@@ -79,6 +93,15 @@ static void fetch(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, 
     g->frame->fetch(g, is_x, to, scales_at(g, ring, c), k, full);
 }
 
+/* Readies the cursor's stage for copies of `bytes` bytes, and returns its `full`. */
+static tw_val ready_stage(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw_val bytes) {
+    tw_builder *b = g->b;
+    if (!g->v->tape.warps) return tw_ring_fill(b, ring, c, bytes);
+    tw_val full = tw_ring_fill(b, ring, c, TW_NONE);
+    tw_gemm_tape_expect(g, full, bytes);
+    return full;
+}
+
 /* Fills the ring for the block's first tile: at once with the operand that is ready, and with the other one when the
    launch before is over. Returns the number of stages. */
 static tw_val fill_early(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c) {
@@ -87,7 +110,7 @@ static tw_val fill_early(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_curs
     tw_val n = tw_min(b, g->stages, tw_i32(b, ring->stages)), k = tw_var_of(b, g->k_begin);
     const tw_ring_cursor again = tw_ring_begin(b, ring, 1);
     TW_FOR (b, i, tw_i32(b, 0), n, tw_i32(b, 1), false) {
-        fetch(g, ring, c, x_first, k, tw_ring_fill(b, ring, c, tw_i32(b, g->plan.fetched_bytes)));
+        fetch(g, ring, c, x_first, k, ready_stage(g, ring, c, tw_i32(b, g->plan.fetched_bytes)));
         tw_add_to(b, k, tw_i32(b, g->c->u));
         tw_ring_advance(b, ring, c);
     }
@@ -132,7 +155,7 @@ static void fetch_stages(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_curs
     tw_builder *b = g->b;
     tw_val k = tw_var_of(b, tw_add(b, g->k_begin, tw_mul_imm(b, from, g->c->u))), bytes = bytes_of_stage(g);
     TW_FOR (b, i, from, g->stages, tw_i32(b, 1), false) {
-        tw_val full = tw_ring_fill(b, ring, c, bytes);
+        tw_val full = ready_stage(g, ring, c, bytes);
         fetch(g, ring, c, true, k, full);
         fetch(g, ring, c, false, k, full);
         tw_add_to(b, k, tw_i32(b, g->c->u));
@@ -142,7 +165,7 @@ static void fetch_stages(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_curs
 
 /* Opens the block of those who fetch the stages of a tile. */
 static tw_scope push_fetchers(tw_gemm_gen *g, tw_val copies) {
-    return g->v->grouped ? tw_push_if(g->b, copies) : TW_NO_BLOCK;
+    return g->v->grouped && !g->v->tape.warps ? tw_push_if(g->b, copies) : TW_NO_BLOCK;
 }
 
 static void copy(tw_gemm_gen *g, const tw_ring *ring) {
@@ -153,22 +176,21 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring) {
     tw_val copies = tw_eq(b, g->tid, tw_i32(b, first));
     TW_IF (b, copies) {
         /* The copy engine reads a map before it can begin. */
-        if (!g->v->narrow) tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_x, TW_NONE);
-        tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_y, TW_NONE);
-        const int fills = g->v->gather ? 1 + WARPS : 1;
+        if (g->arg.map_x.id) tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_x, TW_NONE);
+        if (g->arg.map_y.id) tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_y, TW_NONE);
+        const int fills = g->v->gather ? 1 + WARPS : g->plan.fetchers;
         if (g->plan.splitters) tw_gemm_terms_init(g, ring);
         tw_ring_init(b, ring, b->kernel->target, fills, g->plan.group / 32 * (g->c->multicast ? g->c->multicast : 1));
         /* Warps that are told a tile. */
-        const int told = g->plan.group / 32 + g->plan.splitters + (g->v->gather ? WARPS : 0);
+        const int told = g->plan.group / 32 + g->plan.splitters + (g->plan.fetchers > 1 ? g->plan.fetchers : 0);
         if (g->v->grouped) tw_ring_init(b, &g->told, b->kernel->target, 1, 32 * told);
     }
-    /* The first warp of the producer initialises the mbarriers. Its other warps, if they use these, wait for that. */
-    begin(g, g->v->gather || g->plan.splitters);
+    let_begin(g, g->plan.fetchers > 1 || g->plan.splitters);
     if (g->plan.splitters) split(g, ring);
     const bool grouped = g->v->grouped;
-    const int warps = g->v->gather ? WARPS : 1; /* The warps that fetch. */
-    tw_val fetches = tw_and(b, tw_le(b, tw_i32(b, first), g->tid), tw_lt(b, g->tid, tw_i32(b, first + 32 * warps)));
-    TW_IF (b, grouped ? fetches : copies) {
+    const int behind = first + 32 * g->plan.fetchers;
+    tw_val fetches = tw_and(b, tw_le(b, tw_i32(b, first), g->tid), tw_lt(b, g->tid, tw_i32(b, behind)));
+    TW_IF (b, grouped || g->v->tape.warps ? fetches : copies) {
         const tw_ring_cursor c = tw_ring_begin(b, ring, 1);
         const bool ready = g->v->ready_x || g->v->ready_y;
         tw_val fetched = tw_var_of(b, tw_i32(b, 0));
@@ -179,6 +201,7 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring) {
         tw_gemm_dealer deals = {0};
         tw_val first_warp = tw_lt(b, g->tid, tw_i32(b, first + 32));
         TW_LOOP (b, number, grouped ? tw_gemm_push_groups(g, &deals, copies, first_warp) : push_tiles(g, TW_NONE)) {
+            if (g->v->tape.warps) tw_gemm_tape_find(g);
             if (ready) {
                 /* The ring is empty at the block's first tile alone. */
                 tw_assign(b, fetched, tw_i32(b, 0));
@@ -294,6 +317,7 @@ static void move_to_stage(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cur
 static void multiply(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, int rows) {
     tw_builder *b = g->b;
     const bool persistent = g->c->persistent, partial = g->plan.partial, narrow = g->v->narrow;
+    const bool terms = g->plan.splitters; /* Their products are waited for where they are issued. */
     const tw_tile *x = &g->plan.tile_x, *y = &g->plan.tile_y;
     tw_val group = tw_shr(b, g->warp, 2), zero = tw_i32(b, 0), yes = tw_const(b, TW_T_pred, 1);
     const int apart = tw_tile_offset(x, g->c->ms, 0);
@@ -317,7 +341,7 @@ static void multiply(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *
                                          .y_at = y_at,
                                          .add = partial ? tw_not(b, yes) : tw_not(b, first),
                                          .sums = partial ? g->acc[1] : g->acc[0]};
-        if (g->plan.splitters)
+        if (terms)
             tw_gemm_terms_multiply(g, ring, c);
         else if (narrow) {
             parts = of_first;
@@ -327,7 +351,7 @@ static void multiply(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *
             tw_narrow_multiply(b, &parts, 0, 1);
         } else if (rows)
             tw_tile_multiply(b, &product);
-        if (rows && !narrow) tw_tile_wait(b, partial ? 0 : 1);
+        if (rows && !narrow && !terms) tw_tile_wait(b, partial ? 0 : 1);
         if (partial) {
             tw_val again = tw_lt(b, tw_add_imm(b, i, 1), last);
             give_back(g, ring, tw_ring_empty(b, ring, c), persistent ? yes : again);
@@ -413,7 +437,7 @@ static void build(tw_gemm_gen *g) {
         tw_do(b, TW_OP_setmaxnreg_inc, (tw_attrs){.count = g->plan.consumer_registers}, TW_NONE, TW_NONE);
     prepare(g);
     const tw_ring_cursor c = tw_ring_begin(b, &ring, 0);
-    begin(g, true);
+    begin(g);
     wait_for_launch(g); /* Before sums are stored. */
     if (g->team.id) tw_ring_skip(b, &ring, &c, tw_mul(b, g->team, g->stages));
     TW_BLOCK (b, g->v->grouped ? tw_gemm_push_told(g, g->team) : push_tiles(g, g->team)) {

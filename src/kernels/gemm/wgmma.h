@@ -24,8 +24,8 @@ typedef struct tw_gemm_dealer {
     tw_val lowest;       /* Predicate: the thread that copies, which is lane 0 of the first warp. */
 } tw_gemm_dealer;
 
-/* deal.c: opens the loop of the producer over the tiles of groups. Its first warp finds them (`first_warp`). If rows
-   are gathered, the producer has more warps, which are told. `lowest` is as in tw_gemm_dealer. */
+/* deal.c: opens the loop of the producer over the tiles of groups. Its first warp finds them (`first_warp`). If more of
+   its warps fetch, all are told. `lowest` is as in tw_gemm_dealer. */
 tw_scope tw_gemm_push_groups(tw_gemm_gen *g, tw_gemm_dealer *d, tw_val lowest, tw_val first_warp);
 /* Opens the loop over the tiles of groups that a team is told. TW_NONE: over all tiles. */
 tw_scope tw_gemm_push_told(tw_gemm_gen *g, tw_val team);

@@ -14,7 +14,8 @@ enum {
     PRODUCT = 28,                 /* Registers that ptxas needs beside the sums of one product. */
     TERMS = 32,                   /* Registers of the terms of a thread's elements. */
     SPLITTING = 40,               /* Registers of a thread that splits elements. */
-    FINDER = 40,                  /* Registers of a producer that finds tiles of groups. */
+    FINDER = 40,                  /* Registers of a producer that finds tiles of groups, or the units of a tape. */
+    TAPE_FINDER = 56,             /* Registers of a producer that finds both. */
     GATHERER = 72                 /* Registers of a producer that gathers rows, too. */
 };
 
@@ -33,16 +34,18 @@ static const char *plan_registers(const tw_gemm_variant *v, const tw_gemm_config
     const int more = p->splitters ? TERMS : p->narrow.extent ? NARROW : scales;
     const int needed = p->accumulators + partial + OTHERS + more, groups = p->group / (WARPS * 32) * p->teams;
     p->registers = needed;
-    p->threads = (groups * WARPS + (v->gather ? WARPS : 1) + p->splitters) * 32;
+    p->fetchers = v->gather ? WARPS : v->tape.warps ? tw_gemm_tape_fetchers(c) : 1;
+    p->threads = (groups * WARPS + p->fetchers + p->splitters) * 32;
     if (needed <= QUARTER / (groups + 1) / UNIT * UNIT || groups < 2) return NULL;
     REFUSE(groups > 3, "more registers than an SM has");
     p->threads = (groups + 1) * WARPS * 32;
     p->registers = QUARTER / (groups + 1) / UNIT * UNIT;
-    p->producer_registers = v->gather      ? GATHERER
-                            : p->splitters ? SPLITTING
-                            : v->grouped   ? FINDER
-                            : groups == 2  ? 24
-                                           : 32;
+    p->producer_registers = v->gather                     ? GATHERER
+                            : v->grouped && v->tape.warps ? TAPE_FINDER
+                            : p->splitters                ? SPLITTING
+                            : v->grouped || v->tape.warps ? FINDER
+                            : groups == 2                 ? 24
+                                                          : 32;
     p->consumer_registers = (QUARTER - p->producer_registers) / groups / UNIT * UNIT;
     /* ptxas wants the registers of one product to fit those of the launch. */
     REFUSE(c->nl / 2 + PRODUCT > p->registers, "a product takes more registers than a thread has at launch");
@@ -97,11 +100,11 @@ static const char *check_tile(const tw_gemm_variant *v, const tw_gemm_config *c,
 /* Plans the tiles of a stage, the sums, and the mbarriers of the ring and of the one that tells of tiles. */
 static const char *plan_ring(const tw_gemm_variant *v, const tw_gemm_config *c, tw_gemm_plan *p) {
     const int es = tw_type_bits(tw_gemm_types[v->type].element) / 8;
-    p->tile_x = tw_tile_of(v->a_k_major, es, c->ml, c->u);
-    p->tile_y = tw_tile_of(v->b_k_major, es, c->nl, c->u);
+    p->tile_x = tw_gemm_tile_of(v, c, true);
+    p->tile_y = tw_gemm_tile_of(v, c, false);
     p->x = (tw_gemm_tile){.es = es, .vec = 16, .bytes = tw_tile_bytes(&p->tile_x)};
     p->y = (tw_gemm_tile){.es = es, .vec = 16, .bytes = tw_tile_bytes(&p->tile_y)};
-    const char *why = v->narrow ? plan_narrow(v, c, p) : NULL;
+    const char *why = v->narrow ? plan_narrow(v, c, p) : v->tape.warps ? tw_gemm_tape_plan(v, c) : NULL;
     if (why) return why;
     REFUSE(p->x.bytes % TW_TILE_ALIGN || p->y.bytes % TW_TILE_ALIGN, "tiles do not end where the swizzle begins anew");
     p->group = c->ml / c->ms * WARPS * 32;

@@ -3,6 +3,7 @@
 #include "base/diag.h"
 #include "kernels/gemm/gemm.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ const char tw_gemm_problem_words[] =
     "groups=E: rows of A in E groups, each with a B of its own; masked=1: each has a count in the place of an end;\n"
     "gather=1: rows of A, of which there are rows_a, by number; scatter=1: rows of C by number, with a factor each;\n"
     "weights=1: nothing writes B while launches may overlap;\n"
+    "tape=WxBxR: B's columns lie on a tape of the GPU's machine: W runs of R pieces, B pieces of each at a time;\n"
     "narrow=i8|i4: B has packed integers; scales=G: elements along k of it that share a scale; scale_sums=1: scales\n"
     "multiply their sums;\n"
     "promote=1: tensor cores add up at most 128 e4m3 along k, and these sums are added in f32;\n"
@@ -42,6 +44,11 @@ static bool narrow_type(const char *value, tw_gemm_narrow *t) {
             return true;
         }
     return false;
+}
+
+static bool tape_of(const char *value, tw_gemm_tape *t) {
+    char more;
+    return sscanf(value, "%6dx%6dx%6d%c", &t->warps, &t->blocks, &t->run, &more) == 3 && t->warps > 0;
 }
 
 bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *status, tw_diag *diag) {
@@ -105,6 +112,7 @@ bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *statu
     if (n == 4 && !strncmp(word, "type", 4)) known = true, good = tw_gemm_type_from_name(value, &p->type);
     if (n == 3 && !strncmp(word, "out", 3)) known = true, good = out_type(value, &p->out);
     if (n == 6 && !strncmp(word, "narrow", 6)) known = true, good = narrow_type(value, &p->narrow);
+    if (n == 4 && !strncmp(word, "tape", 4)) known = true, good = tape_of(value, &p->tape);
     if (n == 10 && !strncmp(word, "activation", 10))
         known = true, good = tw_gemm_activation_from_name(value, &p->epilogue.activation);
     *status = TW_OK;

@@ -20,6 +20,10 @@ tw_val tw_part_gelu(tw_builder *b, tw_val x) {
     return over_one_plus_exp2(b, x, tw_mul(b, cubic, tw_f32(b, -2.30220819f))); /* -2 sqrt(2 / pi) log2(e) */
 }
 
+tw_val tw_part_relu(tw_builder *b, tw_val x) {
+    return tw_select(b, tw_lt(b, tw_f32(b, 0), x), x, tw_f32(b, 0));
+}
+
 /* 1 - erf(z) = (a1 t + ... + a5 t^5) e^(-z^2), t = 1 / (1 + p z), for z = |x| / sqrt(2). The result is x less half of
    that times x, or for a negative x half of it times x. */
 tw_val tw_part_gelu_erf(tw_builder *b, tw_val x) {

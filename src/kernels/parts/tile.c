@@ -20,11 +20,34 @@ tw_tile tw_tile_of(bool k_major, int es, int extent, int depth) {
     return t;
 }
 
+tw_tile tw_tile_of_pieces(int extent, int depth) {
+    enum { WIDTH = TW_TILE_PIECE_LINE / 2 };
+    return (tw_tile){.k_major = true,
+                     .es = 2,
+                     .extent = extent,
+                     .depth = depth,
+                     .width = WIDTH,
+                     .lines = extent,
+                     .boxes = depth / WIDTH,
+                     .pieces = true};
+}
+
+tw_tile tw_tile_cut(tw_tile t, int most) {
+    for (; t.width > most; t.width /= 2) t.boxes *= 2;
+    return t;
+}
+
 int tw_tile_bytes(const tw_tile *t) {
     return t->boxes * box_bytes(t);
 }
 
+/* Returns the bytes from a row, or a column of B, to the eighth after it. Lines lie along k. */
+static int eight_rows(const tw_tile *t) {
+    return TW_TILE_ROWS * (t->pieces ? t->depth * t->es : pitch(t));
+}
+
 int tw_tile_offset(const tw_tile *t, int row, int k) {
+    if (t->pieces) return row / TW_TILE_ROWS * eight_rows(t) + k / t->width * TW_TILE_PIECE + k % t->width * t->es;
     if (t->k_major) return k / t->width * box_bytes(t) + row * pitch(t) + k % t->width * t->es;
     return row / t->width * box_bytes(t) + k * pitch(t);
 }
@@ -58,8 +81,11 @@ void tw_tile_fetch(tw_builder *b, const tw_tile *t, const tw_tile_copy *c) {
     const int parts = c->parts ? c->parts : 1, lines = t->lines / parts;
     for (int i = 0; i < t->boxes * parts; i++) {
         const int part = i % parts, number = i / parts;
+        const int element = number * t->width;
+        tw_val k = along;
+        if (c->run && element >= c->run) k = tw_add(b, k, tw_mul_imm(b, c->apart, element / c->run));
         const tw_box box = {.map = c->map,
-                            .at = {tw_add_imm(b, along, (int64_t)number * t->width),
+                            .at = {tw_add_imm(b, k, c->run ? element % c->run : element),
                                    tw_add_imm(b, across, (int64_t)part * lines), c->matrix, c->set}};
         tw_val place = tw_add_imm(b, to, (int64_t)number * box_bytes(t) + (int64_t)part * lines * pitch(t));
         if (part) tw_when(b, tw_lt(b, tw_i32(b, part), c->present));
@@ -77,7 +103,7 @@ tw_val tw_tile_descriptor(tw_builder *b, const tw_tile *t, tw_val address) {
 tw_val tw_tile_at(tw_builder *b, const tw_tile *t, tw_val low, int row, int k) {
     const int offset = tw_tile_offset(t, row, k);
     const uint32_t swizzle = pitch(t) == 128 ? 1 : pitch(t) == 64 ? 2 : 3;
-    tw_val high = tw_i32(b, (int32_t)(swizzle << 30 | (uint32_t)pitch(t) * 8 / 16));
+    tw_val high = tw_i32(b, (int32_t)(swizzle << 30 | (uint32_t)(t->k_major ? eight_rows(t) : 8 * pitch(t)) / 16));
     return tw_binary(b, TW_OP_pack_i64_i32, tw_add_imm(b, low, offset / 16), high);
 }
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tiles of 8-, 16- or 32-bit elements in shared memory. Tensor copies write them, and wgmma reads them (ir/wgmma.def).
    A tile has `extent` rows of A, or columns of B, with `depth` elements of each along k. It consists of consecutive
-   boxes. A box has lines of `width` elements, and the swizzle is as wide as a line. */
+   boxes. A box has lines of `width` elements, and the swizzle is as wide as a line.
+
+   A tile of pieces has 16-bit elements that bulk copies brought. A piece has eight rows (columns of B) of 32 elements
+   along k, as a box of 64-byte lines has eight lines. All pieces of eight rows follow one another. */
 #ifndef TW_KERNELS_PARTS_TILE_H
 #define TW_KERNELS_PARTS_TILE_H
 
@@ -9,8 +12,11 @@
 #include "ir/builder.h"
 
 enum {
-    TW_TILE_LINE = 128,  /* Bytes of the longest line. */
-    TW_TILE_ALIGN = 1024 /* Alignment of a tile's address in bytes. */
+    TW_TILE_LINE = 128,   /* Bytes of the longest line. */
+    TW_TILE_ALIGN = 1024, /* Alignment of a tile's address in bytes. */
+    TW_TILE_ROWS = 8,     /* Rows of a piece. */
+    TW_TILE_PIECE_LINE = 64,
+    TW_TILE_PIECE = TW_TILE_ROWS * TW_TILE_PIECE_LINE /* Bytes of a piece. */
 };
 
 typedef struct tw_tile {
@@ -21,11 +27,16 @@ typedef struct tw_tile {
     int width;    /* Elements of a line, which has 128, 64 or 32 bytes. */
     int lines;    /* Lines of a box. */
     int boxes;    /* Boxes of the tile. */
+    bool pieces;  /* The tile is one of pieces. `lines` and `boxes` then only count its bytes. */
 } tw_tile;
 
 /* Makes a tile with the longest possible lines. `es` is the bytes of an element. If lines lie along k, these are a
    power of two times `depth`, at least 32 bytes. Otherwise elements have two bytes. */
 tw_tile tw_tile_of(bool k_major, int es, int extent, int depth);
+/* Makes a tile of pieces. `depth` is a multiple of 32. */
+tw_tile tw_tile_of_pieces(int extent, int depth);
+/* Makes a tile's lines, which lie along k, no longer than `most` elements, a multiple of 32 bytes. */
+tw_tile tw_tile_cut(tw_tile t, int most);
 int tw_tile_bytes(const tw_tile *t);
 
 /* Computes the offset of element (row, k) in bytes. `row` is a multiple of 8, and `k` of 32 bytes. */
@@ -56,6 +67,8 @@ typedef struct tw_tile_copy {
     int blocks; /* Blocks of a cluster that fetch the tile together. Each multicasts a part to all. 1: no multicast. */
     int parts;  /* Parts of equally many lines that are copied one by one, without multicast. 0 or 1: none. */
     tw_val present; /* Number of parts to copy, from the first on (i32). Only with parts. */
+    int run;        /* Elements along k that are next to one another in memory, whole boxes. 0: all are. */
+    tw_val apart;   /* Elements along k from one such run to the next (i32). Only with `run`. */
 } tw_tile_copy;
 
 /* Fetches a tile by tensor copies. One thread calls it. Elements outside of the matrix arrive as zeros. */

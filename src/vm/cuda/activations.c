@@ -143,6 +143,10 @@ static void load_weights(tw_mega_activations *a, tw_val k) {
         tw_val column = tw_add_imm(b, k, i * a->span), at = tw_mega_at(b, a->norm, tw_add(b, a->from, column), 4);
         tw_when(b, tw_and(b, a->normed, tw_lt(b, column, a->limit)));
         tw_ld_vec(b, tw_mega_fixed(TW_T_f32, 4, 0), at, a->w[i]);
+        if (!a->g->p->layer_norm) continue;
+        tw_val bias = tw_mega_at(b, a->bias, tw_add(b, a->from, column), 4);
+        tw_when(b, tw_and(b, a->biased, tw_lt(b, column, a->limit)));
+        tw_ld_vec(b, tw_mega_fixed(TW_T_f32, 4, 0), bias, a->add[i]);
     }
 }
 
@@ -175,6 +179,8 @@ void tw_mega_find_activations(tw_mega_activations *a) {
     a->from = tw_var_of(b, tw_i32(b, 0));
     a->limit = tw_var_of(b, tw_i32(b, 0));
     for (int i = 0; i < 4 * a->at_once[true]; i++) a->w[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
+    for (int i = 0; i < 4 * a->at_once[true] && g->p->layer_norm; i++)
+        a->add[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
     for (int u = 0; u < g->p->tokens; u++) {
         tw_val position = tw_i32(b, u);
         a->row[u] = u ? tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, a->columns, 4), a->in) : a->in;
@@ -184,12 +190,54 @@ void tw_mega_find_activations(tw_mega_activations *a) {
     tw_mega_find_chunk(a, tw_i32(b, 0));
 }
 
-/* Adds the squares of four activations, and multiplies them by the norm's weights. */
-static void norm_four(const tw_mega_activations *a, tw_val squares, const tw_val *w, tw_val *x) {
+/* Norms run i of a thread's columns of a position. RMS norm: adds the squares, and multiplies by the norm's weights. */
+static void norm_four(const tw_mega_activations *a, tw_val squares, int position, int i, tw_val *x) {
+    tw_builder *b = a->g->b;
     for (int e = 0; e < 4; e++) {
-        tw_op_to(a->g->b, squares, TW_OP_fma_f32, x[e], x[e], squares);
-        x[e] = tw_mul(a->g->b, x[e], w[e]);
+        if (a->g->p->layer_norm) {
+            tw_val y = tw_mul(b, tw_sub(b, x[e], a->mean[position]), a->inverse[position]);
+            x[e] = tw_fma(b, y, a->w[i][e], a->add[i][e]);
+            continue;
+        }
+        tw_op_to(b, squares, TW_OP_fma_f32, x[e], x[e], squares);
+        x[e] = tw_mul(b, x[e], a->w[i][e]);
     }
+}
+
+/* Adds up x, or the squares of x - mean[u], over all columns of each position. Every warp does that by itself. */
+static void add_columns(const tw_mega_activations *a, const tw_val *mean, tw_val *sum) {
+    enum { RUN = 4 * 32, MANY = 4 };
+    tw_builder *b = a->g->b;
+    const int T = a->g->p->tokens, n = T > 1 ? 1 : MANY;
+    for (int u = 0; u < T; u++) sum[u] = tw_var_of(b, tw_f32(b, 0));
+    TW_FOR (b, k, tw_shl(b, a->g->lane, 2), a->columns, tw_i32(b, n * RUN), false) {
+        tw_val x[TW_CUDA_VM_TOKENS][4] = {{{0}}}, there[TW_CUDA_VM_TOKENS];
+        for (int i = 0; i < n * T; i++) {
+            tw_val column = tw_add_imm(b, k, i / T * RUN);
+            there[i] = tw_and(b, tw_lt(b, column, a->columns), a->there[i % T]);
+            tw_val at = tw_mega_at(b, a->row[i % T], column, 4);
+            tw_when(b, there[i]);
+            tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, 0), at, x[i]);
+        }
+        for (int i = 0; i < n * T; i++)
+            for (int e = 0; e < 4; e++) {
+                tw_val y = mean ? tw_select(b, there[i], tw_sub(b, x[i][e], mean[i % T]), tw_f32(b, 0)) : x[i][e];
+                tw_op_to(b, sum[i % T], TW_OP_fma_f32, y, mean ? y : tw_f32(b, 1), sum[i % T]);
+            }
+    }
+    for (int u = 0; u < T; u++) sum[u] = tw_part_warp_sum(b, tw_add(b, sum[u], tw_f32(b, 0)), 1, 32);
+}
+
+/* Computes the mean and 1 / deviation of each position's activations. */
+static void find_moments(tw_mega_activations *a) {
+    tw_builder *b = a->g->b;
+    const tw_model *m = a->g->p->m;
+    tw_val sum[TW_CUDA_VM_TOKENS], share = tw_f32(b, 1.0f / (float)m->dim);
+    add_columns(a, NULL, sum);
+    for (int u = 0; u < a->g->p->tokens; u++) a->mean[u] = tw_mul(b, sum[u], share);
+    add_columns(a, a->mean, sum);
+    for (int u = 0; u < a->g->p->tokens; u++)
+        a->inverse[u] = tw_unary(b, TW_OP_rsqrt_f32, tw_fma(b, sum[u], share, tw_f32(b, m->norm_eps)));
 }
 
 /* Stores a position's sum of squares over the warp in the warp's cell. From the second chunk on it is added there. */
@@ -229,7 +277,7 @@ static void stage_columns(tw_mega_activations *a, tw_val k, int n, tw_val square
         f[i] = (four){.x = x[i], .k = k, .shift = i * a->span, .there = tw_lt(b, tw_i32(b, i * a->span), have)};
     }
     load_columns(a->g, &w, n, x);
-    for (int i = 0; i < n && squares.id; i++) norm_four(a, squares, a->w[i], x[i]);
+    for (int i = 0; i < n && squares.id; i++) norm_four(a, squares, 0, i, x[i]);
     store(a, f, n);
 }
 
@@ -253,11 +301,12 @@ static void stage_one(tw_mega_activations *a, tw_val chunk) {
     tw_builder *b = a->g->b;
     TW_IF (b, a->normed) {
         tw_val squares = tw_var_of(b, tw_f32(b, 0));
+        if (a->g->p->layer_norm) find_moments(a);
         TW_LOOP (b, k, push_columns(a, true)) {
             stage_columns(a, k, a->at_once[true], squares);
             load_next_weights(a, k);
         }
-        leave_squares(a, squares, tw_i32(b, 0), chunk);
+        if (!a->g->p->layer_norm) leave_squares(a, squares, tw_i32(b, 0), chunk);
     } else {
         stage_plain(a);
     }
@@ -284,7 +333,7 @@ static void stage_rows(tw_mega_activations *a, const tw_val *squares) {
             four f[TW_CUDA_VM_TOKENS];
             tw_val have = tw_lt(b, tw_i32(b, 0), of_warp(a, k[i]));
             for (int u = 0; u < T; u++) {
-                if (squares) norm_four(a, squares[u], a->w[i], x[i][u]);
+                if (squares) norm_four(a, squares[u], u, i, x[i][u]);
                 f[u] = (four){.x = x[i][u], .position = u, .k = k[i], .there = tw_and(b, have, a->there[u])};
             }
             store(a, f, T);
@@ -298,8 +347,9 @@ static void stage_several(tw_mega_activations *a, tw_val chunk) {
     tw_val squares[TW_CUDA_VM_TOKENS];
     TW_IF (b, a->normed) {
         for (int u = 0; u < a->g->p->tokens; u++) squares[u] = tw_var_of(b, tw_f32(b, 0));
+        if (a->g->p->layer_norm) find_moments(a);
         stage_rows(a, squares);
-        for (int u = 0; u < a->g->p->tokens; u++)
+        for (int u = 0; u < a->g->p->tokens && !a->g->p->layer_norm; u++)
             TW_IF (b, a->there[u]) leave_squares(a, squares[u], tw_i32(b, u), chunk);
     } else {
         stage_rows(a, NULL);

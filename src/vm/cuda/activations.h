@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies an instruction's activations to shared memory, where all warps read them as the products' operands. If an RMS
-   norm precedes the product, they are multiplied by its weights, and their squares are summed. */
+   norm precedes the product, they are multiplied by its weights, and their squares are summed. A layer norm is applied
+   as they are copied. */
 #ifndef TW_VM_CUDA_ACTIVATIONS_H
 #define TW_VM_CUDA_ACTIVATIONS_H
 
@@ -11,6 +12,7 @@ enum { TW_MEGA_AHEAD = 4 /* Loads that a thread issues at once if the input has 
 typedef struct tw_mega_activations {
     tw_mega_gen *g;
     tw_val in, norm;           /* Addresses of the first position's activations, and of the norm's weights. */
+    tw_val bias, biased;       /* plan.layer_norm: address of the norm's biases, and the predicate that they exist. */
     tw_val normed;             /* Predicate: RMS norm is applied to the activations. */
     tw_val columns, positions; /* Number of columns, and of positions. */
     tw_val width;              /* Columns of a chunk, rounded up to whole stages. */
@@ -18,9 +20,11 @@ typedef struct tw_mega_activations {
     int span;                  /* Columns of a turn of all threads. */
     /* Runs of columns whose loads a thread issues together. [1]: for inputs with RMS norm. */
     int at_once[2];
-    bool one_turn[2];           /* True: one turn of all threads covers a chunk. [1]: for inputs with RMS norm. */
-    tw_val from, limit;         /* Variables: the chunk's first column, and how many of its columns exist. */
-    tw_val w[TW_MEGA_AHEAD][4]; /* Variables: the norm's weights of the thread's first columns of the chunk. */
+    bool one_turn[2];             /* True: one turn of all threads covers a chunk. [1]: for inputs with RMS norm. */
+    tw_val from, limit;           /* Variables: the chunk's first column, and how many of its columns exist. */
+    tw_val w[TW_MEGA_AHEAD][4];   /* Variables: the norm's weights of the thread's first columns of the chunk. */
+    tw_val add[TW_MEGA_AHEAD][4]; /* plan.layer_norm: likewise, the norm's biases. */
+    tw_val mean[TW_CUDA_VM_TOKENS], inverse[TW_CUDA_VM_TOKENS]; /* plan.layer_norm: by position; 1 / deviation. */
     tw_val row[TW_CUDA_VM_TOKENS], to[TW_CUDA_VM_TOKENS]; /* Addresses of each position, in memory and shared memory. */
     tw_val there[TW_CUDA_VM_TOKENS];                      /* Predicates: the position exists. */
 } tw_mega_activations;

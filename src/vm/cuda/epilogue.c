@@ -37,6 +37,7 @@ static void add_warps(tw_mega_gen *g, tw_val at, int apart, tw_val when, int n, 
 /* Computes 1 / rms of a position's activations if the input has RMS norm, else 1. */
 static tw_val find_factor(tw_mega_gen *g, const tw_mega_sums *s, tw_val position) {
     tw_builder *b = g->b;
+    if (g->p->layer_norm) return tw_f32(b, 1);
     tw_val at = tw_add_imm(b, g->shared, g->p->sums), squares;
     add_warps(g, tw_mega_at(b, at, position, 4 * g->p->tuning.warps), 4, s->normed, 1, &squares);
     tw_val mean = tw_mul(b, squares, s->share);
@@ -125,6 +126,7 @@ static tw_val is_early(const rows *r, tw_val number) {
 static void turn(const rows *r, tw_val rope, tw_val position, tw_val pair, tw_val turned, tw_val early, tw_val *y) {
     tw_builder *b = r->g->b;
     const int half = (int)r->g->p->m->rope.dims / 2;
+    if (!half) return;
     TW_IF (b, turned) {
         tw_val at = tw_mega_at(b, tw_mega_at(b, rope, position, 8 * half), pair, 4);
         tw_val angle[2];
@@ -257,6 +259,7 @@ void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s) {
         s->before = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), w.at[0]);
     }
     const int half = (int)g->p->m->rope.dims / 2;
+    if (!half) return;
     tw_val rope = tw_mega_address(g, TW_W_ROPE);
     tw_val row = tw_add(b, from, tw_shl(b, g->thread, 1)), index = tw_rem(b, row, (int)g->p->m->head_dim);
     tw_val turned = tw_and(b, tw_lt(b, index, tw_i32(b, 2 * half)), tw_eq(b, s->kind, tw_i32(b, TW_MEGA_QKV)));
@@ -292,19 +295,45 @@ static void project(const rows *r) {
     end_turns(b, &t);
 }
 
-/* Computes SiLU(gate) * up. Units of the matrix alternate between gate and up. */
+tw_val tw_mega_activate(tw_builder *b, tw_activation activation, tw_val x) {
+    switch (activation) {
+    case TW_ACT_GELU:
+        return tw_part_gelu_erf(b, x);
+    case TW_ACT_GELU_TANH:
+        return tw_part_gelu(b, x);
+    case TW_ACT_RELU:
+        return tw_part_relu(b, x);
+    case TW_ACT_SILU:
+        break;
+    }
+    return tw_part_silu(b, x);
+}
+
+/* Computes a row of an ffn: act(gate) * up, or act(up) if there is no gate. Units of the matrix alternate between gate
+   and up. */
+static tw_val ffn_row(const rows *r, const turns *t) {
+    tw_builder *b = r->g->b;
+    const tw_activation activation = r->g->p->m->activation;
+    tw_val gate[1], up[1];
+    if (!r->g->p->gated) {
+        join(r, t->row, t->position, norm_factor(r, t->position), 1, up);
+        return tw_mega_activate(b, activation, up[0]);
+    }
+    tw_val unit = tw_shr(b, t->row, 3), within = tw_rem(b, t->row, TW_MEGA_ROWS);
+    tw_val gate_row = tw_add(b, tw_mul_imm(b, unit, 2 * TW_MEGA_ROWS), within);
+    tw_val factor = norm_factor(r, t->position);
+    join(r, gate_row, t->position, factor, 1, gate);
+    join(r, tw_add_imm(b, gate_row, TW_MEGA_ROWS), t->position, factor, 1, up);
+    return tw_mul(b, tw_mega_activate(b, activation, gate[0]), up[0]);
+}
+
 static void ffn(const rows *r) {
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
     tw_val width = tw_mega_word(g, TW_W_WIDTH), tag = tw_mega_tag(g, true, g->p->uses);
-    const turns t = begin_units(r, 2, 1);
-    tw_val unit = tw_shr(b, t.row, 3), within = tw_rem(b, t.row, TW_MEGA_ROWS);
-    tw_val gate_row = tw_add(b, tw_mul_imm(b, unit, 2 * TW_MEGA_ROWS), within), gate[1], up[1];
-    tw_val factor = norm_factor(r, t.position);
-    join(r, gate_row, t.position, factor, 1, gate);
-    join(r, tw_add_imm(b, gate_row, TW_MEGA_ROWS), t.position, factor, 1, up);
-    tw_val h = tw_mul(b, tw_part_silu(b, gate[0]), up[0]);
+    const turns t = begin_units(r, g->p->gated ? 2 : 1, 1);
+    tw_val h = ffn_row(r, &t);
     tw_val at = tw_op_emit(b, TW_OP_mad_wide_s32, t.position, tw_mul_imm(b, width, 4), out);
     tw_mega_put(g, tw_mega_at(b, at, tw_add(b, from, t.row), 4), h, tag);
     end_turns(b, &t);
@@ -335,7 +364,8 @@ void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s) {
         void (*build)(const rows *r);
     } of[] = {{TW_MEGA_PROJECT, project}, {TW_MEGA_FFN, ffn}, {TW_MEGA_QKV, qkv}, {TW_MEGA_HEAD, head}};
     rows r = {.g = g, .s = s};
-    tw_val first = tw_select(b, tw_eq(b, s->kind, tw_i32(b, TW_MEGA_FFN)), tw_shl(b, s->first, 1), s->first);
+    tw_val first = s->first;
+    if (g->p->gated) first = tw_select(b, tw_eq(b, s->kind, tw_i32(b, TW_MEGA_FFN)), tw_shl(b, first, 1), first);
     tw_val bias = tw_mega_address(g, TW_W_BIAS), none = tw_binary(b, TW_OP_eq_i64, bias, tw_i64(b, 0));
     r.bias = tw_select(b, none, bias, tw_mega_at(b, bias, first, 4));
     for (int i = 0; i < 4; i++)

@@ -128,6 +128,7 @@ typedef struct tw_mega_sums {
     tw_val angle[2];  /* With `early`: cosine and sine of qkv's pair of rows of this thread in the first group. */
     tw_argmax best[TW_CUDA_VM_TOKENS]; /* head: variables, the thread's bests by sequence. */
 } tw_mega_sums;
+tw_val tw_mega_activate(tw_builder *b, tw_activation activation, tw_val x); /* Computes the activation of x (f32). */
 void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s);
 void tw_mega_build_factor(tw_mega_gen *g, const tw_mega_sums *s); /* Sets s->factor from the squares of position 0. */
 void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s);       /* Sets s->before and s->angle. */

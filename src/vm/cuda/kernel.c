@@ -180,6 +180,7 @@ static void build_input(tw_mega_gen *g) {
         }
         tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(b, tokens, g->thread, 4), &token);
     }
+    if (!half) return;
     TW_LOOP (b, i, tw_mega_thread_loop(g, tw_mul_imm(b, n, 2 * half))) {
         tw_val row = tw_div(b, i, 2 * half), angle = tw_rem(b, i, 2 * half);
         tw_val at = tw_mega_at(b, g->arg[TW_MEGA_ARG_ANGLES], tw_mega_position(g, row), 8 * half);
@@ -188,12 +189,22 @@ static void build_input(tw_mega_gen *g) {
     }
 }
 
+/* Loads an element of a row of a table of the model's width. */
+static tw_val table_element(tw_mega_gen *g, tw_dtype t, tw_val table, tw_val row, tw_val column) {
+    tw_builder *b = g->b;
+    const int64_t bytes = (int64_t)tw_dtype_bits(t) / 8;
+    const tw_attrs element = tw_mega_fixed(tw_mega_element(t), 1, 0);
+    tw_val at = tw_mega_at(b, tw_mega_at(b, table, row, g->p->m->dim * bytes), column, bytes);
+    return tw_part_widen(b, element.type, tw_ld(b, element, at));
+}
+
 static void build_embed(tw_mega_gen *g) {
     tw_builder *b = g->b;
-    const tw_dtype t = g->p->m->embed.dtype;
+    const tw_model *m = g->p->m;
     tw_val from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT);
     tw_val tokens = tw_mega_address(g, TW_W_IN), table = tw_mega_address(g, TW_W_TABLE);
     tw_val x = tw_mega_address(g, TW_W_OUT), tag = tw_mega_tag(g, true, g->p->uses_x);
+    tw_val positions = m->positions.rows ? tw_mega_address(g, TW_W_POSITIONS) : TW_NONE;
     tw_mega_wait_alone(g);
     tw_val all = g->p->tokens > 1 ? tw_mul(b, count, g->arg[TW_MEGA_ARG_N]) : count;
     TW_LOOP (b, i, tw_mega_thread_loop(g, all)) {
@@ -205,11 +216,12 @@ static void build_embed(tw_mega_gen *g) {
         tw_val token = tw_ld(b, tw_mega_l2(TW_T_i32, 1, 0), tw_mega_at(b, tokens, position, 4));
         /* After the machine gave up a token may be anything. */
         token = tw_binary(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1));
-        const int64_t row = g->p->m->dim * (int64_t)(tw_dtype_bits(t) / 8);
-        tw_val at = tw_mega_at(b, tw_mega_at(b, table, token, row), column, (int64_t)tw_dtype_bits(t) / 8);
-        const tw_attrs element = tw_mega_fixed(tw_mega_element(t), 1, 0);
-        tw_val v = tw_part_widen(b, element.type, tw_ld(b, element, at));
-        tw_val to = tw_mega_at(b, tw_mega_at(b, x, position, g->p->m->dim * 4), column, 4);
+        tw_val v = table_element(g, m->embed.dtype, table, token, column);
+        if (m->positions.rows) {
+            tw_val at = tw_mega_position(g, position);
+            v = tw_add(b, v, table_element(g, m->positions.dtype, positions, at, column));
+        }
+        tw_val to = tw_mega_at(b, tw_mega_at(b, x, position, m->dim * 4), column, 4);
         tw_mega_put(g, to, v, tag);
     }
 }

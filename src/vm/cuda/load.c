@@ -15,7 +15,6 @@ typedef struct loading {
     tw_cuda_vm *vm;
     tw_mega_program *p;
     const tw_instr **stages; /* The instructions that tw_mega_stages_of finds, one for each counter. */
-    tw_mega_tape **tapes;    /* The tape of each worker. */
     int32_t *records;        /* Room for the records of any worker. */
     _Atomic int next;        /* The next worker whose tape is to be packed. */
     _Atomic tw_status status;
@@ -172,7 +171,7 @@ static int64_t pack_strip(loading *l, const tw_instr *in, unsigned char *stages,
 
 static void pack_tape(loading *l, int worker) {
     const tw_worker *w = &l->p->s->workers[worker];
-    tw_mega_tape *t = l->tapes[worker];
+    tw_mega_tape *t = l->p->tapes[worker];
     unsigned char *tape = malloc((size_t)t->bytes + 1), *at = tape;
     uint64_t *bias = t->biases;
     if (!tape) out_of_memory(l);
@@ -185,7 +184,7 @@ static void pack_tape(loading *l, int worker) {
 static void *pack_some(void *context) {
     loading *l = context;
     for (int w; (w = atomic_fetch_add(&l->next, 1)) < l->p->s->n_workers && l->status == TW_OK;)
-        if (!l->tapes[w]->address) pack_tape(l, w);
+        if (!l->p->tapes[w]->address) pack_tape(l, w);
     return NULL;
 }
 
@@ -195,14 +194,14 @@ static void load_tapes(loading *l) {
     pthread_t threads[MOST];
     int started = 0, cpus[1], n = l->vm->emu ? 1 : tw_allowed_cpus(cpus, 1);
     for (int w = 0; w < l->p->s->n_workers && l->status == TW_OK; w++) {
-        l->tapes[w] = get_tape(l->vm, l->p, w);
-        if (!l->tapes[w]) out_of_memory(l);
+        l->p->tapes[w] = get_tape(l->vm, l->p, w);
+        if (!l->p->tapes[w]) out_of_memory(l);
     }
     for (int i = 1; i < n && i <= MOST; i++) started += !pthread_create(&threads[started], NULL, pack_some, l);
     pack_some(l);
     for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
     for (int w = 0; w < l->p->s->n_workers; w++) {
-        tw_mega_tape *t = l->tapes[w];
+        tw_mega_tape *t = l->p->tapes[w];
         if (!t || !t->address) continue;
         l->p->streamed_bytes += t->bytes;
         if (tw_mega_tape_find(l->vm->tapes, t->key)) continue;
@@ -224,7 +223,10 @@ static const struct {
 } layout[TW_INSTR_COUNT] = {
     [TW_INSTR_INPUT] = {TW_MEGA_INPUT, {{TW_W_OUT, TW_INPUT_TOKENS}, {TW_W_ROPE, TW_INPUT_ROPE}}},
     [TW_INSTR_EMBED] = {TW_MEGA_EMBED,
-                        {{TW_W_IN, TW_EMBED_TOKENS}, {TW_W_TABLE, TW_EMBED_TABLE}, {TW_W_OUT, TW_EMBED_X}}},
+                        {{TW_W_IN, TW_EMBED_TOKENS},
+                         {TW_W_TABLE, TW_EMBED_TABLE},
+                         {TW_W_POSITIONS, TW_EMBED_POSITIONS},
+                         {TW_W_OUT, TW_EMBED_X}}},
     [TW_INSTR_QKV] = {TW_MEGA_QKV,
                       {{TW_W_IN, TW_QKV_X},
                        {TW_W_NORM, TW_QKV_NORM},
@@ -246,6 +248,10 @@ static const struct {
                          {{TW_W_IN, TW_OUTPUT_BEST}, {TW_W_OUT, TW_OUTPUT_TOKEN}, {TW_W_LOGITS, TW_OUTPUT_LOGITS}}},
 };
 
+/* The operand with a layer norm's biases. 0: the instruction has none. */
+static const int norm_bias[TW_INSTR_COUNT] = {
+    [TW_INSTR_QKV] = TW_QKV_NORM_BIAS, [TW_INSTR_FFN] = TW_FFN_NORM_BIAS, [TW_INSTR_HEAD] = TW_HEAD_NORM_BIAS};
+
 static void put_address(int32_t *record, int word, uint64_t address) {
     record[word] = (int32_t)(uint32_t)address;
     record[word + 1] = (int32_t)(uint32_t)(address >> 32);
@@ -259,6 +265,8 @@ static void write_instr(loading *l, const tw_instr *in, int32_t *record) {
     record[TW_W_COUNT] = (int32_t)(q[TW_TO] - q[TW_FROM]);
     for (const operand_word *w = layout[in->op].words; w->word; w++)
         put_address(record, w->word, address_of(l, in->operand[w->operand]));
+    if (l->p->plan.layer_norm && norm_bias[in->op])
+        put_address(record, TW_W_NORM_BIAS, address_of(l, in->operand[norm_bias[in->op]]));
     if (in->op == TW_INSTR_ATTEND) {
         const int out = in->operand[q[TW_ATTEND_SPLITS] > 1 ? TW_ATTEND_PART : TW_ATTEND_OUT];
         record[TW_W_ROW_FROM] = (int32_t)q[TW_ATTEND_ROW_FROM];
@@ -334,7 +342,7 @@ int tw_mega_most_records(const tw_schedule *s) {
 static tw_mega_worker load_records(loading *l, int worker) {
     tw_mega_program *p = l->p;
     const tw_worker *w = &p->s->workers[worker];
-    const tw_mega_tape *tape = l->tapes[worker];
+    const tw_mega_tape *tape = l->p->tapes[worker];
     const uint64_t *bias = tape->biases;
     tw_mega_worker out = {.tape = tape->address, .stages = tape->stages, .before_head = tape->before_head};
     int32_t *record = l->records, *kind = p->kinds + worker * p->plan.most_records;
@@ -378,11 +386,11 @@ tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     tw_arena room = {0};
     loading l = {.vm = vm, .p = p};
     l.stages = tw_arena_array(&room, (size_t)s->n_counters + 1, sizeof *l.stages);
-    l.tapes = tw_arena_array(&room, workers, sizeof *l.tapes);
     l.records = tw_arena_array(&room, most + 1, TW_MEGA_RECORD);
     int32_t *rows = tw_arena_array(&room, (size_t)p->plan.slots + 1, 2 * sizeof *rows);
     tw_mega_worker *table = tw_arena_array(&room, workers, sizeof *table);
     p->buffer = tw_arena_array(&vm->arena, (size_t)s->n_buffers + 1, sizeof *p->buffer);
+    p->tapes = tw_arena_array(&vm->arena, workers, sizeof *p->tapes);
     p->kinds = tw_arena_array(&vm->arena, workers * most + 1, sizeof *p->kinds);
     if (room.failed || vm->arena.failed) {
         tw_arena_free(&room);

@@ -26,6 +26,7 @@ typedef struct tw_mega_program {
     uint64_t arguments[TW_MEGA_ARGS + 1]; /* The last one is the profile buffer, with records. */
     tw_prof_layout profile;               /* Where a traced kernel leaves its records. No sites: it is not traced. */
     uint64_t slot_rows;                   /* Address of the slots' rows (TW_W_SLOT_ROWS). */
+    struct tw_mega_tape **tapes;          /* The tape of each worker. */
     int32_t *kinds;                       /* tw_mega_kind of each record. Each worker has most_records of them. */
     int32_t epoch;                        /* Number of steps that were launched. */
     bool gave_up;                         /* True: the machine gave up, and the program cannot run any more. */
@@ -102,6 +103,12 @@ tw_status tw_mega_read(tw_cuda_vm *vm, void *data, uint64_t from, size_t bytes, 
 /* Allocates host memory that the device sees. In the emulator *host is NULL. */
 tw_status tw_mega_alloc_shared(tw_cuda_vm *vm, const void *owner, const char *name, size_t bytes, void **host,
                                uint64_t *address, tw_diag *diag);
+
+/* vm.c. Finds a loaded program. NULL: there is none. */
+tw_mega_program *tw_mega_program_of(const tw_cuda_vm *vm, int id);
+/* Makes rows first to first + n - 1 of rope's angles, at vm->angles, for a sequence of `length` positions: a row of
+   cosines and sines for each position of the cache. Angles that do not depend on the length are all made at once. */
+tw_status tw_mega_make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int64_t n, int64_t length, tw_diag *diag);
 
 /* load.c: the program's buffers, tapes and records. */
 int tw_mega_records(const tw_schedule *s, int worker);

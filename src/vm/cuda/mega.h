@@ -3,7 +3,9 @@
 
    A block owns an SM. Its first warp copies the block's tape of weights, stage by stage, into a ring in shared memory.
    The other warps multiply. A stage has `warps` x `blocks` pieces of 512 bytes. A piece has 8 rows of `depth` columns,
-   and lane 4 g + t takes 16 bytes of row g. A piece of integers has 16 rows; the lane takes columns 16 s + 4 t to
+   and lane 4 g + t takes 16 bytes of row g. Of floats the 16 bytes lie swizzled (tw_mega_quarter), so that wgmma can
+   read a piece of 16-bit floats, too: it is 8 rows of an operand that is contiguous along k, with the swizzle of 64
+   bytes (ir/wgmma.def). A piece of integers has 16 rows; the lane takes columns 16 s + 4 t to
    16 s + 4 t + 3 of rows g and g + 8, for every run s of 16 columns.
 
    A unit has 8 whole rows of a matrix. A piece of integers has two units, the second of which may be empty. A group has
@@ -47,6 +49,10 @@ bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f); /* False: 
 static inline bool tw_mega_is_integer(const tw_mega_format *f) {
     return f->units > 1;
 }
+/* Computes where quarter t of a row of floats lies in the row's 64 bytes of a piece. `g` is the row in the piece. */
+static inline int tw_mega_quarter(int g, int t) {
+    return t ^ (g >> 1 & 3);
+}
 static inline bool tw_mega_same_format(const tw_mega_format *a, const tw_mega_format *b) {
     return a->dtype == b->dtype && a->group == b->group;
 }
@@ -71,6 +77,8 @@ typedef struct tw_mega_plan {
     bool all_logits;             /* True: the head computes logits of every position. False: of the last one. */
     int64_t vocab;               /* Size of the model's vocabulary. */
     int max_columns;             /* The most columns of a matrix. */
+    bool gated;                  /* True: an ffn has a gate and up. False: it has up alone. */
+    bool layer_norm;             /* True: norms are layer norms. False: RMS norms. */
     bool qk_norm;                /* True: each head of queries and keys has RMS norm. */
     tw_dtype kv;                 /* Element type of the cache. */
     bool attend_tensor;          /* Attention uses tensor cores. False: lanes. */
@@ -111,7 +119,16 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
 int32_t tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *const *of);
 /* Sets of[counter] to an instruction that arrives there. False: none does, or some differ in op, input or output. */
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of);
+bool tw_mega_gated(const tw_instr *in); /* Tells whether units of the instruction alternate between gate and up. */
 tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in);
+/* Where a unit's pieces are. Piece i is in chunk i / (warps * run), where warp w has the w-th `run` pieces, `blocks` in
+   each of run / blocks stages. */
+typedef struct tw_mega_unit {
+    int64_t first; /* The stage of the unit's first piece, counted from the instruction's first stage. */
+    int64_t chunk; /* Stages from a chunk to the next one. */
+    int second;    /* Integers: 0 if its rows are rows g of pieces, 1 if they are rows g + 8. */
+} tw_mega_unit;
+tw_mega_unit tw_mega_unit_of(const tw_mega_plan *p, const tw_mega_format *f, const tw_mega_shape *s, int64_t unit);
 const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_instr_op op);
 static inline int tw_mega_stage_bytes(const tw_mega_plan *p, tw_instr_op op) {
     return op == TW_INSTR_HEAD ? p->head_bytes : p->stage_bytes;
@@ -162,16 +179,18 @@ enum {
     TW_W_K_NORM = 28,
     TW_W_ROPE = 30,
     /* The same words in other kinds of instructions. */
-    TW_W_ROW_FROM = TW_W_UNITS, /* attend: the first row. */
-    TW_W_ROW_TO = TW_W_GROUP,   /* attend: the row behind the last. */
-    TW_W_SPLIT = TW_W_STAGES,   /* attend: the split's number. */
-    TW_W_SPLITS = TW_W_CHUNKS,  /* attend, merge: the number of splits. */
-    TW_W_WINDOW = TW_W_K,       /* attend: positions of the sliding window. */
-    TW_W_WIDTH = TW_W_SLOT,     /* ffn: columns of what it writes. */
-    TW_W_TABLE = TW_W_NORM,     /* embed: the table. */
-    TW_W_SLOT_ROWS = TW_W_NORM, /* output: i32[slots][2], the first row and the number of rows. */
-    TW_W_BEST = TW_W_K_CACHE,   /* head: each slot's best. */
-    TW_W_LOGITS = TW_W_K_CACHE, /* output: the logits. */
+    TW_W_ROW_FROM = TW_W_UNITS,   /* attend: the first row. */
+    TW_W_ROW_TO = TW_W_GROUP,     /* attend: the row behind the last. */
+    TW_W_SPLIT = TW_W_STAGES,     /* attend: the split's number. */
+    TW_W_SPLITS = TW_W_CHUNKS,    /* attend, merge: the number of splits. */
+    TW_W_WINDOW = TW_W_K,         /* attend: positions of the sliding window. */
+    TW_W_WIDTH = TW_W_SLOT,       /* ffn: columns of what it writes. */
+    TW_W_TABLE = TW_W_NORM,       /* embed: the table. */
+    TW_W_POSITIONS = TW_W_BIAS,   /* embed: the table of positions. 0: there is none. */
+    TW_W_NORM_BIAS = TW_W_Q_NORM, /* plan.layer_norm: the norm's biases. 0: there are none. */
+    TW_W_SLOT_ROWS = TW_W_NORM,   /* output: i32[slots][2], the first row and the number of rows. */
+    TW_W_BEST = TW_W_K_CACHE,     /* head: each slot's best. */
+    TW_W_LOGITS = TW_W_K_CACHE,   /* output: the logits. */
 };
 
 /* A worker's entry in the table of workers: 32 bytes. */

@@ -61,6 +61,13 @@ static void step(tw_mega_multiply *o, const tw_mega_taken *t) {
     TW_IF (b, tw_lt(b, tw_i32(b, 1), o->u->stages)) tw_mega_load_kept(o, next_column(o));
 }
 
+/* Computes which 16 bytes of a piece the lane takes. Of floats they are swizzled as in tw_mega_quarter. */
+static tw_val place_of_lane(tw_mega_gen *g, const tw_mega_format *f) {
+    tw_builder *b = g->b;
+    if (tw_mega_is_integer(f)) return g->lane;
+    return tw_xor(b, g->lane, tw_and(b, tw_shr(b, g->lane, 3), tw_i32(b, 3)));
+}
+
 static tw_mega_multiply multiply_of(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *s) {
     tw_builder *b = g->b;
     const int blocks = g->p->tuning.blocks, pieces = g->p->tuning.warps * blocks;
@@ -70,7 +77,7 @@ static tw_mega_multiply multiply_of(tw_mega_gen *g, const tw_mega_format *f, tw_
                           .stream = s,
                           .sums = tw_mega_is_integer(f) ? (g->p->tokens + 1) / 2 : TW_MEGA_SUMS};
     tw_val ring = tw_add_imm(b, g->shared, g->p->ring);
-    o.ring = tw_mega_at(b, tw_mega_at(b, ring, g->warp, (int64_t)blocks * TW_MEGA_PIECE), g->lane, 16);
+    o.ring = tw_mega_at(b, tw_mega_at(b, ring, g->warp, (int64_t)blocks * TW_MEGA_PIECE), place_of_lane(g, f), 16);
     tw_val scales =
         tw_mega_at(b, tw_add_imm(b, ring, (int64_t)pieces * TW_MEGA_PIECE), g->warp, (int64_t)blocks * f->scale_bytes);
     o.scales = tw_mega_at(b, scales, g->row, (blocks * f->scale_bytes + f->row_bytes) / 8);

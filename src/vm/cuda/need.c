@@ -30,7 +30,7 @@ static void count_buffers(const tw_cuda_vm *vm, const tw_mega_program *programs,
             need->scratch += tw_memory_buffer(b);
         else if (b->shape[2] == 1)
             need->weights += 4 * b->shape[1];
-        else if (!strcmp(b->name, "embed"))
+        else if (!strcmp(b->name, "embed") || !strcmp(b->name, "positions"))
             need->weights += tw_memory_buffer(b);
     }
 }

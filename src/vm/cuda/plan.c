@@ -73,6 +73,10 @@ static const tw_buffer *first_matrix(const tw_schedule *s, const tw_instr *in) {
     return &s->buffers[tw_instr_matrices_of(in).matrix[0]];
 }
 
+bool tw_mega_gated(const tw_instr *in) {
+    return in->op == TW_INSTR_FFN && in->operand[TW_FFN_GATE] >= 0;
+}
+
 tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in) {
     const tw_mega_format *f = tw_mega_format_for(p, in->op);
     const int64_t rows = in->param[TW_TO] - in->param[TW_FROM], a_stage = tw_mega_stage_columns(p, f);
@@ -80,7 +84,7 @@ tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, cons
     x.chunks = (int)tw_ceil_div(up(x.columns, a_stage), p->chunk_most);
     x.chunk_columns = up(tw_ceil_div(x.columns, x.chunks), a_stage);
     x.run = (int)(x.chunk_columns / p->tuning.warps / f->depth);
-    x.units = (int)(up(rows, TW_MEGA_ROWS) / TW_MEGA_ROWS) * (in->op == TW_INSTR_FFN ? 2 : 1);
+    x.units = (int)(up(rows, TW_MEGA_ROWS) / TW_MEGA_ROWS) * (tw_mega_gated(in) ? 2 : 1);
     /* A group has whole heads, since a head's RMS norm needs all of its rows. */
     if (in->op == TW_INSTR_QKV && p->qk_norm)
         x.group_units = (int)(TW_MEGA_PART_ROWS / p->m->head_dim * p->m->head_dim / TW_MEGA_ROWS);
@@ -95,15 +99,15 @@ static tw_status refuse(tw_diag *diag, const char *what) {
 
 static tw_status covered(const tw_model *m, tw_diag *diag) {
     if (m->n_experts) return refuse(diag, "mixtures of experts");
-    if (m->norm != TW_NORM_RMS) return refuse(diag, "layer norms");
-    if (m->positions.rows) return refuse(diag, "learned positions");
-    if (m->activation != TW_ACT_SILU) return refuse(diag, "activations other than SiLU");
-    if (m->rope.kind == TW_ROPE_NONE) return refuse(diag, "models without rope");
-    if (m->head_dim % 8 || m->head_dim > TW_MEGA_PART_ROWS) return refuse(diag, "heads of this size");
+    const bool head_norms = m->layers[0].q_norm.rows > 0;
+    if (m->norm != TW_NORM_RMS && head_norms) return refuse(diag, "norms of heads beside layer norms");
+    if (m->head_dim % TW_MEGA_WIDE || m->head_dim > (head_norms ? (int)TW_MEGA_PART_ROWS : 32 * (int)TW_MEGA_WIDE))
+        return refuse(diag, "heads of this size");
     if (m->dim % 4 || m->ffn_dim % 4 || m->n_heads * m->head_dim % 4)
         return refuse(diag, "sizes that 4 does not divide");
-    for (int64_t i = 0; i < m->n_layers; i++)
-        if (!m->layers[i].gate.weight.rows) return refuse(diag, "layers without a gate");
+    for (int64_t i = 1; i < m->n_layers; i++)
+        if (!m->layers[i].gate.weight.rows != !m->layers[0].gate.weight.rows)
+            return refuse(diag, "layers of which some have no gate");
     return TW_OK;
 }
 
@@ -127,7 +131,8 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
             if (in->op == TW_INSTR_OUTPUT) p->slots = (int)s->buffers[in->operand[TW_OUTPUT_BEST]].shape[0];
             if (in->op == TW_INSTR_ROUTE || in->op == TW_INSTR_EXPERTS_UP || in->op == TW_INSTR_EXPERTS_DOWN)
                 return refuse(diag, "mixtures of experts");
-            if (in->op == TW_INSTR_FFN && in->operand[TW_FFN_GATE] < 0) return refuse(diag, "layers without a gate");
+            if (in->op == TW_INSTR_FFN && tw_mega_gated(in) != p->gated)
+                return refuse(diag, "layers of which some have no gate");
             if (!tw_instr_op_multiplies(in->op)) continue;
             const tw_buffer *b = first_matrix(s, in);
             tw_mega_format f, *known = in->op == TW_INSTR_HEAD ? &p->head : &p->body;
@@ -330,6 +335,7 @@ static tw_status choose_edges(tw_mega_plan *p, const tw_schedule *s, tw_diag *di
     if (!t->edges || s->tokens > 1) t->edges = TW_EDGES_COUNTERS;
     p->flags = t->edges == TW_EDGES_DATA;
     p->uses_x = 2 * p->uses + 1;
+    if (p->flags && p->layer_norm) return tw_fail(diag, TW_ERR_USAGE, "edges by data: not for layer norms");
     if (p->flags && !p->usual) return tw_fail(diag, TW_ERR_USAGE, "edges by data need the usual order of stages");
     return TW_OK;
 }
@@ -353,6 +359,8 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
                         .sequences = (int)s->sequences,
                         .max_seq = s->max_seq,
                         .vocab = m->vocab,
+                        .gated = m->layers[0].gate.weight.rows > 0,
+                        .layer_norm = m->norm == TW_NORM_LAYER,
                         .qk_norm = m->layers[0].q_norm.rows > 0};
     tw_status st = covered(m, diag);
     if (st != TW_OK) return st;

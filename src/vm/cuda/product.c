@@ -64,9 +64,10 @@ static void group(product *o, tw_val first_unit, tw_val count) {
         multiply_chunks(o, first_unit);
     tw_mega_mark(g, 3);
     tw_mega_barrier(g);
-    tw_val paired = tw_eq(b, o->kind, tw_i32(b, TW_MEGA_FFN)), first_row = tw_mul_imm(b, first_unit, TW_MEGA_ROWS);
+    tw_val first_row, paired = g->p->gated ? tw_eq(b, o->kind, tw_i32(b, TW_MEGA_FFN)) : TW_NONE;
+    first_row = tw_mul_imm(b, first_unit, TW_MEGA_ROWS);
     o->sums.rows = tw_mul_imm(b, count, TW_MEGA_ROWS);
-    o->sums.first = tw_select(b, paired, tw_shr(b, first_row, 1), first_row);
+    o->sums.first = paired.id ? tw_select(b, paired, tw_shr(b, first_row, 1), first_row) : first_row;
     tw_mega_build_epilogue(g, &o->sums);
 }
 
@@ -85,6 +86,10 @@ static product product_of(tw_mega_gen *g, tw_val kind) {
                        .positions = g->arg[TW_MEGA_ARG_N]}};
     tw_mega_activations *a = &o.a;
     a->normed = tw_binary(b, TW_OP_ne_i64, a->norm, tw_i64(b, 0));
+    if (p->layer_norm) {
+        a->bias = tw_mega_address(g, TW_W_NORM_BIAS);
+        a->biased = tw_and(b, a->normed, tw_binary(b, TW_OP_ne_i64, a->bias, tw_i64(b, 0)));
+    }
     const int64_t of_body = tw_mega_stage_columns(p, &p->body), of_head = tw_mega_stage_columns(p, &p->head);
     a->width = tw_mul_imm(b, stages, of_body);
     if (of_body != of_head) a->width = tw_select(b, o.is_head, tw_mul_imm(b, stages, of_head), a->width);

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+enum { QUARTER = 16 /* Bytes of a row of a piece that a lane takes. */ };
+
 /* An instruction's rows, in the tape's order. */
 typedef struct source {
     const tw_instr *in;
@@ -31,7 +33,7 @@ static bool locate(const source *src, int64_t row, int *which, int64_t *at) {
     const tw_model *m = src->m;
     int64_t unit = row / TW_MEGA_ROWS, i = row;
     *which = 0;
-    if (src->in->op == TW_INSTR_FFN) { /* Units alternate between gate and up. */
+    if (tw_mega_gated(src->in)) { /* Units alternate between gate and up. */
         *which = (int)(unit % 2);
         i = unit / 2 * TW_MEGA_ROWS + row % TW_MEGA_ROWS;
     }
@@ -62,16 +64,24 @@ typedef struct spot {
     int64_t piece;
 } spot;
 
+tw_mega_unit tw_mega_unit_of(const tw_mega_plan *p, const tw_mega_format *f, const tw_mega_shape *s, int64_t unit) {
+    const int stages = s->run / p->tuning.blocks, n = f->units;
+    const int64_t group = unit / s->group_units, first = group * s->group_units;
+    const int64_t units = s->units - first < s->group_units ? s->units - first : s->group_units;
+    const int64_t before = group * tw_ceil_div(s->group_units, n) * s->chunks * stages;
+    return (tw_mega_unit){.first = before + (unit - first) / n * stages,
+                          .chunk = tw_ceil_div(units, n) * stages,
+                          .second = (int)(unit % s->group_units % n)};
+}
+
 /* Finds piece number `piece` of a row of the tape. It holds `depth` columns from piece * depth on. */
 static spot find_piece(const packer *k, int64_t row, int64_t piece) {
     const tw_mega_shape *s = &k->shape;
-    const int warps = k->p->tuning.warps, blocks = k->p->tuning.blocks, stages = s->run / blocks, n = k->f->units;
-    const int64_t unit = row / TW_MEGA_ROWS, group = unit / s->group_units, first = group * s->group_units;
-    const int64_t units = s->units - first < s->group_units ? s->units - first : s->group_units;
+    const int warps = k->p->tuning.warps, blocks = k->p->tuning.blocks;
+    const tw_mega_unit u = tw_mega_unit_of(k->p, k->f, s, row / TW_MEGA_ROWS);
     const int64_t of_chunk = (int64_t)warps * s->run, chunk = piece / of_chunk, in_chunk = piece % of_chunk;
     const int64_t warp = in_chunk / s->run, in_run = in_chunk % s->run;
-    int64_t stage = group * tw_ceil_div(s->group_units, n) * s->chunks * stages;
-    stage += (chunk * tw_ceil_div(units, n) + (unit - first) / n) * stages + in_run / blocks;
+    const int64_t stage = u.first + chunk * u.chunk + in_run / blocks;
     return (spot){k->stages + stage * k->stage_bytes, warp * blocks + in_run % blocks};
 }
 
@@ -79,6 +89,11 @@ static spot find_piece(const packer *k, int64_t row, int64_t piece) {
 static unsigned char *place(const packer *k, int64_t row, int64_t piece) {
     spot at = find_piece(k, row, piece);
     return at.stage + at.piece * TW_MEGA_PIECE + row % TW_MEGA_ROWS * (TW_MEGA_PIECE / TW_MEGA_ROWS);
+}
+
+/* Returns the address of 16 bytes of a row of floats, number `at` of the four that the row has in a piece. */
+static unsigned char *quarter(const packer *k, int64_t row, int64_t piece, int64_t at) {
+    return place(k, row, piece) + tw_mega_quarter((int)(row % TW_MEGA_ROWS), (int)at) * QUARTER;
 }
 
 /* Packs a row of floats, each as a sum of two bf16. */
@@ -90,7 +105,7 @@ static void put_f32(const packer *k, int64_t row) {
             high[i] = tw_f32_to_bf16(k->row[c + i]);
             low[i] = tw_f32_to_bf16(k->row[c + i] - tw_bf16_to_f32(high[i]));
         }
-        unsigned char *at = place(k, row, c / k->f->depth) + c % k->f->depth / 4 * 16;
+        unsigned char *at = quarter(k, row, c / k->f->depth, c % k->f->depth / 4);
         memcpy(at, high, 8);
         memcpy(at + 8, low, 8);
     }
@@ -98,9 +113,9 @@ static void put_f32(const packer *k, int64_t row) {
 
 static void put_16(const packer *k, int64_t row) {
     const int64_t columns = k->shape.columns;
-    for (int64_t c = 0; c < columns; c += k->f->depth) {
-        int64_t n = columns - c < k->f->depth ? columns - c : k->f->depth;
-        memcpy(place(k, row, c / k->f->depth), k->raw + 2 * c, (size_t)(2 * n));
+    for (int64_t c = 0; c < columns; c += QUARTER / 2) {
+        const int64_t n = columns - c < QUARTER / 2 ? columns - c : QUARTER / 2;
+        memcpy(quarter(k, row, c / k->f->depth, c % k->f->depth / (QUARTER / 2)), k->raw + 2 * c, (size_t)(2 * n));
     }
 }
 

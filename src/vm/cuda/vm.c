@@ -199,7 +199,7 @@ tw_status tw_cuda_vm_load(tw_cuda_vm *vm, const tw_checked *program, int *id, tw
     return TW_OK;
 }
 
-static tw_mega_program *program(const tw_cuda_vm *vm, int id) {
+tw_mega_program *tw_mega_program_of(const tw_cuda_vm *vm, int id) {
     tw_mega_program *p = vm->programs;
     while (p && p->id != id) p = p->next;
     return p;
@@ -207,9 +207,8 @@ static tw_mega_program *program(const tw_cuda_vm *vm, int id) {
 
 /* ---- rope's angles: a row of cosines and sines for each position of the cache */
 
-/* Makes rows first to first + n - 1 of the angles for a sequence of `length` positions. Angles that do not depend on
-   the length are all made at once. */
-static tw_status make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int64_t n, int64_t length, tw_diag *diag) {
+tw_status tw_mega_make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int64_t n, int64_t length,
+                              tw_diag *diag) {
     const tw_rope *rope = &vm->m->rope;
     const int64_t half = rope->dims / 2;
     const size_t row = (size_t)(2 * half) * sizeof(float);
@@ -221,7 +220,7 @@ static tw_status make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int
     }
     tw_status st = TW_OK;
     if (!vm->angles) st = tw_mega_alloc(vm, NULL, "angles", NULL, (size_t)max_seq * row, true, &vm->angles, diag);
-    if (st != TW_OK) return st;
+    if (st != TW_OK || !half) return st;
     float *rows = malloc((size_t)(n + 1) * row);
     if (!rows) return tw_fail_memory(diag);
     float *inv_freq = rows + n * 2 * half;
@@ -389,7 +388,7 @@ static tw_status read_logits(tw_cuda_vm *vm, tw_mega_program *p, int64_t rows, t
 }
 
 tw_status tw_cuda_vm_run(tw_cuda_vm *vm, tw_vm_step *step, tw_diag *diag) {
-    tw_mega_program *p = program(vm, step->program);
+    tw_mega_program *p = tw_mega_program_of(vm, step->program);
     tw_status st = check_step(p, step->pos, step->n, p ? p->s->tokens : 0, diag);
     if (st != TW_OK) return st;
     if (p->s->sequences > 1) return tw_fail(diag, TW_ERR_USAGE, "a program of several sequences runs as a batch");
@@ -398,7 +397,7 @@ tw_status tw_cuda_vm_run(tw_cuda_vm *vm, tw_vm_step *step, tw_diag *diag) {
     if (st != TW_OK) return st;
     const int64_t length = step->length ? step->length : step->pos + step->n;
     const launch_of o = {.pos = step->pos, .n = step->n, .steps = 1, .token = step->tokens[0]};
-    st = make_angles(vm, p->s->max_seq, step->pos, step->n, length, diag);
+    st = tw_mega_make_angles(vm, p->s->max_seq, step->pos, step->n, length, diag);
     if (st == TW_OK && p->s->tokens > 1) st = send_begin(vm, p, step->tokens, (size_t)step->n, diag);
     if (st == TW_OK) st = launch(vm, p, &o, diag);
     if (st == TW_OK) st = hear(vm, p, 0, true, &step->token, diag);
@@ -427,7 +426,7 @@ static tw_status begin_batch(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *
         st = tw_fail(diag, TW_ERR_UNSUPPORTED, "angles that change with the length allow one token a launch");
     if (st == TW_OK) st = settle(vm, p, diag);
     for (int64_t i = 0; i < count && st == TW_OK; i++)
-        st = make_angles(vm, p->s->max_seq, positions[i], n, positions[i] + n, diag);
+        st = tw_mega_make_angles(vm, p->s->max_seq, positions[i], n, positions[i] + n, diag);
     return st == TW_OK && count > 1 ? send_begin(vm, p, begin, (size_t)count * 2, diag) : st;
 }
 
@@ -448,7 +447,7 @@ static tw_status set_rules(tw_cuda_vm *vm, tw_mega_program *p, const tw_sample_r
 }
 
 tw_status tw_cuda_vm_draw_tokens(tw_cuda_vm *vm, tw_cuda_vm_draw *d, tw_diag *diag) {
-    tw_mega_program *p = program(vm, d->program);
+    tw_mega_program *p = tw_mega_program_of(vm, d->program);
     launch_of o;
     tw_status st = begin_batch(vm, p, d->tokens, d->positions, d->n, &o, diag);
     d->taken = 0;
@@ -466,7 +465,7 @@ tw_status tw_cuda_vm_draw_tokens(tw_cuda_vm *vm, tw_cuda_vm_draw *d, tw_diag *di
 }
 
 bool tw_cuda_vm_draws(const tw_cuda_vm *vm, int id) {
-    const tw_mega_program *p = program(vm, id);
+    const tw_mega_program *p = tw_mega_program_of(vm, id);
     return p && p->plan.samples && vm->m->rope.kind != TW_ROPE_DYNAMIC;
 }
 
@@ -484,7 +483,7 @@ tw_status tw_cuda_vm_count(tw_cuda_vm *vm, int64_t sequence, const uint32_t *cou
 
 tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int id, const int32_t *tokens, const int64_t *positions, int64_t n,
                            int32_t *out, const float **logits, double *microseconds, tw_diag *diag) {
-    tw_mega_program *p = program(vm, id);
+    tw_mega_program *p = tw_mega_program_of(vm, id);
     launch_of o;
     tw_status st = begin_batch(vm, p, tokens, positions, n, &o, diag);
     if (st != TW_OK) return st;
@@ -499,14 +498,14 @@ tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int id, const int32_t *tokens, const 
 }
 
 tw_status tw_cuda_vm_trace(tw_cuda_vm *vm, int id, tw_cuda_vm_times times[TW_CUDA_VM_KINDS], tw_diag *diag) {
-    const tw_mega_program *p = program(vm, id);
+    const tw_mega_program *p = tw_mega_program_of(vm, id);
     if (!p || !p->profile.n_sites) return tw_fail(diag, TW_ERR_USAGE, "the machine was not opened to be traced");
     return tw_mega_sum_marks(vm, p, times, diag);
 }
 
 tw_status tw_cuda_vm_timeline(tw_cuda_vm *vm, int id, int64_t n, int64_t pos, const char *title, struct tw_trace **out,
                               tw_diag *diag) {
-    const tw_mega_program *p = program(vm, id);
+    const tw_mega_program *p = tw_mega_program_of(vm, id);
     *out = NULL;
     if (!p || !p->profile.n_sites) return tw_fail(diag, TW_ERR_USAGE, "the machine was not opened to be traced");
     const tw_status st = tw_mega_trace_marks(vm, p, n, pos, title, out, diag);
@@ -527,12 +526,12 @@ int64_t tw_cuda_vm_tape_bytes(const tw_cuda_vm *vm) {
 }
 
 int64_t tw_cuda_vm_streamed_bytes(const tw_cuda_vm *vm) {
-    const tw_mega_program *p = program(vm, 0);
+    const tw_mega_program *p = tw_mega_program_of(vm, 0);
     return p ? p->streamed_bytes : 0;
 }
 
 void tw_cuda_vm_explain(const tw_cuda_vm *vm, char *out, size_t size) {
-    const tw_mega_program *p = program(vm, 0);
+    const tw_mega_program *p = tw_mega_program_of(vm, 0);
     if (!p)
         snprintf(out, size, "nothing loaded");
     else

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* B as a tape (tw_gemm_tape). The kernel walks along k in the order in which a unit's pieces lie, so that a stage of a
+   unit is one bulk copy. The other operand's boxes are then not next to one another: a stage may have elements of
+   several runs.
+
+   A bulk copy takes its operands from registers that a warp's lanes share, so that lanes copy one after another.
+   Several warps of the producer therefore copy at the same time. With n such warps lane i of warp j has unit i * n + j.
+ */
+#include "base/divide.h"
+#include "base/random.h"
+#include "kernels/gemm/generate.h"
+
+#include <string.h>
+
+enum {
+    ROWS = TW_TILE_ROWS,
+    DEPTH = TW_TILE_PIECE_LINE / 2,
+    COLUMN = TW_TILE_PIECE / DEPTH, /* Bytes of a unit for an element along k. */
+    FETCHERS = 4                    /* Warps that copy. A quarter of an SM runs one of them. */
+};
+
+static int64_t chunk_of(const tw_gemm_tape *t) {
+    return (int64_t)t->warps * t->run * DEPTH;
+}
+
+int64_t tw_gemm_depth(const tw_gemm_problem *p) {
+    return p->tape.warps ? tw_ceil_div(p->k, chunk_of(&p->tape)) * chunk_of(&p->tape) : p->k;
+}
+
+int64_t tw_gemm_tape_units(const tw_gemm_problem *p) {
+    return tw_ceil_div(p->n, ROWS) * (p->groups ? p->groups : 1);
+}
+
+size_t tw_gemm_tape_bytes(const tw_gemm_problem *p) {
+    return (size_t)(tw_gemm_tape_units(p) * tw_gemm_depth(p) * COLUMN);
+}
+
+/* Returns the element along k of the tape's order at `at`. */
+static int64_t element_of(const tw_gemm_tape *t, int64_t at) {
+    const int64_t chunk = at / chunk_of(t), in = at % chunk_of(t), block = (int64_t)t->blocks * DEPTH,
+                  number = in / block;
+    return chunk * chunk_of(t) + number % t->warps * t->run * DEPTH + number / t->warps * block + in % block;
+}
+
+/* Copies a column of B to its line of a unit. */
+static void pack_column(const tw_gemm_problem *p, const char *column, int line, const tw_gemm_unit *u, char *unit) {
+    enum { QUARTER = TW_TILE_PIECE_LINE / 4, EIGHT = QUARTER / 2 };
+    const int64_t chunk = chunk_of(&p->tape), depth = tw_gemm_depth(p);
+    for (int64_t at = 0; at < depth; at += EIGHT) {
+        const int64_t k = element_of(&p->tape, at), left = p->k - k, n = left < EIGHT ? left : EIGHT;
+        char *to = unit + at / chunk * u->stride + at % chunk / DEPTH * TW_TILE_PIECE + line * TW_TILE_PIECE_LINE;
+        if (n > 0) memcpy(to + (at % DEPTH / EIGHT ^ line / 2 % 4) * QUARTER, column + 2 * k, (size_t)n * 2);
+    }
+}
+
+void tw_gemm_tape_place(const tw_gemm_problem *p, uint64_t seed, uint64_t address, tw_gemm_unit *units) {
+    enum { MOST = 16 /* Units of a strip. */ };
+    if (!p->tape.warps) return;
+    const int64_t n = tw_gemm_tape_units(p), bytes = chunk_of(&p->tape) * COLUMN,
+                  chunks = tw_gemm_depth(p) * COLUMN / bytes;
+    tw_random r = tw_random_seed(seed ^ 0x74617065);
+    for (int64_t left = n; left > 0;) {
+        const int64_t most = left < MOST ? left : MOST, strip = 1 + (int64_t)tw_random_below(&r, (uint64_t)most);
+        for (int64_t i = 0; i < strip; i++)
+            units[left - strip + i] = (tw_gemm_unit){address + (uint64_t)(i * bytes), strip * bytes};
+        address += (uint64_t)(strip * bytes * chunks);
+        left -= strip;
+    }
+}
+
+void tw_gemm_tape_pack(const tw_gemm_problem *p, const void *b, const tw_gemm_unit *units, uint64_t address,
+                       void *tape) {
+    const int64_t per = tw_ceil_div(p->n, ROWS);
+    if (!p->tape.warps) return;
+    memset(tape, 0, tw_gemm_tape_bytes(p));
+    for (int64_t group = 0; group < (p->groups ? p->groups : 1); group++)
+        for (int64_t column = 0; column < p->n; column++) {
+            const tw_gemm_unit *u = &units[group * per + column / ROWS];
+            const char *from = (const char *)b + 2 * (group * p->stride_b + column * p->ldb);
+            pack_column(p, from, (int)(column % ROWS), u, (char *)tape + (u->address - address));
+        }
+}
+
+const char *tw_gemm_tape_plan(const tw_gemm_variant *v, const tw_gemm_config *c) {
+    const int block = v->tape.blocks * DEPTH;
+    REFUSE(c->u < DEPTH, "a stage is less than a tape's piece");
+    REFUSE(block % c->u && (c->u % block || v->tape.warps * block % c->u),
+           "a stage is no whole number of a tape's blocks, nor a part of one");
+    REFUSE(tw_gemm_fetchers(c, c->swap) > 1, "a tape is not multicast");
+    return NULL;
+}
+
+/* Tells whether X or Y is the tape. */
+bool tw_gemm_is_tape(const tw_gemm_variant *v, const tw_gemm_config *c, bool is_x) {
+    return v->tape.warps && is_x == (bool)c->swap;
+}
+
+tw_tile tw_gemm_tile_of(const tw_gemm_variant *v, const tw_gemm_config *c, bool is_x) {
+    const int es = tw_type_bits(tw_gemm_types[v->type].element) / 8, extent = is_x ? c->ml : c->nl;
+    if (tw_gemm_is_tape(v, c, is_x)) return tw_tile_of_pieces(extent, c->u);
+    const tw_tile t = tw_tile_of(is_x ? v->a_k_major : v->b_k_major, es, extent, c->u);
+    return v->tape.warps ? tw_tile_cut(t, v->tape.blocks * DEPTH) : t;
+}
+
+static int units_of(const tw_gemm_config *c) {
+    return (c->swap ? c->ml : c->nl) / ROWS;
+}
+
+int tw_gemm_tape_fetchers(const tw_gemm_config *c) {
+    return units_of(c) < FETCHERS ? 1 : FETCHERS;
+}
+
+/* Returns the number of the warp among those that copy. */
+static tw_val fetcher_of(tw_gemm_gen *g) {
+    return tw_add_imm(g->b, tw_sreg(g->b, TW_SREG_warpid), -g->plan.group * g->plan.teams / 32);
+}
+
+/* Returns the number of the lane's unit in a tile. */
+static tw_val unit_of(tw_gemm_gen *g) {
+    return tw_add(g->b, tw_mul_imm(g->b, g->lane, g->plan.fetchers), fetcher_of(g));
+}
+
+void tw_gemm_tape_expect(tw_gemm_gen *g, tw_val full, tw_val bytes) {
+    tw_builder *b = g->b;
+    const int n = g->plan.fetchers, all = g->c->swap ? g->plan.x.bytes : g->plan.y.bytes, unit = g->c->u * COLUMN;
+    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
+        tw_val fetcher = fetcher_of(g);
+        /* Units of the tile whose number is that of the warp modulo n. */
+        tw_val units = tw_div(b, tw_sub(b, tw_i32(b, units_of(g->c) + n - 1), fetcher), n);
+        tw_val first = tw_eq(b, fetcher, tw_i32(b, 0)), others = tw_add_imm(b, bytes, -all);
+        tw_val mine = tw_add(b, tw_mul_imm(b, units, unit), tw_select(b, first, others, tw_i32(b, 0)));
+        tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, mine);
+    }
+    /* No lane copies before. */
+    tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
+}
+
+void tw_gemm_tape_find(tw_gemm_gen *g) {
+    tw_builder *b = g->b;
+    const bool swap = g->c->swap;
+    const tw_gemm_operand *o = swap ? &g->x : &g->y;
+    tw_val table = swap ? g->arg.x : g->arg.y, entry[2] = {{0}};
+    tw_val last = tw_div(b, tw_add_imm(b, o->limit, -1), ROWS);
+    tw_val unit = tw_min(b, tw_add(b, tw_div(b, o->origin, ROWS), unit_of(g)), last);
+    if (g->v->grouped) {
+        tw_val apart = swap ? g->arg.stride_x : g->arg.stride_y;
+        table = tw_add(b, table, tw_mul(b, tw_widen(b, g->matrix), apart));
+    }
+    tw_val at = tw_add(b, table, tw_mul_imm(b, tw_widen(b, unit), (int64_t)sizeof(tw_gemm_unit)));
+    tw_ld_vec(b, (tw_attrs){.type = TW_T_i64, .vec = 2}, at, entry);
+    g->unit = entry[0];
+    g->unit_stride = entry[1];
+}
+
+void tw_gemm_tape_fetch(tw_gemm_gen *g, tw_val to, tw_val at, tw_val full) {
+    tw_builder *b = g->b;
+    const int units = units_of(g->c), bytes = g->c->u * COLUMN;
+    tw_val unit = unit_of(g);
+    tw_val chunk = tw_binary(b, TW_OP_div_u32, at, g->arg.tape_chunk);
+    tw_val in = tw_sub(b, at, tw_mul(b, chunk, g->arg.tape_chunk));
+    tw_val from = tw_add(b, g->unit, tw_mul(b, tw_widen(b, chunk), g->unit_stride));
+    from = tw_add(b, from, tw_widen(b, tw_mul_imm(b, in, COLUMN)));
+    tw_val place = tw_add(b, to, tw_mul_imm(b, unit, bytes));
+    tw_when(b, tw_lt(b, unit, tw_i32(b, units)));
+    tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0, (tw_val[]){place, from, tw_i32(b, bytes), full}, 4);
+}
+
+tw_val tw_gemm_tape_element(tw_gemm_gen *g, tw_val at) {
+    tw_builder *b = g->b;
+    const tw_gemm_tape *t = &g->v->tape;
+    const int block = t->blocks * DEPTH;
+    tw_val chunk = tw_binary(b, TW_OP_div_u32, at, g->arg.tape_chunk), first = tw_mul(b, chunk, g->arg.tape_chunk);
+    tw_val in = tw_sub(b, at, first), number = tw_div(b, in, block), of_run = tw_div(b, number, t->warps);
+    tw_val run = tw_sub(b, number, tw_mul_imm(b, of_run, t->warps));
+    tw_val within = tw_add(b, tw_mul_imm(b, of_run, block), tw_sub(b, in, tw_mul_imm(b, number, block)));
+    return tw_add(b, first, tw_add(b, tw_mul(b, run, g->arg.tape_run), within));
+}
+
+void tw_gemm_tape_arguments(const tw_gemm_problem *p, tw_arguments *to) {
+    tw_argument_number(to, "tape_chunk", chunk_of(&p->tape));
+    tw_argument_number(to, "tape_run", (int64_t)p->tape.run * DEPTH);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernels of a prompt's step that are no products. Each is generated for a shape. A step has n positions from `pos`
+   on, numbers that kernels read from memory, so that one kernel serves all steps. */
+#ifndef TW_VM_PREFILL_GENERATE_H
+#define TW_VM_PREFILL_GENERATE_H
+
+#include "ir/builder.h"
+#include "kernels/kernel.h"
+#include "model/model.h"
+#include "vm/cuda/mega.h"
+
+/* Words (i32) of the buffer "step". */
+enum {
+    TW_STEP_ZERO,   /* 0. With the next word: where the step's rows begin and end. */
+    TW_STEP_COUNT,  /* Number of positions of the step. */
+    TW_STEP_POS,    /* Position of the first one. */
+    TW_STEP_LENGTH, /* Positions of the sequence after the step. */
+    TW_STEP_TOKENS  /* The step's tokens. */
+};
+
+/* What a kernel is generated for. Fields that a kernel does not use are 0, and so is padding: equal shapes have equal
+   bytes. */
+typedef struct tw_prefill_shape {
+    const tw_model *m;
+    tw_type type;           /* Element type of activations between kernels, and of unpacked weights. */
+    tw_dtype kv;            /* Element type of the cache. */
+    int64_t tokens;         /* The most positions of a step. */
+    int64_t max_seq;        /* Positions of the cache. */
+    int64_t rows, columns;  /* Extents of a matrix, or of rows of activations. */
+    int64_t window;         /* Attention: positions of the sliding window. 0: all. */
+    bool bias;              /* A bias is added. */
+    bool early;             /* The launch begins, and waits, before the one before it is over. */
+    tw_mega_format format;  /* unpack: how weights lie in pieces. */
+    int warps, blocks, run; /* unpack: as in tw_machine_tuning and tw_mega_shape. */
+    int stage_bytes;        /* unpack: bytes of a stage of the tape. */
+} tw_prefill_shape;
+
+enum { TW_PREFILL_BUFFERS = 10, TW_PREFILL_THREADS = 128, TW_PREFILL_WARPS = TW_PREFILL_THREADS / 32 };
+
+/* A kernel that is built. */
+typedef struct tw_prefill_gen {
+    tw_builder *b;
+    const tw_prefill_shape *s;
+    tw_val buffer[TW_PREFILL_BUFFERS]; /* Addresses of the kind's buffers. */
+    tw_val block, thread, warp, lane;  /* Numbers. */
+} tw_prefill_gen;
+
+/* A kind of kernel. */
+typedef struct tw_prefill_kind {
+    const char *name;
+    void (*build)(tw_prefill_gen *g);
+    int64_t (*grid)(const tw_prefill_shape *s); /* Returns the number of blocks. */
+    struct {
+        const char *name; /* NULL ends the list. */
+        bool written;     /* False: the kernel only reads it. */
+    } buffers[TW_PREFILL_BUFFERS];
+} tw_prefill_kind;
+
+/* Kinds. Rows are those of a step; a row of x has `columns` f32, other activations have elements of `type`.
+   embed   Rows of the table become rows of x.
+   norm    RMS norm: rows of x, normed and times the weights, become rows of y.
+   rope    A product's f32 rows, of q, k and v as tw_qkv_locate orders them, get biases, norms of heads and rope.
+   Queries go to q, [tokens][heads][head], keys and values to the cache. attend  Attention of all heads over the cache.
+   gate    SiLU(gate) * up of a product's f32 rows, which have eight gates, their eight values, and so on.
+   unpack  A matrix, from tapes to rows that are densely packed. */
+extern const tw_prefill_kind tw_prefill_embed, tw_prefill_norm, tw_prefill_rope, tw_prefill_attend, tw_prefill_gate,
+    tw_prefill_unpack;
+
+/* Where a unit of 8 rows lies on the tapes: an entry of unpack's buffer "units". */
+typedef struct tw_prefill_unit {
+    uint64_t first; /* Address of the stage with the unit's first piece. */
+    int32_t
+        chunk; /* Bytes from a chunk's stages to the next chunk's. Of floats, this and 0 are a tw_gemm_unit's stride. */
+    int32_t second; /* 1: the unit has the second half of a piece of integers. */
+} tw_prefill_unit;
+
+/* What a kernel is opened by (tw_kernel_make). */
+typedef struct tw_prefill_problem {
+    const tw_prefill_kind *kind;
+    tw_prefill_shape shape;
+} tw_prefill_problem;
+tw_status tw_prefill_make(const void *problem, tw_plan *out, const tw_target *target, tw_diag *diag);
+
+/* Loads a word of the step. */
+tw_val tw_prefill_step(tw_prefill_gen *g, tw_val step, int word);
+/* Loads n elements (2, 4 or 8) of a type as f32, where `when` holds (TW_NONE: always). Others are 0. */
+void tw_prefill_load(tw_prefill_gen *g, tw_type t, tw_val address, int n, tw_val when, tw_val *out);
+/* Stores n f32 (2, 4 or 8) as elements of a type. */
+void tw_prefill_store(tw_prefill_gen *g, tw_type t, tw_val address, int n, const tw_val *x);
+/* Stores one f32 as an element of a type. */
+void tw_prefill_store_one(tw_prefill_gen *g, tw_type t, tw_val address, tw_val x);
+tw_val tw_prefill_at(tw_prefill_gen *g, tw_val base, tw_val i, int64_t bytes); /* Computes base + i * bytes. */
+tw_type tw_prefill_element(tw_dtype t);                                        /* The IR's type of stored elements. */
+static inline int tw_prefill_bytes(tw_type t) {
+    return tw_type_bits(t) / 8;
+}
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the instructions of a schedule to launches. */
+#include "base/diag.h"
+#include "vm/prefill/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What builds a list. */
+typedef struct builder {
+    tw_prefill *p;
+    tw_prefill_list *list;
+} builder;
+
+/* A buffer's name and address. Name NULL ends a list. */
+typedef struct binding {
+    const char *name;
+    uint64_t address;
+} binding;
+
+static tw_status add_launch(const builder *o, const tw_prefill_kernel *k, const binding *to, tw_diag *diag) {
+    tw_prefill_list *list = o->list;
+    if (list->n == list->room) {
+        const int room = list->room ? 2 * list->room : 64;
+        tw_gpu_launch **grown = realloc(list->launches, (size_t)room * sizeof(tw_gpu_launch *));
+        if (!grown) return tw_fail_memory(diag);
+        list->launches = grown;
+        list->room = room;
+    }
+    tw_gpu_launch *l;
+    tw_status st = tw_gpu_launch_open(&l, k->kernel, diag);
+    if (st != TW_OK) return st;
+    list->launches[list->n++] = l;
+    if (k->workspace) st = tw_gpu_launch_bind(l, "workspace", k->workspace, diag);
+    if (k->counters && st == TW_OK) st = tw_gpu_launch_bind(l, "counters", k->counters, diag);
+    /* A buffer that a kernel has and does not use gets some address. */
+    for (; to->name && st == TW_OK; to++)
+        st = tw_gpu_launch_bind(l, to->name, to->address ? to->address : o->p->memory.step, diag);
+    return st;
+}
+
+/* Opens the kernel of a kind for a shape, unless it is open. */
+static tw_status open_kernel(tw_prefill *p, const tw_prefill_kind *kind, const tw_prefill_shape *shape,
+                             tw_prefill_kernel **out, tw_diag *diag) {
+    tw_prefill_kernel *k = p->kernels;
+    while (k && (k->problem.kind != kind || memcmp(&k->problem.shape, shape, sizeof *shape) != 0)) k = k->next;
+    *out = k;
+    if (k) return TW_OK;
+    k = tw_arena_alloc(&p->arena, sizeof *k);
+    if (p->arena.failed) return tw_fail_memory(diag);
+    memset(k, 0, sizeof *k);
+    k->problem.kind = kind;
+    memcpy(&k->problem.shape, shape, sizeof *shape);
+    const tw_status st = tw_kernel_open_made(&k->kernel, &p->gpu, tw_prefill_make, &k->problem, diag);
+    if (st != TW_OK) return st;
+    k->next = p->kernels;
+    *out = p->kernels = k;
+    return TW_OK;
+}
+
+static tw_status add_kind(const builder *o, const tw_prefill_kind *kind, const tw_prefill_shape *shape,
+                          const binding *to, tw_diag *diag) {
+    tw_prefill_kernel *k;
+    const tw_status st = open_kernel(o->p, kind, shape, &k, diag);
+    return st == TW_OK ? add_launch(o, k, to, diag) : st;
+}
+
+/* Makes a shape with what all kinds use. Its padding is zero. */
+static void common(const builder *o, int64_t columns, tw_prefill_shape *out) {
+    memset(out, 0, sizeof *out);
+    out->m = o->p->vm->m;
+    out->type = o->p->type;
+    out->kv = o->p->kv;
+    out->tokens = o->list->tokens;
+    out->max_seq = o->p->s->max_seq;
+    out->columns = columns;
+    out->early = !o->p->options.late;
+}
+
+/* Returns the address of a weight or cache of the decode program. 0: there is none. */
+static uint64_t shared(const tw_prefill *p, int buffer) {
+    const tw_mega_named *e = buffer < 0 ? NULL : tw_mega_named_find(p->vm, p->s->buffers[buffer].name);
+    return e ? e->address : 0;
+}
+
+static const tw_prefill_matrix *matrix_of(const tw_prefill *p, const tw_instr *in) {
+    return &p->matrices[in - p->s->workers[0].list];
+}
+
+/* ---- instructions */
+
+static tw_status add_embed(const builder *o, const tw_instr *in, tw_diag *diag) {
+    const tw_prefill *p = o->p;
+    tw_prefill_shape shape;
+    common(o, p->vm->m->dim, &shape);
+    const binding to[] = {
+        {"step", p->memory.step}, {"table", shared(p, in->operand[TW_EMBED_TABLE])}, {"x", p->memory.x}, {NULL, 0}};
+    return add_kind(o, &tw_prefill_embed, &shape, to, diag);
+}
+
+static tw_status add_norm(const builder *o, int weight, tw_diag *diag) {
+    const tw_prefill *p = o->p;
+    tw_prefill_shape shape;
+    common(o, p->vm->m->dim, &shape);
+    const binding to[] = {{"step", p->memory.step},
+                          {"x", p->memory.x},
+                          {"weight", shared(p, weight)},
+                          {"y", p->memory.normed},
+                          {NULL, 0}};
+    return add_kind(o, &tw_prefill_norm, &shape, to, diag);
+}
+
+/* Adds the product of rows at `a` and the instruction's matrix. `bias` may be 0. */
+static tw_status add_product(const builder *o, const tw_instr *in, uint64_t a, uint64_t c, uint64_t bias,
+                             const char *epilogue, tw_diag *diag) {
+    tw_prefill *p = o->p;
+    const tw_prefill_matrix *matrix = matrix_of(p, in);
+    tw_prefill_kernel *k;
+    bool reads_tapes = false;
+    tw_status st = tw_prefill_open_product(p, o->list, matrix, epilogue, &k, &reads_tapes, diag);
+    if (st == TW_OK && !reads_tapes) {
+        const binding to[] = {{"units", matrix->table}, {"out", p->memory.matrix}, {NULL, 0}};
+        tw_prefill_shape shape;
+        memcpy(&shape, &matrix->shape, sizeof shape);
+        shape.early = !p->options.late;
+        st = add_kind(o, &tw_prefill_unpack, &shape, to, diag);
+    }
+    binding to[] = {{"a", a}, {"b", reads_tapes ? matrix->table : p->memory.matrix}, {"c", c}, {NULL, 0}, {NULL, 0},
+                    {NULL, 0}};
+    int n = 3;
+    if (bias) to[n++] = (binding){"bias", bias};
+    if (o->list->masked) to[n++] = (binding){"counts", p->memory.step + 4 * TW_STEP_COUNT};
+    return st == TW_OK ? add_launch(o, k, to, diag) : st;
+}
+
+static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
+    const tw_prefill *p = o->p;
+    const uint64_t bias = matrix_of(p, in)->bias;
+    tw_prefill_shape shape;
+    common(o, 0, &shape);
+    shape.bias = bias != 0;
+    tw_status st = add_norm(o, in->operand[TW_QKV_NORM], diag);
+    if (st == TW_OK) st = add_product(o, in, p->memory.normed, p->memory.sums, 0, "out=f32", diag);
+    const binding to[] = {{"step", p->memory.step},
+                          {"y", p->memory.sums},
+                          {"bias", bias},
+                          {"angles", p->vm->angles},
+                          {"q_norm", shared(p, in->operand[TW_QKV_Q_NORM])},
+                          {"k_norm", shared(p, in->operand[TW_QKV_K_NORM])},
+                          {"q", p->memory.q},
+                          {"k", shared(p, in->operand[TW_QKV_K])},
+                          {"v", shared(p, in->operand[TW_QKV_V])},
+                          {NULL, 0}};
+    return st == TW_OK ? add_kind(o, &tw_prefill_rope, &shape, to, diag) : st;
+}
+
+/* Opens the attention of tensor cores. Where there is none, *out is NULL. */
+static tw_status open_attention(const builder *o, int64_t window, tw_prefill_kernel **out, tw_diag *diag) {
+    tw_prefill *p = o->p;
+    const tw_model *m = p->vm->m;
+    char words[TW_PLAN_TEXT];
+    *out = NULL;
+    if (p->type == TW_T_f32 || p->type != tw_prefill_element(p->kv)) return TW_OK;
+    snprintf(words, sizeof words,
+             "attention type=%s heads=%lld kv_heads=%lld head=%lld queries=%lld keys=%lld capacity=%lld causal=1 "
+             "ragged=1 window=%lld scale=%.9g",
+             tw_type_name(p->type), (long long)m->n_heads, (long long)m->n_kv_heads, (long long)m->head_dim,
+             (long long)o->list->tokens, (long long)p->s->max_seq, (long long)p->s->max_seq, (long long)window,
+             (double)m->attn_scale);
+    const tw_status st = tw_prefill_open_words(p, words, p->options.late ? "early=0" : "early=1", out, diag);
+    return st == TW_ERR_USAGE ? TW_OK : st; /* Such heads have no kernel of this kind. */
+}
+
+/* Sets rows of a cache that nobody has written to zeros. A device's caches have zeros from the start. The emulator's do
+   not, so that it finds who reads them; but attention by tensor cores fetches whole blocks of positions. */
+static tw_status define_cache(const tw_prefill *p, int buffer, tw_diag *diag) {
+    const tw_buffer *b = &p->s->buffers[buffer];
+    const size_t row = (size_t)tw_buffer_row_bytes(b);
+    const uint64_t cache = shared(p, buffer);
+    void *zeros = calloc(1, row);
+    tw_status st = zeros ? TW_OK : tw_fail_memory(diag);
+    for (int64_t i = 0; p->vm->emu && i < b->shape[0] * b->shape[1] && st == TW_OK; i++) {
+        const uint64_t at = cache + (uint64_t)i * row;
+        if (!tw_emu_written(p->vm->emu, at, row)) st = tw_mega_write(p->vm, at, zeros, row, diag);
+    }
+    free(zeros);
+    return st;
+}
+
+static tw_status add_attend(const builder *o, const tw_instr *in, tw_diag *diag) {
+    const tw_prefill *p = o->p;
+    tw_prefill_kernel *k;
+    tw_status st = open_attention(o, in->param[TW_ATTEND_WINDOW], &k, diag);
+    if (st == TW_OK && k) st = define_cache(p, in->operand[TW_ATTEND_K], diag);
+    if (st == TW_OK && k) st = define_cache(p, in->operand[TW_ATTEND_V], diag);
+    const binding of_tensor[] = {{"q", p->memory.q},
+                                 {"k", shared(p, in->operand[TW_ATTEND_K])},
+                                 {"v", shared(p, in->operand[TW_ATTEND_V])},
+                                 {"out", p->memory.attended},
+                                 {"starts", p->memory.step + 4 * TW_STEP_ZERO},
+                                 {"lengths", p->memory.step + 4 * TW_STEP_LENGTH},
+                                 {NULL, 0}};
+    if (st != TW_OK || k) return st == TW_OK ? add_launch(o, k, of_tensor, diag) : st;
+    tw_prefill_shape shape;
+    common(o, 0, &shape);
+    shape.window = in->param[TW_ATTEND_WINDOW];
+    const binding to[] = {{"step", p->memory.step},
+                          {"q", p->memory.q},
+                          {"k", shared(p, in->operand[TW_ATTEND_K])},
+                          {"v", shared(p, in->operand[TW_ATTEND_V])},
+                          {"out", p->memory.attended},
+                          {NULL, 0}};
+    return add_kind(o, &tw_prefill_attend, &shape, to, diag);
+}
+
+static tw_status add_project(const builder *o, const tw_instr *in, tw_diag *diag) {
+    const tw_prefill *p = o->p;
+    const uint64_t bias = matrix_of(p, in)->bias;
+    const uint64_t a = in->operand[TW_PROJECT_IN] == p->h ? p->memory.h : p->memory.attended;
+    return add_product(o, in, a, p->memory.x, bias, bias ? "out=f32 beta=1 bias=1" : "out=f32 beta=1", diag);
+}
+
+/* Gates are computed by the product, but not if there are biases. */
+static tw_status add_ffn(const builder *o, const tw_instr *in, tw_diag *diag) {
+    const tw_prefill *p = o->p;
+    const uint64_t bias = matrix_of(p, in)->bias;
+    tw_prefill_shape shape;
+    common(o, in->param[TW_TO], &shape);
+    tw_status st = add_norm(o, in->operand[TW_FFN_NORM], diag);
+    if (st != TW_OK) return st;
+    if (!bias) return add_product(o, in, p->memory.normed, p->memory.h, 0, "gated=1 activation=silu", diag);
+    const binding to[] = {{"step", p->memory.step}, {"y", p->memory.sums}, {"h", p->memory.h}, {NULL, 0}};
+    st = add_product(o, in, p->memory.normed, p->memory.sums, bias, "out=f32 bias=1", diag);
+    return st == TW_OK ? add_kind(o, &tw_prefill_gate, &shape, to, diag) : st;
+}
+
+static tw_status add_instr(const builder *o, const tw_instr *in, tw_diag *diag) {
+    switch (in->op) {
+    case TW_INSTR_EMBED:
+        return add_embed(o, in, diag);
+    case TW_INSTR_QKV:
+        return add_qkv(o, in, diag);
+    case TW_INSTR_ATTEND:
+        return add_attend(o, in, diag);
+    case TW_INSTR_PROJECT:
+        return add_project(o, in, diag);
+    case TW_INSTR_FFN:
+        return add_ffn(o, in, diag);
+    case TW_INSTR_INPUT: /* The host uploads tokens and angles. */
+    case TW_INSTR_HEAD:
+    case TW_INSTR_OUTPUT:
+        return TW_OK;
+    default:
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "prompts: kernels do not run the instruction \"%s\"",
+                       tw_instr_op_describe(in->op)->name);
+    }
+}
+
+tw_status tw_prefill_list_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
+    const builder o = {p, list};
+    const tw_worker *w = &p->s->workers[0];
+    tw_status st = TW_OK;
+    for (int i = 0; i < w->count && st == TW_OK; i++) st = add_instr(&o, &w->list[i], diag);
+    return st;
+}
+
+void tw_prefill_list_free(tw_prefill_list *list) {
+    tw_cuda_graph_free(list->graph);
+    for (int i = 0; i < list->n; i++) tw_gpu_launch_close(list->launches[i]);
+    free(list->launches);
+    *list = (tw_prefill_list){0};
+}
+
+/* ---- running */
+
+static tw_status launch_all(const tw_prefill_list *list, tw_diag *diag) {
+    tw_status st = TW_OK;
+    for (int i = 0; i < list->n && st == TW_OK; i++) st = tw_gpu_launch_run(list->launches[i], NULL, diag);
+    return st;
+}
+
+/* Captures all launches. They have run before, since what the driver loads lazily cannot be captured. */
+static void capture(tw_prefill *p, tw_prefill_list *list) {
+    tw_status st = tw_cuda_capture_begin(p->vm->cuda, NULL);
+    if (st == TW_OK) {
+        const tw_status launched = launch_all(list, NULL);
+        st = tw_cuda_capture_end(p->vm->cuda, &list->graph, NULL);
+        if (launched != TW_OK) st = launched;
+    }
+    if (st == TW_OK) return;
+    tw_cuda_graph_free(list->graph);
+    list->graph = NULL;
+    list->one_by_one = true;
+}
+
+tw_status tw_prefill_list_run(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
+    tw_cuda *cuda = p->vm->cuda;
+    if (!cuda) return launch_all(list, diag);
+    const bool first = !list->graph;
+    tw_status st = first ? launch_all(list, diag) : tw_cuda_graph_run(cuda, list->graph, diag);
+    if (st == TW_OK) st = tw_cuda_sync(cuda, diag);
+    if (st == TW_OK && first && !list->one_by_one) capture(p, list);
+    return st;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where an instruction's rows lie on the tapes of a decode program. */
+#include "base/diag.h"
+#include "kernels/gemm/gemm.h"
+#include "vm/prefill/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(sizeof(tw_prefill_unit) == sizeof(tw_gemm_unit), "products and unpack read one table");
+
+static const tw_buffer *first_matrix(const tw_schedule *s, const tw_instr *in) {
+    return &s->buffers[tw_instr_matrices_of(in).matrix[0]];
+}
+
+/* Returns the number of the matrix's row that the instruction has at `row`, of gate (0) or up (1). */
+static int64_t place_of(const tw_instr *in, int64_t row, int which) {
+    if (in->op != TW_INSTR_FFN) return row;
+    return row / TW_MEGA_ROWS * 2 * TW_MEGA_ROWS + which * TW_MEGA_ROWS + row % TW_MEGA_ROWS;
+}
+
+/* Enters the units of an instruction of the decode program, whose stages begin at `stages`. */
+static tw_status enter(const tw_prefill *p, const tw_instr *in, uint64_t stages, tw_prefill_unit *units,
+                       tw_diag *diag) {
+    const tw_mega_plan *plan = &p->decode->plan;
+    const tw_mega_format *f = tw_mega_format_for(plan, in->op);
+    const tw_mega_shape shape = tw_mega_shape_of(plan, p->decode->s, in);
+    const int64_t bytes = tw_mega_stage_bytes(plan, in->op), from = in->param[TW_FROM];
+    const int of = in->op == TW_INSTR_FFN ? 2 : 1;
+    if (from % TW_MEGA_ROWS) return tw_fail(diag, TW_ERR_UNSUPPORTED, "rows of a matrix are not dealt out in eights");
+    for (int u = 0; u < shape.units; u++) {
+        const tw_mega_unit at = tw_mega_unit_of(plan, f, &shape, u);
+        const int64_t place = place_of(in, from + u / of * TW_MEGA_ROWS, u % of) / TW_MEGA_ROWS;
+        units[place] = (tw_prefill_unit){stages + (uint64_t)(at.first * bytes), (int32_t)(at.chunk * bytes), at.second};
+    }
+    return TW_OK;
+}
+
+/* Enters all units of a matrix, from the tapes of all workers. */
+static tw_status enter_all(const tw_prefill *p, const tw_instr *in, tw_prefill_unit *units, tw_diag *diag) {
+    const tw_schedule *s = p->decode->s;
+    const char *name = first_matrix(p->s, in)->name;
+    tw_status st = TW_OK;
+    for (int w = 0; w < s->n_workers && st == TW_OK; w++) {
+        uint64_t at = p->decode->tapes[w]->address;
+        for (int i = 0; i < s->workers[w].count && st == TW_OK; i++) {
+            const tw_instr *d = &s->workers[w].list[i];
+            if (!tw_instr_op_multiplies(d->op)) continue;
+            if (d->op == in->op && !strcmp(first_matrix(s, d)->name, name)) st = enter(p, d, at, units, diag);
+            const tw_mega_shape shape = tw_mega_shape_of(&p->decode->plan, s, d);
+            at += (uint64_t)shape.stages * (uint64_t)tw_mega_stage_bytes(&p->decode->plan, d->op);
+        }
+    }
+    return st;
+}
+
+static tw_status find_matrix(tw_prefill *p, const tw_instr *in, tw_prefill_matrix *out, tw_diag *diag) {
+    const tw_mega_plan *plan = &p->decode->plan;
+    const tw_mega_shape shape = tw_mega_shape_of(plan, p->s, in);
+    const int64_t rows = in->param[TW_TO] * (in->op == TW_INSTR_FFN ? 2 : 1), units = rows / TW_MEGA_ROWS;
+    memset(out, 0, sizeof *out);
+    out->rows = rows;
+    out->columns = shape.columns;
+    out->shape.rows = rows;
+    out->shape.columns = shape.columns;
+    out->shape.type = p->type;
+    out->shape.format = *tw_mega_format_for(plan, in->op);
+    out->shape.warps = plan->tuning.warps;
+    out->shape.blocks = plan->tuning.blocks;
+    out->shape.run = shape.run;
+    out->shape.stage_bytes = tw_mega_stage_bytes(plan, in->op);
+    if (rows % TW_MEGA_ROWS || shape.columns % TW_MEGA_ROWS)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "prompts: a matrix of %lld x %lld is not divided into eights",
+                       (long long)rows, (long long)shape.columns);
+    tw_prefill_unit *table = calloc((size_t)units, sizeof *table);
+    if (!table) return tw_fail_memory(diag);
+    tw_status st = enter_all(p, in, table, diag);
+    for (int64_t i = 0; i < units && st == TW_OK; i++)
+        if (!table[i].first) st = tw_fail(diag, TW_ERR_UNSUPPORTED, "the decode program lacks rows of a matrix");
+    if (st == TW_OK)
+        st = tw_mega_alloc(p->vm, p, "units", table, (size_t)units * sizeof *table, true, &out->table, diag);
+    free(table);
+    return st;
+}
+
+/* Fills in the biases of matrix `which` of the instruction. */
+static void read_bias(const tw_prefill *p, const tw_instr *in, const tw_weight *bias, int which, float *out) {
+    const tw_model *m = p->vm->m;
+    for (int64_t row = 0; row < in->param[TW_TO]; row++) {
+        int64_t at = row;
+        if (in->op == TW_INSTR_QKV) {
+            const tw_qkv_row q = tw_qkv_locate(row, m->n_heads, m->n_kv_heads, m->head_dim, m->rope.dims);
+            if (q.part != which) continue;
+            at = q.head * m->head_dim + q.row;
+        }
+        tw_weight_read(bias, at, 0, 1, &out[place_of(in, row, which)]);
+    }
+}
+
+static tw_status find_bias(tw_prefill *p, const tw_instr *in, uint64_t *address, tw_diag *diag) {
+    const tw_instr_matrices of = tw_instr_matrices_of(in);
+    const int64_t rows = in->param[TW_TO] * (in->op == TW_INSTR_FFN ? 2 : 1);
+    bool any = false;
+    for (int i = 0; i < of.n; i++) any |= of.bias[i] >= 0;
+    if (!any) return TW_OK;
+    float *all = calloc((size_t)rows, sizeof *all);
+    if (!all) return tw_fail_memory(diag);
+    for (int i = 0; i < of.n; i++)
+        if (of.bias[i] >= 0) read_bias(p, in, tw_weight_at(&p->weights, of.bias[i], 0), i, all);
+    const tw_status st = tw_mega_alloc(p->vm, p, "bias", all, (size_t)rows * sizeof *all, true, address, diag);
+    free(all);
+    return st;
+}
+
+tw_status tw_prefill_find_matrices(tw_prefill *p, tw_diag *diag) {
+    const tw_worker *w = &p->s->workers[0];
+    p->matrices = tw_arena_array(&p->arena, (size_t)w->count, sizeof *p->matrices);
+    if (p->arena.failed) return tw_fail_memory(diag);
+    tw_status st = TW_OK;
+    for (int i = 0; i < w->count && st == TW_OK; i++) {
+        const tw_instr *in = &w->list[i];
+        if (!tw_instr_op_multiplies(in->op) || in->op == TW_INSTR_HEAD) continue;
+        st = find_matrix(p, in, &p->matrices[i], diag);
+        if (st == TW_OK) st = find_bias(p, in, &p->matrices[i].bias, diag);
+    }
+    return st;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A prompt's program: its kernels, its memory and the launches of a step. */
+#ifndef TW_VM_PREFILL_PROGRAM_H
+#define TW_VM_PREFILL_PROGRAM_H
+
+#include "kernels/gpu.h"
+#include "tune/gemm_kind.h"
+#include "vm/cuda/machine.h"
+#include "vm/prefill/generate.h"
+#include "vm/prefill/prefill.h"
+
+/* A kernel, which launches of several instructions share. */
+typedef struct tw_prefill_kernel {
+    struct tw_prefill_kernel *next;
+    tw_prefill_problem problem; /* problem.kind NULL: the kernel has words. */
+    const char *words;          /* Words that it was opened by. NULL: it has a problem. */
+    tw_gpu_kernel *kernel;
+    uint64_t workspace, counters; /* Addresses of its buffers of these names. 0: it has none. */
+} tw_prefill_kernel;
+
+/* Addresses of activations and of what all steps use. */
+typedef struct tw_prefill_memory {
+    uint64_t step;     /* Words TW_STEP_. */
+    uint64_t x;        /* f32 [tokens][dim]: the residual stream. */
+    uint64_t normed;   /* [tokens][dim] */
+    uint64_t sums;     /* f32: what products leave for rope, and for gate. */
+    uint64_t q;        /* [tokens][heads][head] */
+    uint64_t attended; /* [tokens][heads * head] */
+    uint64_t h;        /* [tokens][ffn] */
+    uint64_t matrix;   /* An unpacked matrix. 0: no product needs one. */
+} tw_prefill_memory;
+
+/* The matrix of an instruction. An ffn's has eight rows of gate, eight of up, and so on. */
+typedef struct tw_prefill_matrix {
+    uint64_t table;        /* Address of tw_prefill_unit[rows / 8]. 0: the instruction has no matrix, or is the head. */
+    uint64_t bias;         /* Address of the rows' biases (f32). 0: there are none. */
+    int64_t rows, columns; /* Extents. */
+    tw_prefill_shape shape; /* What unpack is generated for. */
+} tw_prefill_matrix;
+
+/* The launches of steps of up to `tokens` positions. */
+typedef struct tw_prefill_list {
+    int64_t tokens;
+    bool masked;              /* Products have as many rows as the step has positions. False: they have `tokens`. */
+    tw_gpu_launch **launches; /* In order. */
+    int n, room;              /* Number of launches, and how many `launches` has room for. */
+    tw_cuda_graph *graph;     /* All launches, captured when they ran for the first time. NULL: not yet. */
+    bool one_by_one;          /* The driver does not capture them. */
+} tw_prefill_list;
+
+enum { TW_PREFILL_LISTS = 12 };
+
+/* An artefact of a kind of products. */
+typedef struct tw_prefill_artefact {
+    bool asked;            /* It was looked for. */
+    tw_selector *selector; /* NULL: there is none. */
+} tw_prefill_artefact;
+
+struct tw_prefill {
+    tw_cuda_vm *vm;
+    const tw_mega_program *decode; /* The program whose tapes and caches are used. */
+    const tw_schedule *s;
+    tw_schedule_weights weights;
+    tw_prefill_options options;
+    tw_gpu gpu;        /* The machine's device or emulator, for kernels. */
+    tw_cuda_info info; /* Describes the device, or one that the emulator stands for. */
+    tw_type type;
+    tw_dtype kv;
+    int h; /* The buffer that ffns write. -1: there are none. */
+    tw_arena arena;
+    tw_prefill_kernel *kernels;
+    tw_prefill_memory memory;
+    tw_prefill_matrix *matrices; /* Of each instruction of the schedule. */
+    tw_prefill_list lists[TW_PREFILL_LISTS];
+    int n_lists;
+    char *artefact; /* Path of the only artefact. "": none decides. NULL: tw_prefill_choose says which do. */
+    tw_prefill_artefact artefacts[TW_GEMM_FORMS];
+    int32_t *step; /* Words of a step on the host. */
+};
+
+/* program.c. Allocates zeroed memory. */
+tw_status tw_prefill_alloc(tw_prefill *p, const char *name, int64_t bytes, uint64_t *address, tw_diag *diag);
+
+/* matrix.c. Finds where the rows of the instructions' matrices lie on the decode program's tapes, and uploads tables
+   and biases. */
+tw_status tw_prefill_find_matrices(tw_prefill *p, tw_diag *diag);
+
+/* product.c. Opens the kernel of words (tw_gpu_kernel_open), unless it is open. */
+tw_status tw_prefill_open_words(tw_prefill *p, const char *words, const char *configuration, tw_prefill_kernel **out,
+                                tw_diag *diag);
+/* Opens the kernel of a product with the matrix. `epilogue` has words. *reads_tapes tells whether B is the
+   matrix's table, or the unpacked matrix. */
+tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
+                                  const char *epilogue, tw_prefill_kernel **out, bool *reads_tapes, tw_diag *diag);
+
+/* chosen.c. Gets the configuration that an artefact chooses for a product. False: none does. */
+bool tw_prefill_chosen(tw_prefill *p, const tw_gemm_problem *problem, tw_gemm_config *out);
+void tw_prefill_forget_artefacts(tw_prefill *p); /* Closes all artefacts. */
+
+/* launches.c. Makes the launches of a list, whose `tokens` and `masked` are set. */
+tw_status tw_prefill_list_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag);
+tw_status tw_prefill_list_run(tw_prefill *p, tw_prefill_list *list,
+                              tw_diag *diag); /* Runs it, and waits for its end. */
+void tw_prefill_list_free(tw_prefill_list *list);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prompts by kernels for all positions at once, in the emulator with every checker on: the processor's answers for
+   every family that is covered, every format of weights, and prompts in one step and in several. */
+#include "support/support.h"
+
+#include "engine/engine.h"
+#include "tilewright/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONTEXT = 64, PROMPT = 21, VOCAB = 4096 /* The most ids of a model. */ };
+
+static tw_model *open_model(const char *folder) {
+    tw_model *m;
+    tw_diag d;
+    char path[4096];
+    snprintf(path, sizeof path, "%s%s", *folder == '/' ? "" : TEST_DATA "/models/", folder);
+    if (tw_model_open(&m, path, &d) != TW_OK) fail_msg("%s: %s", d.path, d.message);
+    return m;
+}
+
+static tw_engine *open_engine(const tw_model *m, tw_engine_options o, bool emulate) {
+    tw_engine *e;
+    tw_diag d;
+    o.emulate = emulate;
+    o.context = CONTEXT;
+    if (!emulate) o.no_vendor = true;
+    if (tw_engine_open(&e, m, &o, &d) != TW_OK) fail_msg("%s", d.message);
+    return e;
+}
+
+/* Feeds ids, and copies the logits of the last. */
+static int32_t feed(tw_engine *e, const int32_t *ids, int64_t n, float *logits) {
+    const float *at;
+    int32_t token;
+    tw_diag d;
+    if (tw_engine_feed(e, ids, n, &at, &token, &d) != TW_OK) fail_msg("%s", d.message);
+    memcpy(logits, at, (size_t)e->model->vocab * sizeof *logits);
+    return token;
+}
+
+/* Returns the largest difference, in shares of the largest logit. */
+static double difference(const float *a, const float *b, int64_t n) {
+    double most = 0, largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        largest = fmax(largest, fabs((double)b[i]));
+        most = fmax(most, fabs((double)a[i] - (double)b[i]));
+    }
+    return most / largest;
+}
+
+static void ids_of(int32_t *ids, int n, int seed) {
+    for (int i = 0; i < n; i++) ids[i] = (int32_t)((seed * 37 + i * i * 11 + i * 5 + 3) % 256);
+}
+
+/* A prompt, a second one behind it, and a token: the first `n` of these. Chunks have `step` positions (0: as many as
+   there are). */
+static void agrees_for(const char *folder, tw_engine_options o, int64_t step, double tolerance, int n) {
+    tw_model *m = open_model(folder);
+    tw_engine *cpu = open_engine(m, (tw_engine_options){.workers = 1, .weights = o.weights, .group = o.group}, false);
+    o.prefill = step;
+    tw_engine *gpu = open_engine(m, o, true);
+    int32_t ids[2 * PROMPT + 1];
+    static float got[VOCAB], want[VOCAB];
+    ids_of(ids, 2 * PROMPT + 1, 1);
+    static const int from[] = {0, PROMPT, 2 * PROMPT, 2 * PROMPT + 1};
+    for (int i = 0; i < n; i++) {
+        feed(gpu, ids + from[i], from[i + 1] - from[i], got);
+        feed(cpu, ids + from[i], from[i + 1] - from[i], want);
+        const double off = difference(got, want, m->vocab);
+        if (!(off <= tolerance)) fail_msg("%s, steps of %d, prompt %d: %g off", folder, (int)step, i, off);
+    }
+    if (gpu->program[TW_PROGRAM_PROMPT] < 0 || gpu->program[TW_PROGRAM_PREFILL] >= 0)
+        fail_msg("%s: prompts did not run by their kernels", folder);
+    tw_engine_close(gpu);
+    tw_engine_close(cpu);
+    tw_model_close(m);
+}
+
+static void agrees(const char *folder, tw_engine_options o, int64_t step, double tolerance) {
+    static const tw_schedule_config few = {.machine = {.warps = 2}}; /* The emulator runs few warps faster. */
+    if (!o.config) o.config = &few;
+    agrees_for(folder, o, step, tolerance, 3);
+}
+
+static void every_family(void **state) {
+    (void)state;
+    const tw_engine_options two = {.workers = 2};
+    agrees("llama-dynamic", two, 0, 2e-2);
+    agrees("llama-linear-mqa", two, 8, 4e-3);
+    agrees("llama-llama3-sharded", two, 0, 4e-3);
+    agrees("mistral-window", two, 16, 2e-2);
+    agrees("qwen2-window", two, 0, 2e-2);
+}
+
+/* Heads for which there is attention by tensor cores. */
+static void large_heads(void **state) {
+    (void)state;
+    agrees_for(TW_SOURCE_DIR "/models/demo", (tw_engine_options){.workers = 2}, 0, 2e-2, 1);
+}
+
+/* Matrices are unpacked, and tapes are read, with pieces in every order. */
+static void every_tape(void **state) {
+    (void)state;
+    static const tw_schedule_config unpacked = {.prompts = TW_PROMPTS_UNPACKED, .machine = {.warps = 2, .blocks = 3}},
+                                    small = {.machine = {.warps = 3, .blocks = 2}},
+                                    odd = {.machine = {.warps = 2, .blocks = 1}};
+    agrees("llama-linear-mqa", (tw_engine_options){.workers = 2, .config = &unpacked}, 0, 4e-3);
+    agrees("llama-linear-mqa", (tw_engine_options){.workers = 3, .config = &small}, 0, 4e-3);
+    agrees("llama-linear-mqa", (tw_engine_options){.workers = 1, .config = &odd}, 0, 4e-3);
+}
+
+static void floats(void **state) {
+    (void)state;
+    const tw_engine_options two = {.workers = 2};
+    agrees("llama-biases", two, 0, 1e-4);
+    agrees("qwen3-bias", two, 8, 1e-4);
+}
+
+static void quantised(void **state) {
+    (void)state;
+    agrees("llama-biases", (tw_engine_options){.workers = 2, .weights = TW_I8}, 0, 2e-2);
+    agrees("mistral-window", (tw_engine_options){.workers = 2, .weights = TW_I8, .group = 32}, 0, 2e-2);
+    agrees("qwen2-window", (tw_engine_options){.workers = 2, .weights = TW_I4, .group = 32}, 0, 2e-2);
+    agrees("qwen3-bias", (tw_engine_options){.workers = 2, .weights = TW_I4}, 0, 2e-2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_family), cmocka_unit_test(large_heads), cmocka_unit_test(every_tape),
+        cmocka_unit_test(floats),       cmocka_unit_test(quantised),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
