@@ -3,7 +3,6 @@
    are, and its softmax is computed while the latter product still runs. The first blocks of a tile, of which some
    queries do not see all keys, have a loop of their own, so that the loop of the others has no mask. */
 #include "kernels/attention/generate.h"
-#include "kernels/parts/meet.h"
 
 /* A tile's state in the loops over its blocks. */
 typedef struct state {
@@ -180,15 +179,6 @@ static void blocks_down_to(tw_attention_gen *g, const state *s, tw_val from, boo
     TW_FOR (b, i, tw_i32(b, 0), count, tw_i32(b, 1), false) (g->c->overlap ? overlapped : in_order)(g, s, masked);
 }
 
-static void reset(tw_attention_gen *g) {
-    tw_builder *b = g->b;
-    for (int i = 0; i < g->plan.sums; i++) tw_assign(b, g->sums[i], tw_f32(b, 0));
-    for (int r = 0; r < 2; r++) {
-        tw_assign(b, g->max[r], tw_f32(b, -__builtin_inff()));
-        tw_assign(b, g->sum[r], tw_f32(b, 0));
-    }
-}
-
 static void declare(tw_attention_gen *g) {
     tw_builder *b = g->b;
     for (int i = 0; i < g->plan.scores; i++) g->scores[i] = tw_var_of(b, tw_f32(b, 0));
@@ -206,7 +196,7 @@ static void compute_tile(tw_attention_gen *g, state *s, const tw_attention_tile 
     const tw_attention_sight sight = tw_attention_sight_of(g, t, blocks);
     s->sight = &sight;
     tw_assign(b, s->block, tw_add_imm(b, blocks->below, -1));
-    reset(g);
+    tw_attention_reset(g);
     wait_for(g, &g->q, q);
     begin_tile(g, s);
     /* Without a mask's edge only the last key's block is no whole one, and that is the first. */
