@@ -207,25 +207,38 @@ def bandwidth():
     return 2 * x.numel() / time_of(lambda s: y.copy_(x), [0], SAMPLES)[0] * 1e-3
 
 
+DECODE = [(1, 8192), (1, 32768), (8, 1024), (8, 8192), (16, 4096), (64, 1024), (64, 8192)]  # Sequences, keys of each.
+DECODE_HEADS, DECODE_KV_HEADS, DECODE_HEAD = 32, 8, 128
+
+
+def decode_words(batch, n, page):
+    words = (f"attention type=bf16 batch={batch} heads={DECODE_HEADS} kv_heads={DECODE_KV_HEADS} queries=1 keys={n} "
+             f"head={DECODE_HEAD} causal=1")
+    return words + (f" page={page} pool={batch * n // page}" if page else "")
+
+
+def decode_configurations(batch, n):
+    """Yields those whose blocks are half as many as the SMs at least, and four times as many at most."""
+    yield ""
+    for splits in (1, 2, 3, 4, 6, 8, 12, 16, 32):
+        if 66 <= batch * DECODE_KV_HEADS * splits <= 528 and splits * 128 <= n:
+            for blocks in ("columns=128 stages=2", "columns=64 stages=4", "columns=64 stages=2"): yield f"{blocks} splits={splits}"
+
+
 def decode_case(gpu, batch, n, page, peak):
-    """One query of each sequence. Keys of all layouts are far more than the L2 holds, or rotate."""
-    heads, kv_heads, d = 32, 8, 128
+    """One query of each sequence. Keys of all sets together are more than the L2 holds."""
     bf16 = dict(device="cuda", dtype=torch.bfloat16)
-    words = f"attention type=bf16 batch={batch} heads={heads} kv_heads={kv_heads} queries=1 keys={n} head={d} causal=1"
-    if page: words += f" page={page} pool={batch * n // page}"
-    moved = 2 * batch * n * kv_heads * d * 2
+    moved = 2 * batch * n * DECODE_KV_HEADS * DECODE_HEAD * 2
     sets = []
     for _ in range(max(2, min(16, 2 * L2 // moved + 1))):
-        t = {"q": torch.randn(batch, heads, d, **bf16), "out": torch.empty(batch, heads, d, **bf16)}
-        for name in "kv": t[name] = torch.randn(batch, n, kv_heads, d, **bf16)
+        t = {x: torch.randn(batch, DECODE_HEADS, DECODE_HEAD, **bf16) for x in ("q", "out")}
+        for x in "kv": t[x] = torch.randn(batch, n, DECODE_KV_HEADS, DECODE_HEAD, **bf16)
         if page: t["pages"] = torch.randperm(batch * n // page, device="cuda").to(torch.int32)
         sets.append(t)
     best = (float("inf"), None)
-    for splits in (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32):
-        for columns in (64, 128):
-            configuration = f"columns={columns}" + (f" splits={splits}" if splits else "")
-            run = run_ours(gpu, words, configuration, sets)
-            if run: best = min(best, (time_of(run, sets, TRIES)[0], configuration))
+    for configuration in decode_configurations(batch, n):
+        run = run_ours(gpu, decode_words(batch, n, page), configuration, sets)
+        if run: best = min(best, (time_of(run, sets, TRIES)[0], configuration))
     us = best[0]
     return {"kind": "decode", "batch": batch, "keys": n, "page": page, "config": best[1], "us": us, "gbs": moved / us * 1e-3,
             "share": moved / us * 1e-3 / peak}
@@ -251,11 +264,12 @@ def ragged_case(gpu, lengths):
             "ratio": times["ragged"] / times["even"]}
 
 
-def decode(gpu):
+def decode(gpu, o):
     peak = bandwidth()
     print(json.dumps({"kind": "copy", "gbs": peak}), flush=True)
-    for batch, n in ((1, 8192), (1, 32768), (8, 1024), (8, 8192), (16, 4096), (64, 1024), (64, 8192)):
-        for page in (0, 16): print(json.dumps(decode_case(gpu, batch, n, page, peak)), flush=True)
+    cases = [(batch, n, page) for batch, n in DECODE for page in (0, 16)]
+    compile_all(o.object, [(decode_words(*c), x) for c in cases for x in decode_configurations(*c[:2])], o.processes)
+    for c in cases: print(json.dumps(decode_case(gpu, *c, peak)), flush=True)
     for lengths in ([512, 1024, 2048, 4096], [100, 3000, 700, 1500, 4000, 60, 2048, 900], [128] * 15 + [8192]):
         print(json.dumps(ragged_case(gpu, lengths)), flush=True)
 
@@ -276,7 +290,7 @@ def main():
                     peer="torch " + torch.__version__ + ", cuDNN " + str(torch.backends.cudnn.version()),
                     protocol=f"cold L2 by rotation, CUDA graphs, medians of {SAMPLES}, peers before and after ours"), flush=True)
     torch.manual_seed(1)
-    if o.decode: return decode(gpu)
+    if o.decode: return decode(gpu, o)
     shapes = SHAPES + (MORE if o.more else [])
     cases = [(s, causal) for causal in (True, False) for s in shapes]
     if o.cases: cases = [cases[int(i)] for i in o.cases.split(",")]
