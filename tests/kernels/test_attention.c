@@ -113,8 +113,7 @@ static void printed_problems_are_read_again(void **state) {
     }
 }
 
-/* What is chosen where nothing is said takes no more registers than a thread has, beside some numbers of a tile that
-   three warpgroups lay aside. Sums or scores would be hundreds of bytes. */
+/* What is chosen where nothing is said takes no more registers than a thread has. */
 static void defaults_do_not_spill(void **state) {
     (void)state;
     static const char *const of[] = {
@@ -148,7 +147,7 @@ static void defaults_do_not_spill(void **state) {
         const tw_attention_config c = tw_attention_config_default(&p);
         if (tw_attention_ptx(&p, &c, tw_target_find("sm_90a"), &ptx, &d) != TW_OK) fail_msg("%s: %s", of[i], d.message);
         if (tw_ptx_compile_by(&by, ptx.data, ptx.size, &cubin, &d) != TW_OK) fail_msg("%s: %s", of[i], d.message);
-        if (cubin.spill_bytes > 64) fail_msg("%s: %d bytes are spilt", of[i], cubin.spill_bytes);
+        if (cubin.spill_bytes) fail_msg("%s: %d bytes are spilt", of[i], cubin.spill_bytes);
         tw_cubin_free(&cubin);
         tw_buf_free(&ptx);
     }

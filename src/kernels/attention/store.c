@@ -169,6 +169,8 @@ static void store(tw_attention_gen *g, const tw_attention_tile *t) {
     put(g, rows, factor);
     send(g, t, rows);
     if (!g->plan.results) wait_for_stores(g);
+    /* Where lanes may be apart, ptxas computes addresses of the next tile in every lane, not once for the warp. */
+    tw_do(g->b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(g->b, -1), TW_NONE);
 }
 
 void tw_attention_store(tw_attention_gen *g, const tw_attention_tile *t, tw_val parts) {
