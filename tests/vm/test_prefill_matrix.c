@@ -131,7 +131,7 @@ static void check(const machine *x, const char *name, int64_t rows, const char *
     const tw_dtype dtype = b->shape.format.dtype;
     assert_int_equal(b->rows, rows);
     const int64_t k = b->columns;
-    uint16_t *a = malloc((size_t)(M * k) * sizeof *a);
+    uint16_t *a = calloc((size_t)(M * k), sizeof *a);
     float *row = calloc((size_t)k, sizeof *row);
     assert_true(a && row);
     tw_random r = tw_random_seed(5);
