@@ -268,7 +268,7 @@ void tw_engine_rewind(tw_engine *e, int64_t position) {
    decodes does. */
 static tw_status load_for(tw_engine *e, int64_t n, tw_program_kind *kind, tw_diag *diag) {
     enum { FEW = 16 }; /* Tokens that steps of 8 run as fast. */
-    *kind = n > 1 ? TW_PROGRAM_PREFILL : tw_engine_decoder(e, e->position);
+    *kind = n > 1 && e->machine.tokens > 1 ? TW_PROGRAM_PREFILL : tw_engine_decoder(e, e->position);
     if (n > FEW && !e->no_prompts && e->machine.backend->load_prefill) {
         tw_status st = load(e, TW_PROGRAM_PROMPT, diag);
         /* The last token is often left to the program that decodes. */

@@ -55,12 +55,17 @@ static void covered_models_agree_with_the_processor(void **state) {
     (void)state;
     if (!TEST_SANITIZED) agree("llama-linear-mqa", (tw_engine_options){.workers = 1}, 1);
     agree("qwen2-window", (tw_engine_options){.workers = 2}, 2);
+    agree("gpt2-relu-untied", (tw_engine_options){.workers = 2}, 3);
+    agree("mixtral-window", (tw_engine_options){.workers = 3}, 4);
+    agree("qwen3moe-step-fused", (tw_engine_options){.workers = 2}, 5);
 }
 
 static void quantised_weights_agree_with_the_processor(void **state) {
     (void)state;
     if (!TEST_SANITIZED) agree("llama-biases", (tw_engine_options){.workers = 2, .weights = TW_I8}, 1);
     agree("llama-biases", (tw_engine_options){.workers = 2, .weights = TW_I4}, 2);
+    agree("qwen3moe-dense-first", (tw_engine_options){.workers = 2, .weights = TW_I8}, 3);
+    if (!TEST_SANITIZED) agree("gpt2-gelu-bare", (tw_engine_options){.workers = 2, .weights = TW_I4}, 4);
 }
 
 /* A configuration goes through to the lowering and the machine, for prompts and for decoding. */

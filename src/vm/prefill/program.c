@@ -16,6 +16,9 @@ static tw_status covered(const tw_prefill *p, tw_diag *diag) {
     const tw_schedule *s = p->s;
     const char *why = NULL;
     if (p->gpu.target->sm != 90) why = "targets without products by warpgroups";
+    if (p->vm->m->n_experts) why = "mixtures of experts";
+    if (p->vm->m->norm != TW_NORM_RMS) why = "layer norms";
+    if (p->vm->m->activation != TW_ACT_SILU) why = "activations other than SiLU";
     if (s->n_workers != 1 || s->sequences != 1) why = "schedules of several workers or sequences";
     for (int i = 0; i < s->workers[0].count && !why; i++) {
         const tw_instr *in = &s->workers[0].list[i];
