@@ -160,6 +160,10 @@ static void scale_pieces(tw_mega_format *f) {
     f->row_bytes = 0;
 }
 
+static bool is_of_mixture(tw_instr_op op) {
+    return tw_mega_is_pooled(op) || op == TW_INSTR_SCORE || op == TW_INSTR_CHOOSE;
+}
+
 /* Reads the formats and other properties of the instructions, which must agree. */
 static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool dequantise, tw_diag *diag) {
     p->head_last = true;
@@ -179,7 +183,11 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
             }
             if (in->op == TW_INSTR_OUTPUT) p->slots = (int)s->buffers[in->operand[TW_OUTPUT_BEST]].shape[0];
             if (in->op == TW_INSTR_ROUTE) return refuse(diag, "routers that are not dealt out");
-            if (tw_mega_is_pooled(in->op) && !p->experts) return refuse(diag, "experts of a model without any");
+            if (is_of_mixture(in->op) && !p->experts) return refuse(diag, "experts of a model without any");
+            if (in->op == TW_INSTR_QKV && (in->operand[TW_QKV_ROPE] < 0) != (p->m->rope.kind == TW_ROPE_NONE))
+                return refuse(diag, "schedules that rotate where the model does not, or do not where it does");
+            if (in->op == TW_INSTR_EMBED && (in->operand[TW_EMBED_POSITIONS] < 0) != !p->m->positions.rows)
+                return refuse(diag, "schedules whose learned positions are not the model's");
             if (in->op == TW_INSTR_SCORE) p->router = s->buffers[in->operand[TW_SCORE_ROUTER]].dtype;
             if (in->op == TW_INSTR_FFN && tw_mega_gated(in) != p->gated)
                 return refuse(diag, "layers of which some have no gate");
