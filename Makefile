@@ -40,12 +40,12 @@ install: all
 	@$(BUILD) build --target libraries
 	@cmake --install build --prefix "$(PREFIX)"
 
-# One file for any recent x86-64 Linux: everything but the C library inside; the same of bench/checkgemm and bench_decode;
+# One file for any recent x86-64 Linux: everything but the C library inside; the same of bench/checkgemm, checkattention and bench_decode;
 # and libtilewright-select.so, which needs nothing else.
 portable:
 	@tools/deps
 	@$(CONFIGURE) build-portable -DTW_PORTABLE=ON -DTW_TESTS=OFF >/dev/null
-	@$(BUILD) build-portable --target tilewright tilewright_select checkgemm bench_decode profile bench_gemm_parts replay
+	@$(BUILD) build-portable --target tilewright tilewright_select checkgemm checkattention bench_decode profile bench_gemm_parts replay
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

@@ -17,7 +17,7 @@ typedef struct tw_engine tw_engine;
 typedef struct tw_engine_options {
     int workers;      /* threads; 0: every core this process may run on */
     int64_t context;  /* positions kept; 0: what the model was made for, at most 4096 */
-    int64_t prefill;  /* positions a prefill step takes at most; 0: 512 */
+    int64_t prefill;  /* positions a prefill step takes at most; 0: 512, or 2048 by a GPU's kernels for prompts */
     tw_dtype weights; /* TW_I8, TW_I4: quantise at load; 0 (TW_F32): as stored */
     int group;        /* columns a scale; 0: a row (int8), 64 (int4) */
     bool dequantise;  /* with weights: run the floats that the integers stand for, in plain C; a reference */
@@ -35,7 +35,8 @@ typedef struct tw_engine_options {
     const char *schedule; /* a JSON file: the decode program, instead of lowering; checked like any other */
     /* "cpu" (NULL), "cuda" or "cuda:N": GPU number N, or "auto": the first GPU where there is one and it covers the
        model, unless workers, isa or schedule say that it is for a processor, else the processor. On a GPU, workers are
-       its SMs, and steps have at most 8 positions. */
+       its SMs, and steps have at most 8 positions; prompts have kernels of their own where these cover
+       the model and the GPU. */
     const char *device;
     int64_t memory_limit; /* bytes of the device's memory that may be used; 0: all that is available */
     bool traced;          /* a GPU: record what its multiprocessors do in every step, for engine/trace.h */
@@ -61,7 +62,8 @@ double tw_engine_operations(const tw_engine *e, int64_t position, int64_t n);
 void tw_engine_explain(const tw_engine *e, char *out, size_t size);
 /* Lists products as tw_vm_products does. A GPU has none. */
 int tw_engine_products(const tw_engine *e, tw_vm_product *out, int most);
-/* Chooses who computes products as tw_vm_choose does. TW_ERR_UNSUPPORTED: the engine runs on a GPU. */
+/* Chooses who computes products as tw_vm_choose does. On a GPU only prompts have a choice, of the configurations of
+   their kernels (`tilewright tune gemm`). TW_ERR_UNSUPPORTED: the GPU's machine runs prompts in other ways. */
 tw_status tw_engine_choose(tw_engine *e, const char *artefact, tw_diag *diag);
 
 /* Forgets what was fed beyond `position` (0: everything). */

@@ -59,7 +59,7 @@ typedef struct tw_machine_tuning {
 
 /* How a GPU runs prompts. */
 typedef enum tw_prompts {
-    TW_PROMPTS_AUTO, /* Long ones by kernels for all positions at once, where these cover model and GPU. */
+    TW_PROMPTS_AUTO,    /* Long ones by kernels for all positions at once, where these cover model and GPU. */
     TW_PROMPTS_STEPS,   /* By steps of the machine that decodes, up to 8 positions each. */
     TW_PROMPTS_UNPACKED /* As auto, but a kernel unpacks each matrix before its product, which could read tapes. */
 } tw_prompts;

@@ -354,7 +354,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     }
     if (st == TW_OK) (!strcmp(b.format, "md") ? print_md : !strcmp(b.format, "csv") ? print_csv : print_json)(&b);
     if (st == TW_OK && explain) {
-        char text[4096];
+        char text[1 << 14];
         tw_engine_explain(b.e, text, sizeof text);
         const size_t length = strlen(text);
         fprintf(stderr, "%s%s", text, length && text[length - 1] != '\n' ? "\n" : "");

@@ -26,6 +26,7 @@ static void finish(emu_warp *w, emu_barrier *b, int number) {
     emu_clock_clear(&b->clock);
     b->arrived = 0;
     b->in = 0;
+    b->waits = NULL;
 }
 
 static bool counts_fit(emu_warp *w, const emu_op *op, const emu_barrier *b, int number, int count) {
@@ -54,10 +55,25 @@ static bool counts_fit(emu_warp *w, const emu_op *op, const emu_barrier *b, int 
     return true;
 }
 
+/* Checks that threads wait at a barrier by one operation, unless this one allows several. */
+static bool in_one_place(emu_warp *w, const emu_op *op, emu_barrier *b, int number) {
+    if (b->waits && b->waits->ir != op->ir && !(b->waits->ir->at.apart && op->ir->at.apart)) {
+        char place[160];
+        emu_place(w->launch, b->waits, place, sizeof place);
+        emu_find(w, op, -1, TW_EMU_BARRIER, "waits at barrier %d, but warp %d does so at %s, and not both have apart=1",
+                 number, b->waiting_warp, place);
+        return false;
+    }
+    b->waits = op;
+    b->waiting_warp = w->index;
+    return true;
+}
+
 static emu_next arrive(emu_warp *w, const emu_op *op, int number, int count, bool waits) {
     if (!together(w, op)) return EMU_GO;
     emu_barrier *b = &w->block->barriers[number & (EMU_NAMED_BARRIERS - 1)];
     if (!counts_fit(w, op, b, number, count)) return EMU_GO;
+    if (waits && !in_one_place(w, op, b, number)) return EMU_GO;
     if (!b->arrived) {
         b->count = count;
         b->first = op;

@@ -218,6 +218,8 @@ typedef struct emu_barrier {
     uint32_t in;        /* warps that arrived */
     const emu_op *first;
     int first_warp;
+    const emu_op *waits; /* The operation by which threads wait. NULL: none waits yet. */
+    int waiting_warp;    /* A warp that waits. */
     emu_clock clock;
 } emu_barrier;
 

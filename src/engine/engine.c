@@ -53,12 +53,18 @@ static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule *
     return tw_schedule_lower(out, e->model, &l, diag);
 }
 
+/* Tells whether prompts are run by kernels, which read the decode program's weights. */
+static bool has_prompts(const tw_engine *e) {
+    const tw_engine_backend *b = e->machine.backend;
+    return !e->no_prompts && b->covers_prompts && b->covers_prompts(&e->machine);
+}
+
 /* Checks that decode and prefill fit in memory together, before anything is packed. They share weights and cache. */
 static tw_status fits(tw_engine *e, tw_diag *diag) {
     tw_schedule *prefill = NULL;
     tw_status st = make_schedule(e, TW_PROGRAM_PREFILL, &prefill, diag);
     const tw_schedule *both[2] = {tw_checked_schedule(e->checked[TW_PROGRAM_DECODE]), prefill};
-    if (st == TW_OK) st = e->machine.backend->fits(&e->machine, both, 2, diag);
+    if (st == TW_OK) st = e->machine.backend->fits(&e->machine, both, has_prompts(e) ? 1 : 2, diag);
     tw_schedule_free(prefill);
     return st;
 }
@@ -256,7 +262,12 @@ int tw_engine_products(const tw_engine *e, tw_vm_product *out, int most) {
 
 tw_status tw_engine_choose(tw_engine *e, const char *artefact, tw_diag *diag) {
     const tw_engine_backend *b = e->machine.backend;
-    if (!b->choose) return tw_fail(diag, TW_ERR_UNSUPPORTED, "a GPU's products have no choice of who computes them");
+    if (has_prompts(e)) { /* On a GPU prompts alone have a choice. */
+        const tw_status st = load(e, TW_PROGRAM_PROMPT, diag);
+        if (st != TW_OK) return st;
+    }
+    if (!b->choose)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "the machine's products have no choice of who computes them");
     return b->choose(&e->machine, artefact, diag);
 }
 
@@ -267,9 +278,9 @@ void tw_engine_rewind(tw_engine *e, int64_t position) {
 /* Loads the program for n tokens at once. What a machine of kernels does not cover, or lacks memory for, the one that
    decodes does. */
 static tw_status load_for(tw_engine *e, int64_t n, tw_program_kind *kind, tw_diag *diag) {
-    enum { FEW = 16 }; /* Tokens that steps of 8 run as fast. */
+    enum { FEW = 16 }; /* Tokens that steps of 8 run as fast. They need a second copy of the weights. */
     *kind = n > 1 && e->machine.tokens > 1 ? TW_PROGRAM_PREFILL : tw_engine_decoder(e, e->position);
-    if (n > FEW && !e->no_prompts && e->machine.backend->load_prefill) {
+    if (n > (e->program[TW_PROGRAM_PREFILL] < 0 ? 1 : FEW) && has_prompts(e)) {
         tw_status st = load(e, TW_PROGRAM_PROMPT, diag);
         /* The last token is often left to the program that decodes. */
         if (st == TW_OK) st = e->machine.backend->warm_prefill(&e->machine, n - 1, diag);

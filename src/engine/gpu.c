@@ -8,6 +8,8 @@
 #include "vm/cuda/vm.h"
 #include "vm/prefill/prefill.h"
 
+#include <string.h>
+
 static tw_status open_gpu(tw_machine *m, const tw_model *model, const tw_engine_options *o, int threads,
                           tw_diag *diag) {
     (void)threads;
@@ -63,6 +65,10 @@ static tw_status run(tw_machine *m, tw_vm_step *step, tw_diag *diag) {
     return tw_cuda_vm_run(m->vm, step, diag);
 }
 
+static bool covers_prompts(const tw_machine *m) {
+    return tw_prefill_covers(m->vm);
+}
+
 static tw_status load_prefill(tw_machine *m, int decode, const tw_checked *program, tw_diag *diag) {
     tw_prefill *p;
     const tw_prefill_options o = {.unpack = m->prompts == TW_PROMPTS_UNPACKED};
@@ -73,6 +79,11 @@ static tw_status load_prefill(tw_machine *m, int decode, const tw_checked *progr
 
 static tw_status warm_prefill(tw_machine *m, int64_t n, tw_diag *diag) {
     return tw_prefill_warm(m->prefill, n, diag);
+}
+
+/* The machine that decodes has no choice. */
+static tw_status choose(tw_machine *m, const char *artefact, tw_diag *diag) {
+    return m->prefill ? tw_prefill_choose(m->prefill, artefact, diag) : TW_OK;
 }
 
 static tw_status run_prefill(tw_machine *m, const int32_t *tokens, int64_t n, int64_t pos, int64_t length,
@@ -90,6 +101,10 @@ static int64_t streamed_bytes(const tw_machine *m) {
 
 static void explain(const tw_machine *m, char *out, size_t size) {
     tw_cuda_vm_explain(m->vm, out, size);
+    const size_t n = strlen(out);
+    if (!m->prefill || n + 2 > size) return;
+    strcpy(out + n, "\n");
+    tw_prefill_explain(m->prefill, out + n + 1, size - n - 1);
 }
 
 static const char *name(const tw_machine *m) {
@@ -158,12 +173,14 @@ const tw_engine_backend tw_engine_gpu = {
     .short_past = short_past,
     .load = load,
     .run = run,
+    .covers_prompts = covers_prompts,
     .load_prefill = load_prefill,
     .warm_prefill = warm_prefill,
     .run_prefill = run_prefill,
     .tape_bytes = tape_bytes,
     .streamed_bytes = streamed_bytes,
     .explain = explain,
+    .choose = choose,
     .name = name,
     .greedy = greedy,
     .draws = draws,

@@ -50,6 +50,8 @@ typedef struct tw_engine_backend {
     /* The next five functions do what those of the same names in tilewright/vm.h do. */
     tw_status (*load)(tw_machine *m, const tw_checked *program, int *id, tw_diag *diag);
     tw_status (*run)(tw_machine *m, tw_vm_step *step, tw_diag *diag);
+    /* Does what tw_prefill_covers does. NULL: nothing is covered. */
+    bool (*covers_prompts)(const tw_machine *m);
     /* Load, prepare and run a program for prompts as tw_prefill_open, tw_prefill_warm and tw_prefill_run do. NULL: the
      * machine has none. */
     tw_status (*load_prefill)(tw_machine *m, int decode, const tw_checked *program, tw_diag *diag);

@@ -12,9 +12,11 @@ static int32_t first_id(const tw_engine *e) {
 }
 
 double tw_prompt_streamed_bytes(const tw_engine *e, int64_t depth, int64_t n) {
+    const bool prompts = e->program[TW_PROGRAM_PROMPT] >= 0;
+    const int64_t most = prompts ? tw_engine_step_tokens(e, TW_PROGRAM_PROMPT) : e->machine.tokens;
     double bytes = 0;
     for (int64_t done = 0, step; done < n; done += step) {
-        step = n - done < e->machine.tokens ? n - done : e->machine.tokens;
+        step = n - done < most ? n - done : most;
         bytes += (double)tw_engine_streamed_bytes(e, depth + done + step - 1);
     }
     return bytes;
@@ -35,8 +37,9 @@ tw_status tw_feed_random(tw_engine *e, tw_random *r, int64_t n, tw_diag *diag) {
 tw_status tw_time_prompt(tw_engine *e, tw_random *r, int64_t n, double *seconds, tw_diag *diag) {
     int32_t *ids = random_ids(e, r, n, diag);
     if (!ids) return TW_ERR_MEMORY;
+    int32_t id; /* A prompt is over when its first token is known. */
     const int64_t start = tw_now_ns();
-    const tw_status st = tw_engine_feed(e, ids, n, NULL, NULL, diag);
+    const tw_status st = tw_engine_feed(e, ids, n, NULL, &id, diag);
     *seconds = (double)(tw_now_ns() - start) * 1e-9;
     free(ids);
     return st;

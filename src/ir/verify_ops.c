@@ -303,6 +303,7 @@ static void named_barrier(tw_verifier *v, const tw_ir_op *op) {
 }
 
 static void verify_barrier_sync(tw_verifier *v, const tw_ir_op *op) {
+    if (op->at.apart & ~1) tw_verify_find(v, "apart is 0 or 1");
     named_barrier(v, op);
 }
 

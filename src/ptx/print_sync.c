@@ -51,8 +51,9 @@ void tw_ptx_emit_cluster_sync(tw_ptx_printer *p, const tw_ir_op *op) {
     tw_ptx_line(p, "barrier.cluster.wait.acquire.aligned;");
 }
 
+/* bar.sync is barrier.sync.aligned, at which all threads wait by one instruction. */
 void tw_ptx_emit_barrier_sync(tw_ptx_printer *p, const tw_ir_op *op) {
-    tw_ptx_line(p, "bar.sync %v, %d;", op->operands[0], op->at.count);
+    tw_ptx_line(p, "%s.sync %v, %d;", op->at.apart ? "barrier" : "bar", op->operands[0], op->at.count);
 }
 
 void tw_ptx_emit_barrier_arrive(tw_ptx_printer *p, const tw_ir_op *op) {

@@ -32,8 +32,8 @@ static void describe(const listing *l, tw_artefact_macro *m, const tw_gemm_confi
     m->rounds[2] = (int64_t)c->u * c->kg;
     m->times = c->kg;
     m->least[2] = c->kg > 1 ? (int64_t)c->u * (c->kg - 1) + 1 : 0; /* Each block has a stage at least. */
-    /* A cluster's tiles share their columns, and clusters must be whole. */
-    if (c->multicast) m->parts[c->swap ? 1 : 0] = c->multicast;
+    /* A cluster's tiles share Y's columns, or X's rows if a group is one tile, and clusters must be whole. */
+    if (c->multicast) m->parts[(c->group == 1) != c->swap ? 1 : 0] = c->multicast;
     m->slots = l->sms;
     m->properties = c->kg > 1 || c->stream ? TW_MACRO_WORKSPACE : 0;
     if (l->form == TW_GEMM_BATCH) m->grid[3] = 1;
@@ -107,22 +107,22 @@ static void add_persistent(listing *l, int ml, int ms, int nl, bool pingpong) {
     }
 }
 
-/* Tiles of one block each, whole, fetched together with a neighbour, or cut along k. */
-static void add_single(listing *l, int ml, int nl) {
+/* Tiles of one block each, whole, fetched together with a neighbour, or cut along k into `parts` at most. */
+static void add_single(listing *l, int ml, int nl, int parts) {
     static const struct {
-        int group, early, multicast, staged;
-    } ways[] = {{8, TW_GEMM_LATE, 0, TW_GEMM_BOXED},
-                {1, TW_GEMM_EARLY, 0, TW_GEMM_BOXED},
-                {8, TW_GEMM_EARLY, 2, TW_GEMM_BOXED}};
+        int early, multicast;
+    } ways[] = {{TW_GEMM_LATE, 0}, {TW_GEMM_EARLY, 0}, {TW_GEMM_EARLY, 2}, {TW_GEMM_AHEAD, 2}};
     for (int i = 0; i < COUNT(ways); i++) {
         tw_gemm_config c = tile(ml, 64, nl, l->u);
-        c.group = ways[i].group;
+        c.group = 8;
         c.early = ways[i].early;
         c.multicast = ways[i].multicast;
-        c.staged = ways[i].staged;
+        c.staged = TW_GEMM_BOXED;
+        /* A large tile would wait for a whole ring of weights. */
+        if (c.early == TW_GEMM_AHEAD && (ml > 64 || nl < 64 || nl > 128)) continue;
         add_stages(l, c);
     }
-    for (int kg = 2; kg <= 4 && nl <= 128; kg *= 2) {
+    for (int kg = 2; kg <= parts && nl <= 128; kg *= 2) {
         tw_gemm_config c = tile(ml, 64, nl, l->u);
         c.kg = kg;
         c.early = TW_GEMM_EARLY;
@@ -143,6 +143,11 @@ static void add_swapped(listing *l, int ml, int nl, int u, int kg) {
     if (kg > 1) c.split = TW_JOIN_CLUSTER;
     add_stages(l, c);
     if (kg > 1 || ml > 64) return;
+    if (nl >= 64 && u == l->u) {
+        c.multicast = 2;
+        add_stages(l, c);
+        c.multicast = 0;
+    }
     /* The tiles of the last two waves are shared out among all blocks. */
     c.persistent = l->sms;
     c.stream = TW_GEMM_STREAM_REST;
@@ -152,7 +157,8 @@ static void add_swapped(listing *l, int ml, int nl, int u, int kg) {
 static void list_plain(listing *l) {
     static const int wide[] = {96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256};
     static const int turns[] = {64, 80, 96, 112, 128, 160, 192};
-    static const int single[] = {32, 48, 64, 96, 128, 192, 256}, few[] = {8, 16, 24, 32, 48, 64, 96, 128};
+    static const int single[] = {32, 48, 64, 80, 96, 112, 128, 160, 192, 208, 256},
+                     few[] = {8, 16, 24, 32, 48, 64, 96, 128};
     for (int j = 0; j < COUNT(wide); j++) {
         add_persistent(l, 128, 64, wide[j], false);
         add_persistent(l, 64, 64, wide[j], true);
@@ -161,9 +167,9 @@ static void list_plain(listing *l) {
     add_persistent(l, 256, 128, 128, false);
     add_persistent(l, 192, 64, 128, false);
     for (int ml = 64; ml <= 128; ml *= 2) {
-        for (int j = 0; j < COUNT(single); j++) add_single(l, ml, single[j]);
+        for (int j = 0; j < COUNT(single); j++) add_single(l, ml, single[j], 2);
         for (int j = 0; j < COUNT(few); j++)
-            for (int kg = 1; kg <= 8; kg *= 2)
+            for (int kg = 1; kg * ml <= 512; kg *= 2)
                 for (int u = l->u; u <= 2 * l->u; u *= 2) add_swapped(l, ml, few[j], u, kg);
     }
 }
@@ -177,7 +183,7 @@ static void list_batch(listing *l) {
     }
     for (int nl = 64; nl <= 192; nl += 32) add_persistent(l, 128, 128, nl, true);
     for (int ml = 64; ml <= 128; ml *= 2)
-        for (int j = 0; j < COUNT(single); j++) add_single(l, ml, single[j]);
+        for (int j = 0; j < COUNT(single); j++) add_single(l, ml, single[j], 4);
 }
 
 /* Tiles of groups with many rows. Bands of tiles share B, or A. */

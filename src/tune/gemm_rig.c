@@ -22,6 +22,7 @@ struct tw_gemm_rig {
     tw_gemm_buffers set[MOST_SETS];
     /* A batch by pointers: where the matrices of A, B and C lie, the last one first. */
     uint64_t apart[MOST_SETS][TW_GEMM_C + 1];
+    uint64_t tape[MOST_SETS]; /* The tape of each set's B. 0: B is none. */
     /* Atomic splits find their workspace zero, and leave it zero. Other splits leave anything in theirs. */
     uint64_t zero_workspace, workspace, counters;
     int64_t workspace_bytes;
@@ -86,13 +87,49 @@ static tw_status place_apart(tw_gemm_rig *r, int set, tw_gemm_buffer which, tw_d
     return st;
 }
 
+/* Packs B's matrices as a tape, and places the tape and the table of its units. */
+static tw_status place_tape(tw_gemm_rig *r, int set, const void *b, tw_diag *diag) {
+    const tw_gemm_problem *p = &r->data->problem;
+    const size_t bytes = tw_gemm_tape_bytes(p), table = (size_t)tw_gemm_tape_units(p) * sizeof(tw_gemm_unit);
+    tw_gemm_unit *units = malloc(table);
+    void *tape = malloc(bytes);
+    tw_status st = units && tape ? TW_OK : tw_fail_memory(diag);
+    if (st == TW_OK) st = tw_cuda_alloc(r->cuda, bytes, &r->tape[set], diag);
+    if (st == TW_OK) {
+        tw_gemm_tape_place(p, (uint64_t)set, r->tape[set], units);
+        tw_gemm_tape_pack(p, b, units, r->tape[set], tape);
+        st = tw_cuda_upload(r->cuda, r->tape[set], tape, bytes, diag);
+    }
+    if (st == TW_OK) st = place(r, units, table, &r->set[set].of[TW_GEMM_B], diag);
+    free(tape);
+    free(units);
+    return st;
+}
+
+/* Packs the B of a set whose matrices are in a pool. */
+static tw_status pack_pooled(tw_gemm_rig *r, int set, tw_diag *diag) {
+    const tw_gemm_matrix m = tw_gemm_matrix_of(&r->data->problem, TW_GEMM_B);
+    const size_t bytes = tw_gemm_matrix_bytes(&m);
+    void *b = malloc(bytes);
+    if (!b) return tw_fail_memory(diag);
+    r->set[set].matrix_b = r->set[set].of[TW_GEMM_B];
+    r->set[set].of[TW_GEMM_B] = 0;
+    tw_status st = tw_cuda_download(r->cuda, b, r->set[set].matrix_b, bytes, diag);
+    if (st == TW_OK) st = place_tape(r, set, b, diag);
+    free(b);
+    return st;
+}
+
 static tw_status place_set(tw_gemm_rig *r, int set, tw_diag *diag) {
     tw_status st = TW_OK;
     for (int i = 0; i < TW_GEMM_MATRICES && st == TW_OK; i++)
         st = tw_gemm_by_pointers(&r->data->problem, (tw_gemm_buffer)i)
                  ? place_apart(r, set, (tw_gemm_buffer)i, diag)
                  : place(r, r->data->of[i], r->data->bytes[i], &r->set[set].of[i], diag);
-    return st;
+    if (st != TW_OK || !r->data->problem.tape.warps) return st;
+    r->set[set].matrix_b = r->set[set].of[TW_GEMM_B];
+    r->set[set].of[TW_GEMM_B] = 0;
+    return place_tape(r, set, r->data->of[TW_GEMM_B], diag);
 }
 
 /* Gives the C of set 0 what it has before a launch: with beta 0, garbage. */
@@ -183,6 +220,7 @@ static tw_status refer(tw_gemm_rig *r, tw_gemm_pool *pool, const tw_gemm_problem
     const uint64_t cell = (uint64_t)(row * p->n);
     tw_gemm_buffers from = r->set[0];
     from.of[TW_GEMM_A] += es * (uint64_t)(row * p->k);
+    if (from.matrix_b) from.of[TW_GEMM_B] = from.matrix_b;
     from.of[TW_GEMM_B] += es * (uint64_t)(matrix * p->n * p->k);
     return tw_gemm_pool_refer(pool, p, &from, r->want + 8 * cell, r->tolerance + 4 * cell, diag);
 }
@@ -232,6 +270,7 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     for (int i = 0; i < r->sets; i++) {
         tw_gemm_pool_place(pool, p, i, &r->set[i]);
         r->set[i].of[TW_GEMM_C] = outputs[i];
+        if (p->tape.warps && st == TW_OK) st = pack_pooled(r, i, diag);
     }
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(double), &r->want, diag);
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(float), &r->tolerance, diag);
@@ -251,6 +290,13 @@ void tw_gemm_rig_free(tw_gemm_rig *r) {
             if (r->set[i].of[j]) tw_cuda_release(r->cuda, r->set[i].of[j]);
             if (j <= TW_GEMM_C && r->apart[i][j]) tw_cuda_release(r->cuda, r->apart[i][j]);
         }
+    const bool pooled = r->data == &r->of_pool;
+    for (int i = 0; i < r->sets && r->data->problem.tape.warps; i++) {
+        const uint64_t units = r->set[i].of[TW_GEMM_B], matrix = r->set[i].matrix_b;
+        if (r->tape[i]) tw_cuda_release(r->cuda, r->tape[i]);
+        if (pooled && r->tape[i] && units) tw_cuda_release(r->cuda, units);
+        if (!pooled && matrix) tw_cuda_release(r->cuda, matrix);
+    }
     const uint64_t rest[] = {r->ends,     r->want,      r->tolerance,      r->verdict,
                              r->counters, r->workspace, r->zero_workspace, r->squares};
     for (size_t j = 0; j < sizeof rest / sizeof *rest; j++)

@@ -232,6 +232,7 @@ static tw_gemm_config draw_warpgroups(search *s) {
         c.multicast = c.split = 0;
     }
     if (c.split == TW_JOIN_CLUSTER) c.staged = c.multicast = 0;
+    if (s->data->problem.tape.warps) c.u = PICK(s, 32, 64, 64, 128);
     if (s->data->problem.narrow) {
         c.swap = 1;
         c.u = PICK(s, 64, 128, 128, 256);
@@ -276,7 +277,8 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
     const bool bytes = p->type == TW_GEMM_E4M3;
     const bool groups =
         (p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16 || p->type == TW_GEMM_TF32X3) && info->target->sm == 90;
-    if (kept_mma == 2 || (kept_mma < 0 && (bytes || p->narrow || (groups && PICK(s, 0, 1))))) *c = draw_warpgroups(s);
+    if (kept_mma == 2 || (kept_mma < 0 && (bytes || p->narrow || p->tape.warps || (groups && PICK(s, 0, 1)))))
+        *c = draw_warpgroups(s);
     for (int i = 0; i < tw_gemm_space.n; i++)
         if (s->keep[i] >= 0) tw_space_set(&tw_gemm_space, c, i, s->keep[i]);
     const tw_gemm_config drawn = *c; /* The plain spelling of one part forgets how parts are joined. */

@@ -10,7 +10,8 @@ static tw_status enqueue(void *context, const tw_gemm_buffers *b, tw_diag *diag)
         st = tw_cublaslt_scale(v->plan, of[TW_GEMM_SCALE_COLUMNS], of[TW_GEMM_SCALE_ROWS], diag);
     if (st != TW_OK) return st;
     /* cuBLASLt is column-major: a row-major product is its product with exchanged factors. */
-    return tw_cublaslt_run(v->plan, v->index, b->of[TW_GEMM_B], b->of[TW_GEMM_A], b->of[TW_GEMM_C], NULL, diag);
+    const uint64_t matrix = b->matrix_b ? b->matrix_b : of[TW_GEMM_B];
+    return tw_cublaslt_run(v->plan, v->index, matrix, b->of[TW_GEMM_A], b->of[TW_GEMM_C], NULL, diag);
 }
 
 tw_gemm_candidate tw_gemm_vendor_candidate(tw_gemm_vendor *v) {

@@ -5,6 +5,7 @@ $ cp "$R"/examples/foreign/* .; tilewright measure made_up.json --samples 3000 -
 > tilewright train made_up.json --store t.db -o t.select | tail -1
 > tilewright select t.select m=100 n=512 k=1024 | head -1 | sed 's/=[a-z0-9]*/=/g'
 > tilewright explain t.select m=100 n=512 k=1024 --json | json - device slots match
+> tilewright explain t.select m=100 n=512 k=1024 | sed 's/: .*, [0-9.]* % more$/: C, P % more/;t;s/:.*//'
   made-up-gemm
   0
   40
@@ -13,6 +14,13 @@ $ cp "$R"/examples/foreign/* .; tilewright measure made_up.json --samples 3000 -
   a made-up GPU
   32
   unknown
+  device
+  choice
+  predicted
+  work
+  evidence
+  second: C, P % more
+  measured on
 # Configurations with a result are right, wrong or not supported, and the store has them.
 $ cp "$R"/examples/foreign/* .; sed 's/"runner.py"/&, "--fault=wrong"/' made_up.json >wrong.json
 > tilewright measure wrong.json --samples 200 --store w.db --json >a; json a wrong failed; tilewright export w.db >w; grep '"wrong"' w | head -1 | json - config.SPLIT message; grep '"unsupported"' w | head -1 | json - message

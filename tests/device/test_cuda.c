@@ -395,6 +395,9 @@ static void launches_are_captured_and_replayed(void **state) {
     assert_true(us > 119 && us < 121);
     assert_int_equal(tw_cuda_download(c, &word, a, 4, &d), TW_OK);
     assert_int_equal(word, 1 + 3 * 10);
+    assert_int_equal(tw_cuda_graph_run(c, g, &d), TW_OK);
+    assert_int_equal(tw_cuda_download(c, &word, a, 4, &d), TW_OK);
+    assert_int_equal(word, 1 + 4 * 10);
     tw_cuda_graph_free(g);
     tw_cuda_unload(m);
     tw_cuda_release(c, a);

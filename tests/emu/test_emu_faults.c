@@ -266,7 +266,12 @@ static float filled(int i) {
 
 /* -- two warps read a cell, and a third writes it once they have */
 
-enum { ONE_READER_AWAY = 1 };
+enum { ONE_READER_AWAY = 1, READERS_ALIGNED, WRITER_ALIGNED };
+
+/* A barrier at which threads wait in several places. */
+static void named_apart(tw_builder *b, int number, int count, bool apart) {
+    tw_do(b, TW_OP_barrier_sync, (tw_attrs){.count = count, .apart = apart}, tw_i32(b, number), TW_NONE);
+}
 
 static void build_readers(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
     (void)in;
@@ -277,11 +282,12 @@ static void build_readers(tw_builder *b, int fault, tw_val in, tw_val out, tw_va
     store(b, f32_global, at64(b, out, warp, 4), tw_ld(b, f32_global, aux));
     tw_pop(b, if_lead);
     tw_scope branch = {0};
-    if (fault) branch = tw_push_if(b, tw_eq(b, warp, tw_i32(b, 1)));
-    named(b, TW_OP_barrier_sync, 1, fault ? 64 : 96);
-    if (fault) tw_pop(b, branch);
+    const bool away = fault == ONE_READER_AWAY;
+    if (away) branch = tw_push_if(b, tw_eq(b, warp, tw_i32(b, 1)));
+    named_apart(b, 1, away ? 64 : 96, fault != READERS_ALIGNED);
+    if (away) tw_pop(b, branch);
     tw_next_role(b, roles);
-    named(b, TW_OP_barrier_sync, 1, fault ? 64 : 96);
+    named_apart(b, 1, away ? 64 : 96, fault != WRITER_ALIGNED);
     const tw_scope if_lead2 = tw_push_if(b, lead);
     store(b, f32_global, aux, tw_f32(b, 1));
     tw_pop(b, if_lead2);
@@ -345,6 +351,8 @@ static const planted faults[] = {
     {&alone, TRAPS, "trap", TW_EMU_TRAP, "warp 2 lane 13: trapped"},
     {&alone, ENDLESS, "endless loop", TW_EMU_LIMIT, "operations"},
     {&scenes[READERS], ONE_READER_AWAY, "one reader does not meet the writer", TW_EMU_RACE, "aux+0|nothing orders"},
+    {&scenes[READERS], READERS_ALIGNED, "aligned where the readers wait", TW_EMU_BARRIER, "waits at barrier 1"},
+    {&scenes[READERS], WRITER_ALIGNED, "aligned where the writer waits", TW_EMU_BARRIER, "waits at barrier 1"},
     {&scenes[COUNTER], SET_UNORDERED, "a counter set without a barrier", TW_EMU_RACE, "aux+0|nothing orders"},
     {&scenes[COUNTER], SEEN_UNORDERED, "a counter read without a barrier", TW_EMU_RACE, "aux+0|nothing orders"},
     {&scenes[REVERSE], NO_BARRIER, "removed barrier in many blocks", TW_EMU_RACE, "nothing orders"},

@@ -245,6 +245,8 @@ static void barriers(void **state) {
     CHECK_ALL(80, 128, {"barrier_sync(count=64) 16:i32", "body/barrier_sync 2: barriers are 0 to 15, not 16"},
               {"barrier_sync(count=48) 1:i32",
                "body/barrier_sync 2: count is a multiple of 32 up to the block's threads, not 48"},
+              {"barrier_sync(count=64 apart=2) 1:i32", "body/barrier_sync 2: apart is 0 or 1"},
+              {"barrier_sync(count=64 apart=1) 1:i32", NULL},
               {"barrier_arrive(count=160) 1:i32",
                "body/barrier_arrive 2: count is a multiple of 32 up to the block's threads, not 160"},
               {"mbarrier_init %s, 0:i32", "body/mbarrier_init 2: an mbarrier counts 1 to 1048575"},

@@ -32,6 +32,11 @@ static void draw_problem(tw_attention_problem *p, tw_random *r, const attention_
     p->causal = below(r, 2);
     p->ragged = !below(r, 3);
     if (below(r, 2)) p->capacity = p->keys + below(r, 40);
+    if (!below(r, 4)) {
+        p->page = below(r, 2) ? INT64_C(8) << below(r, 6) : 16;
+        p->capacity = 0;
+        p->pool = p->batch * ((p->keys + p->page - 1) / p->page) + below(r, 4);
+    }
     if (!below(r, 3)) p->window = 1 + below(r, most->keys / 2);
     if (!below(r, 4)) p->cap = 1 + (double)below(r, 30);
     if (!below(r, 3)) p->scale = (double)(1 + below(r, 8)) / 16;
@@ -52,6 +57,7 @@ bool attention_case_draw(attention_case *c, uint64_t number, const tw_target *t,
     for (int i = 0; i < TRIES; i++) {
         tw_space_draw_any(&tw_attention_space, NULL, &r, &c->config);
         /* Few blocks have several tiles each. */
+        c->config.splits = below(&r, 2) ? 1 : 1 + (int)below(&r, 5);
         c->config.persistent = below(&r, 3) ? 1 + (int)below(&r, most->blocks) : 0;
         if (tw_space_judge(&tw_attention_space, &of, &c->config, NULL) == TW_OK) return true;
     }
@@ -78,7 +84,7 @@ void attention_case_print(const attention_case *c, char *out, size_t size) {
     X(window, p->window && p->causal)                                                                                  \
     X(window_on_both_sides, p->window && !p->causal)                                                                   \
     X(ragged, p->ragged && p->capacity)                                                                                \
-    X(ragged_keys_like_queries, p->ragged && !p->capacity)                                                             \
+    X(ragged_keys_like_queries, p->ragged && !p->capacity && !p->page)                                                 \
     X(cache, !p->ragged && p->capacity)                                                                                \
     X(lse, p->lse)                                                                                                     \
     X(cap, p->cap > 0)                                                                                                 \
@@ -94,6 +100,14 @@ void attention_case_print(const attention_case *c, char *out, size_t size) {
     X(in_order, !c->overlap)                                                                                           \
     X(several_blocks, p->keys > c->columns)                                                                            \
     X(one_stage, c->stages == 1)                                                                                       \
+    X(pages_of_a_block, p->page && p->page < c->columns)                                                               \
+    X(blocks_of_a_page, p->page > c->columns)                                                                          \
+    X(ragged_pages, p->page && p->ragged)                                                                              \
+    X(packed, c->pack)                                                                                                 \
+    X(split, c->splits > 1 && p->keys > c->columns)                                                                    \
+    X(split_packed_ragged, c->splits > 1 && c->pack && p->ragged)                                                      \
+    X(lazy, c->lazy)                                                                                                   \
+    X(early, c->early)                                                                                                 \
     X(persistent, c->persistent)
 FEATURES(FEATURE)
 

@@ -190,6 +190,25 @@ static void draw_narrow(tw_gemm_problem *p, tw_gemm_config *keep, tw_random *r) 
     if (chance(r, 50)) keep->stages = 2;
 }
 
+/* Lays some B of 16-bit elements on a tape. */
+static void draw_tape(tw_gemm_problem *p, tw_gemm_config *keep, uint64_t number) {
+    tw_random r = tw_random_seed(number + 0x74617065);
+    p->tape = (tw_gemm_tape){0};
+    const bool fits = (p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16) && !p->narrow && p->batch == 1;
+    if (!fits || !chance(&r, 20)) return;
+    const int blocks = chance(&r, 15) ? 3 : 1 << below(&r, 3), most = 1 + (int)p->k / (32 * blocks);
+    p->tape = (tw_gemm_tape){.warps = 1 + below(&r, most < 8 ? most : 8), .blocks = blocks};
+    if (blocks != 3 && chance(&r, 40)) {
+        p->tape.warps = (p->tape.warps + 1) / 2 * 2;
+        keep->u = 64 * blocks; /* A stage of two runs. */
+    }
+    p->tape.run = blocks * (1 + below(&r, 1 + most / p->tape.warps));
+    p->trans_a = p->gather = false;
+    p->trans_b = true;
+    p->lda = (p->k + 7) / 8 * 8 + 8 * below(&r, 3);
+    p->ldb = p->stride_a = p->stride_b = p->rows_a = 0;
+}
+
 /* Groups whose rows are reserved, gathered or scattered, or none of these. */
 static void draw_groups(tw_gemm_problem *p, tw_random *r) {
     p->masked = chance(r, 25);
@@ -250,6 +269,7 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         p->scales = 0;
         p->scale_sums = false;
         if (!bytes && !words && !p->groups && chance(&r, 40)) draw_narrow(p, &keep, &r);
+        draw_tape(p, &keep, number);
         if (tw_gemm_problem_complete(p, NULL) != TW_OK) continue;
         const int way = p->groups ? 0 : below(&r, TW_JOIN_WAYS + 1);
         keep.mma = 2;

@@ -3,6 +3,8 @@
 #include "support/support.h"
 
 #include "kernels/random_attention.h"
+#include "ptx/load.h"
+#include "ptx/ptxas.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +13,10 @@
 /* TEST_ATTENTION=FIRST,COUNT runs other cases. */
 static void random_attention_is_right(void **state) {
     (void)state;
-    const attention_limits most = {.queries = 150, .keys = 200, .heads = 3, .batch = 2, .blocks = 3};
+    const attention_limits most = {.queries = 70, .keys = 130, .heads = 4, .batch = 2, .blocks = 3};
     const tw_target *t = tw_target_find("sm_90a");
     const char *other = getenv("TEST_ATTENTION");
-    unsigned long long first = 1, count = 100;
+    unsigned long long first = 1, count = 120;
     int had[64] = {0}, legal = 0;
     if (other) sscanf(other, "%llu,%llu", &first, &count);
     for (unsigned long long i = first; i < first + count; i++) {
@@ -80,9 +82,75 @@ static void printed_problems_are_read_again(void **state) {
     }
 }
 
+/* What is chosen where nothing is said takes no more registers than a thread has, beside some numbers of a tile that
+   three warpgroups lay aside. Sums or scores would be hundreds of bytes. */
+static void defaults_do_not_spill(void **state) {
+    (void)state;
+    static const char *const of[] = {
+        "heads=32 head=128 queries=4096 causal=1",
+        "heads=32 head=128 queries=4096",
+        "heads=16 head=64 queries=4096 causal=1",
+        "heads=16 head=64 queries=4096",
+        "heads=16 head=80 queries=4096 causal=1",
+        "heads=16 head=96 queries=4096",
+        "heads=16 head=192 queries=4096 causal=1",
+        "heads=16 head=256 queries=4096",
+        "heads=32 kv_heads=8 head=128 queries=2048 keys=8192 batch=8 capacity=8192 causal=1 ragged=1",
+        "heads=32 kv_heads=8 head=64 queries=2048 keys=8192 batch=8 page=16 causal=1 ragged=1",
+        "heads=32 kv_heads=8 head=128 queries=1 keys=8192 page=16",
+        "heads=64 kv_heads=8 head=64 queries=4096 window=128 causal=1 sinks=1 lse=1",
+        "heads=8 kv_heads=4 head=256 queries=2048 window=512 causal=1 cap=50",
+    };
+    char path[4096];
+    tw_ptx_compiler by = tw_ptx_compiler_for(NULL, false);
+    if (!tw_ptxas_find("ptxas", path, sizeof path)) skip();
+    by.ptxas = path;
+    by.target = "sm_90a";
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char words[200];
+        tw_attention_problem p;
+        tw_diag d;
+        tw_buf ptx = {0};
+        tw_cubin cubin = {0};
+        snprintf(words, sizeof words, "%s", of[i]);
+        assert_int_equal(tw_attention_parse(&p, words, &d), TW_OK);
+        const tw_attention_config c = tw_attention_config_default(&p);
+        if (tw_attention_ptx(&p, &c, tw_target_find("sm_90a"), &ptx, &d) != TW_OK) fail_msg("%s: %s", of[i], d.message);
+        if (tw_ptx_compile_by(&by, ptx.data, ptx.size, &cubin, &d) != TW_OK) fail_msg("%s: %s", of[i], d.message);
+        if (cubin.spill_bytes > 64) fail_msg("%s: %d bytes are spilt", of[i], cubin.spill_bytes);
+        tw_cubin_free(&cubin);
+        tw_buf_free(&ptx);
+    }
+}
+
+static void programs_open_it_by_words(void **state) {
+    (void)state;
+    static const char *const names[] = {"q", "k", "v", "out", "lse", "starts", "lengths", "workspace", "counters"};
+    tw_gpu *g;
+    tw_gpu_kernel *k;
+    tw_diag d;
+    assert_int_equal(tw_gpu_open(&g, "emulator", &d), TW_OK);
+    assert_int_equal(tw_gpu_kernel_open(&k, g,
+                                        "attention heads=4 kv_heads=2 head=64 queries=9 keys=40 batch=2 capacity=40 "
+                                        "ragged=1 lse=1",
+                                        "splits=2 columns=16", &d),
+                     TW_OK);
+    assert_int_equal(tw_gpu_kernel_buffers(k), sizeof names / sizeof *names);
+    for (int i = 0; i < tw_gpu_kernel_buffers(k); i++) {
+        const tw_gpu_buffer *b = tw_gpu_kernel_buffer(k, i);
+        assert_string_equal(b->name, names[i]);
+        assert_int_equal(b->written, i == 3 || i == 4 || i >= 7);
+        assert_int_equal(b->zeroed, i == 8);
+    }
+    tw_gpu_kernel_close(k);
+    assert_int_equal(tw_gpu_kernel_open(&k, g, "attention heads=4 head=64 queries=9", "rows=100", &d), TW_ERR_USAGE);
+    tw_gpu_close(g);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_attention_is_right),
-                                       cmocka_unit_test(words_without_sense_are_refused),
-                                       cmocka_unit_test(printed_problems_are_read_again)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_attention_is_right), cmocka_unit_test(words_without_sense_are_refused),
+        cmocka_unit_test(printed_problems_are_read_again), cmocka_unit_test(defaults_do_not_spill),
+        cmocka_unit_test(programs_open_it_by_words)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,6 +127,19 @@ static void roles_wait_in_one_place(void **state) {
     assert_true(waiting > 0);
 }
 
+/* Each stage of tf32x3 on warpgroups ends with one wait for its products. */
+static void terms_are_waited_for_once(void **state) {
+    (void)state;
+    int terms = 0;
+    for (int i = TARGETS * EACH; i < CASES; i++) {
+        if (cases[i].problem.type != TW_GEMM_TF32X3) continue;
+        const int waits = count_of(&ptx[i], "wgmma.wait_group");
+        REQUIRE(&cases[i], waits == 1, "%d waits", waits);
+        terms++;
+    }
+    assert_true(terms > 0);
+}
+
 static void ptxas_takes_them(void **state) {
     (void)state;
     char path[4096];
@@ -171,9 +184,10 @@ static void comparisons_assemble(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_stay_verified), cmocka_unit_test(text_keeps_kernels),
-                                       cmocka_unit_test(roles_wait_in_one_place), cmocka_unit_test(ptxas_takes_them),
-                                       cmocka_unit_test(comparisons_assemble)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_stay_verified),   cmocka_unit_test(text_keeps_kernels),
+        cmocka_unit_test(roles_wait_in_one_place), cmocka_unit_test(terms_are_waited_for_once),
+        cmocka_unit_test(ptxas_takes_them),        cmocka_unit_test(comparisons_assemble)};
     draw_all();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (int i = 0; i < CASES; i++) tw_buf_free(&ptx[i]);

@@ -191,6 +191,7 @@ static inline int attr_values(int attr, const int32_t **values) {
     case TW_ATTR_trans:
     case TW_ATTR_read:
     case TW_ATTR_unroll:
+    case TW_ATTR_apart:
         return VALUES(flag);
     case TW_ATTR_offset:
         return VALUES(offset);

@@ -53,7 +53,8 @@ static void schedules(void **state) {
     const test_llama shape = {.dim = 64, .heads = 4, .kv_heads = 2, .head_dim = 16, .ffn = 96};
     tw_model *m = test_open_llama(&shape);
     const tw_schedule_space_context of = {m, 12};
-    const tw_schedule_config given = {{.tokens = 4, .kv = TW_F16, .exact_kv = true, .weights = TW_I8}, {0}};
+    const tw_schedule_config given = {
+        {.tokens = 4, .kv = TW_F16, .exact_kv = true, .weights = TW_I8}, {0}, TW_PROMPTS_AUTO};
     check_space(&tw_schedule_space, &of, &given, 40, 1000);
     tw_random r = tw_random_seed(41);
     int refused = 0;
@@ -87,7 +88,7 @@ static void schedules(void **state) {
                {{.sequences = 3, .tokens = 2}, "sequences: 3"},
                {{.workers = 13}, "workers: 13 are more than the machine's 12"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        tw_schedule_config c = {bad[i].l, {0}};
+        tw_schedule_config c = {.lowering = bad[i].l};
         tw_schedule *s = NULL;
         tw_diag d;
         assert_int_equal(tw_space_judge(&tw_schedule_space, &of, &c, &d), TW_ERR_USAGE);

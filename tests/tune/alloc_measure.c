@@ -33,7 +33,7 @@ static int measured(void *context) {
 }
 
 static int written(void *context) {
-    const tw_schedule_config c = {{0}, {0}};
+    const tw_schedule_config c = {0};
     tw_buf json = {0}, schema = {0};
     (void)context;
     tw_space_put_json(&tw_schedule_space, &c, &json);

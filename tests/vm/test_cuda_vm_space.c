@@ -141,7 +141,7 @@ static void steps(tw_cuda_vm *gpu, int id, const tw_model *m, const tw_lowering 
 }
 
 static void try(const char *text, const char *path, int number_of, tally *t) {
-    tw_schedule_config c = {{0}, {0}, TW_PROMPTS_AUTO};
+    tw_schedule_config c = {0};
     tw_schedule *s = NULL;
     tw_checked *checked = NULL;
     tw_cuda_vm *vm = NULL;

@@ -23,6 +23,8 @@ typedef struct tw_attention_problem {
     int64_t keys;     /* Keys of a sequence. Ragged: of the longest one, at most. */
     int64_t batch;    /* Number of sequences. */
     int64_t capacity; /* K and V are [batch][kv_heads][capacity][head]. 0: they are [batch][keys][kv_heads][head]. */
+    int64_t page;     /* Keys of a page. K and V are [pool][page][kv_heads][head]. 0: there are no pages. */
+    int64_t pool;     /* Pages of K, and of V. */
     int64_t ldq;      /* Elements from a query to the next in Q. */
     int64_t ldk;      /* Elements from a key to the next in K and V. */
     int64_t ldo;      /* Elements from a query to the next in the result. */
@@ -42,8 +44,12 @@ typedef struct tw_attention_config {
     int stages;     /* Blocks of keys, and of values, in shared memory. */
     int overlap;    /* 1: a block's scores are multiplied out while the block before is weighted. */
     int pingpong;   /* 1: warpgroups take turns to issue products. */
+    int lazy;       /* 1: sums are not multiplied by 1. */
+    int pack;       /* 1: a tile has the queries of all heads that share keys. */
+    int splits;     /* Parts of a tile's keys, each for another block. The last one to end merges them. */
     int persistent; /* Blocks of the grid, which take tiles from a counter. 0: one for each tile. */
     int band;       /* Heads whose tiles come together, so that their keys and values stay in L2. */
+    int early;      /* 1: the launch begins, and waits, before the one before it is over. */
 } tw_attention_config;
 
 typedef enum tw_attention_buffer {
@@ -55,6 +61,8 @@ typedef enum tw_attention_buffer {
     TW_ATTENTION_SINKS,
     TW_ATTENTION_STARTS,
     TW_ATTENTION_LENGTHS,
+    TW_ATTENTION_PAGES,
+    TW_ATTENTION_WORKSPACE,
     TW_ATTENTION_COUNTERS,
     TW_ATTENTION_BUFFERS
 } tw_attention_buffer;
@@ -114,8 +122,8 @@ void tw_attention_describe_buffers(const tw_attention_problem *p, const tw_atten
 /* reference.c: random inputs, and results in double precision beside them. */
 typedef struct tw_attention_data {
     tw_attention_problem problem;
-    void *of[TW_ATTENTION_BUFFERS];     /* Contents of the buffers that the kernel reads. Others are NULL. */
-    size_t bytes[TW_ATTENTION_BUFFERS]; /* Sizes of all. Counters: 0. */
+    void *of[TW_ATTENTION_BUFFERS];     /* Contents of the buffers that the kernel only reads. Others are NULL. */
+    size_t bytes[TW_ATTENTION_BUFFERS]; /* Sizes of all. Workspace and counters: 0. */
 } tw_attention_data;
 tw_status tw_attention_data_make(tw_attention_data *d, const tw_attention_problem *p, uint64_t seed, tw_diag *diag);
 void tw_attention_data_free(tw_attention_data *d);

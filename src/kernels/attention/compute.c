@@ -88,9 +88,17 @@ static void end_turns(tw_attention_gen *g) {
 
 /* -- blocks */
 
+/* With `lazy` a warp none of whose maxima was raised keeps its sums as they are. */
 static void rescale(tw_attention_gen *g, const tw_val keep[2]) {
+    tw_builder *b = g->b;
+    tw_scope some = TW_NO_BLOCK;
+    if (g->c->lazy) {
+        tw_val one = tw_f32(b, 1), raised = tw_or(b, tw_lt(b, keep[0], one), tw_lt(b, keep[1], one));
+        some = tw_push_if(b, tw_get(b, TW_OP_vote, (tw_attrs){.mode = TW_MODE_any}, TW_T_pred, raised, tw_i32(b, -1)));
+    }
     for (int i = 0; i < g->plan.sums; i++)
         tw_op_to(g->b, g->sums[i], TW_OP_mul_f32, g->sums[i], keep[i / 2 % 2], TW_NONE);
+    if (g->c->lazy) tw_pop(b, some);
 }
 
 /* Returns the first key of the next block, and counts it. TW_NONE: all queries see the block. */
@@ -109,7 +117,8 @@ static void begin_tile(tw_attention_gen *g, const state *s) {
     score(g, s);
     tw_tile_wait(b, 0);
     give_back(g, &g->keys, s->k);
-    tw_attention_weigh(g, s->sight, next_block(g, s, true), keep);
+    const bool whole = !g->p->causal && !g->p->window && !g->p->ragged && g->p->keys % g->c->columns == 0;
+    tw_attention_weigh(g, s->sight, next_block(g, s, !whole), keep);
     tw_attention_convert(g);
 }
 
@@ -118,6 +127,21 @@ static void sum_block(tw_attention_gen *g, const state *s) {
     sum_values(g, s);
     tw_tile_wait(g->b, 0);
     give_back(g, &g->values, s->v);
+}
+
+/* Returns a block's keys when its scores are weights. ptxas would wait for the product of values before it computes
+   these, unless something before that wait depends on them. */
+static void give_back_weighed(tw_attention_gen *g, const tw_ring *ring, const tw_ring_cursor *c) {
+    tw_builder *b = g->b;
+    const tw_val weighed[2] = {tw_bitcast(b, TW_T_i32, g->sum[0]), tw_bitcast(b, TW_T_i32, g->sum[1])};
+    tw_ring_give_back(b, &(tw_ring_return){.ring = ring,
+                                           .empty = tw_ring_empty(b, ring, c),
+                                           .loaded = weighed,
+                                           .n = 2,
+                                           .nothing = tw_add_imm(b, tw_sreg(b, TW_SREG_nctaid_y), -1),
+                                           .blocks = 1,
+                                           .lane = g->lane});
+    tw_ring_advance(b, ring, c);
 }
 
 static void overlapped(tw_attention_gen *g, const state *s, bool masked) {
@@ -130,8 +154,8 @@ static void overlapped(tw_attention_gen *g, const state *s, bool masked) {
     sum_values(g, s);
     pass_turn(g);
     tw_tile_wait(b, 1);
-    give_back(g, &g->keys, s->k);
     tw_attention_weigh(g, s->sight, next_block(g, s, masked), keep);
+    give_back_weighed(g, &g->keys, s->k);
     tw_tile_wait(b, 0);
     give_back(g, &g->values, s->v);
     tw_attention_convert(g);
@@ -181,21 +205,23 @@ static void declare(tw_attention_gen *g) {
     }
 }
 
-static void compute_tile(tw_attention_gen *g, state *s, const tw_attention_tile *t, const tw_ring_cursor *q) {
+static void compute_tile(tw_attention_gen *g, state *s, const tw_attention_tile *t, const tw_attention_blocks *blocks,
+                         const tw_ring_cursor *q) {
     tw_builder *b = g->b;
-    const tw_attention_blocks blocks = tw_attention_blocks_of(g, t);
-    const tw_attention_sight sight = tw_attention_sight_of(g, t, &blocks);
+    const tw_attention_sight sight = tw_attention_sight_of(g, t, blocks);
     s->sight = &sight;
-    tw_assign(b, s->block, tw_add_imm(b, blocks.below, -1));
+    tw_assign(b, s->block, tw_add_imm(b, blocks->below, -1));
     reset(g);
     wait_for(g, &g->q, q);
     begin_tile(g, s);
-    blocks_down_to(g, s, tw_max(b, blocks.whole_below, blocks.first), true);
-    blocks_down_to(g, s, tw_max(b, blocks.whole_from, blocks.first), false);
-    if (g->p->window) blocks_down_to(g, s, blocks.first, true);
+    /* Without a mask's edge only the last key's block is no whole one, and that is the first. */
+    if (g->p->causal || g->p->window) blocks_down_to(g, s, tw_max(b, blocks->whole_below, blocks->first), true);
+    blocks_down_to(g, s, tw_max(b, blocks->whole_from, blocks->first), false);
+    if (g->p->window) blocks_down_to(g, s, blocks->first, true);
+    if (g->plan.results) give_back(g, &g->q, q);
     sum_block(g, s);
-    tw_attention_store(g, t, tw_ring_empty(b, &g->q, q));
-    tw_ring_advance(b, &g->q, q);
+    tw_attention_store(g, t, blocks->parts);
+    if (!g->plan.results) give_back(g, &g->q, q);
 }
 
 void tw_attention_compute(tw_attention_gen *g) {
@@ -213,10 +239,15 @@ void tw_attention_compute(tw_attention_gen *g) {
                .k_at = tw_tile_descriptor(b, &g->plan.k, tw_add_imm(b, g->shared, g->keys.first)),
                .v_at = tw_tile_descriptor(b, &g->plan.v, tw_add_imm(b, g->shared, g->values.first)),
                .block = tw_var_of(b, tw_i32(b, 0))};
-    tw_do(b, TW_OP_barrier_sync, (tw_attrs){.count = g->plan.threads}, tw_i32(b, TW_ATTENTION_BEGIN), TW_NONE);
+    const tw_attrs begin = {.count = g->plan.threads, .apart = g->p->ragged || g->p->page};
+    tw_do(b, TW_OP_barrier_sync, begin, tw_i32(b, TW_ATTENTION_BEGIN), TW_NONE);
+    if (g->c->early) tw_do(b, TW_OP_griddep_wait, (tw_attrs){0}, TW_NONE, TW_NONE); /* Before results are stored. */
     begin_turns(g);
     tw_attention_tile t;
-    TW_BLOCK (b, tw_attention_push_told(g, &t)) compute_tile(g, &s, &t, &q);
+    TW_BLOCK (b, tw_attention_push_told(g, &t)) {
+        const tw_attention_blocks blocks = tw_attention_blocks_of(g, &t);
+        TW_BLOCK (b, tw_attention_push_part(g, &t, &blocks)) compute_tile(g, &s, &t, &blocks, &q);
+    }
     end_turns(g);
     /* Boxes are stored by lane 0 of each warp, which must not exit before they are. */
     TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) tw_do(b, TW_OP_bulk_wait, (tw_attrs){0}, TW_NONE, TW_NONE);

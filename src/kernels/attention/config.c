@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/diag.h"
+#include "base/divide.h"
 #include "kernels/attention/attention.h"
 
 #include <stddef.h>
@@ -32,6 +33,7 @@ static void plain(const void *context, void *config) {
     const tw_attention_space_context *of = context;
     tw_attention_config *c = config;
     if (c->rows == 64) c->pingpong = 0;
+    if (of->problem->heads == of->problem->kv_heads) c->pack = 0;
     if (of->problem->ragged) c->band = 1; /* Ragged tiles come by rows. */
 }
 
@@ -54,20 +56,57 @@ tw_status tw_attention_config_parse(const tw_attention_problem *p, tw_attention_
     return st;
 }
 
-/* Tiles are those that FlashAttention-3 was tuned to on an H100, where their registers suffice. */
+enum { SMS = 132 /* Of an H100 and an H200. */ };
+
+/* Heads share a tile if few of its rows would have queries otherwise. Only heads that fill tiles and warps evenly do.
+ */
+static bool packs(const tw_attention_problem *p, int rows) {
+    const int64_t heads = p->heads / p->kv_heads, tiles = tw_ceil_div(p->queries, rows),
+                  packed = tw_ceil_div(p->queries * heads, rows);
+    if (heads == 1 || heads > rows || (heads & (heads - 1))) return false;
+    return p->ragged || packed * 10 < tiles * heads * 9;
+}
+
+/* Splits keys until blocks fill the SMs, as far as each has a few blocks of keys. Of the splits whose last wave is
+   filled about as well as it can be, the fewest are taken. */
+static int splits_of(const tw_attention_problem *p, const tw_attention_config *c) {
+    enum { FEW = 4 /* Blocks of keys that are not split. */, MOST = 64 };
+    const int64_t heads = c->pack ? p->kv_heads : p->heads, height = c->rows / (p->heads / heads);
+    const int64_t tiles =
+        heads * (p->ragged ? tw_ceil_div(p->queries, height) : p->batch * tw_ceil_div(p->queries, height));
+    const int64_t seen = height + (p->causal ? 1 : 2) * p->window; /* Keys that a tile with a window sees. */
+    const int64_t blocks = tw_ceil_div(p->window && seen < p->keys ? seen : p->keys, c->columns);
+    double best = 0, of[MOST + 1];
+    if (tiles * 5 >= SMS * 4 || blocks <= FEW) return 1;
+    const int most = blocks < MOST ? (int)blocks : MOST;
+    for (int s = 1; s <= most; s++) {
+        const double waves = (double)(tiles * s) / SMS;
+        of[s] = waves / (double)tw_ceil_div(tiles * s, SMS);
+        if (of[s] > best) best = of[s];
+    }
+    int splits = 1;
+    while (of[splits] < 0.85 * best) splits++;
+    return splits;
+}
+
+/* Tiles are those that FlashAttention-3 was tuned to on an H100, where their registers suffice, and its rules for heads
+   that share tiles and for splits. */
 tw_attention_config tw_attention_config_default(const tw_attention_problem *p) {
-    enum { SMS = 132 };
     const bool masks = p->causal || p->window;
-    tw_attention_config c = {.rows = 128, .stages = 2, .overlap = 1, .pingpong = 1, .persistent = SMS, .band = 4};
+    tw_attention_config c = {.rows = 128, .stages = 2, .overlap = 1, .splits = 1, .persistent = SMS, .band = 4};
     c.columns = p->head <= 64    ? 128
                 : p->head <= 96  ? 144
                 : p->head <= 128 ? (masks ? 128 : 176)
                 : p->head <= 192 ? 112
                                  : 80;
-    if (p->head <= 64) c.rows = 192;
-    if (p->head > 128) c.pingpong = 0;
-    if (p->queries <= 64)
-        c = (tw_attention_config){.rows = 64, .columns = 128, .stages = 2, .overlap = 1, .persistent = SMS, .band = 4};
-    if (p->queries <= 64 && p->head > 128) c.columns = 80;
+    if (p->head <= 64 && !p->window && p->cap == 0) c.rows = 192; /* Three warpgroups have no registers to spare. */
+    if (p->queries * (p->heads / p->kv_heads) <= 64) {
+        c.rows = 64;
+        if (p->head <= 128) c.columns = 128;
+    }
+    c.pack = packs(p, c.rows);
+    if (c.rows == 192 && c.pack && c.rows % (p->heads / p->kv_heads)) c.rows = 128;
+    c.pingpong = c.rows > 64 && p->head <= 128;
+    c.splits = splits_of(p, &c);
     return c;
 }

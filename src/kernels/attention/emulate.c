@@ -11,14 +11,15 @@ typedef struct run {
     uint64_t at[TW_ATTENTION_BUFFERS];
 } run;
 
-static bool allocate(run *r, const tw_attention_data *d) {
+/* With `early` the launch before may still write whatever is read. */
+static bool allocate(run *r, const tw_attention_data *d, bool early) {
     for (int i = 0; i < TW_ATTENTION_BUFFERS; i++) {
         const tw_gpu_buffer *x = &r->buffers[i];
         if (!x->bytes) continue;
-        void *mine = x->written ? calloc(1, x->bytes) : NULL;
-        if (x->written && !mine) return false;
-        r->at[i] = tw_emu_alloc(r->emu, x->name, x->written ? mine : d->of[i], x->bytes, !x->written);
-        free(mine);
+        void *zeros = x->zeroed ? calloc(1, x->bytes) : NULL;
+        if (x->zeroed && !zeros) return false;
+        r->at[i] = tw_emu_alloc(r->emu, x->name, x->written ? zeros : d->of[i], x->bytes, !x->written && !early);
+        free(zeros);
         if (!r->at[i]) return false;
     }
     return true;
@@ -37,8 +38,10 @@ static tw_status judge(const run *r, const tw_attention_data *d, void *out, floa
     uint32_t counter = 0;
     tw_emu_read(r->emu, r->at[TW_ATTENTION_OUT], out, r->buffers[TW_ATTENTION_OUT].bytes);
     if (lse) tw_emu_read(r->emu, r->at[TW_ATTENTION_LSE], lse, r->buffers[TW_ATTENTION_LSE].bytes);
-    if (r->at[TW_ATTENTION_COUNTERS]) tw_emu_read(r->emu, r->at[TW_ATTENTION_COUNTERS], &counter, sizeof counter);
-    if (counter) return tw_fail(diag, TW_ERR_MISMATCH, "the counter is not zero after the launch");
+    for (size_t at = 0; at < r->buffers[TW_ATTENTION_COUNTERS].bytes; at += sizeof counter) {
+        tw_emu_read(r->emu, r->at[TW_ATTENTION_COUNTERS] + at, &counter, sizeof counter);
+        if (counter) return tw_fail(diag, TW_ERR_MISMATCH, "counter %zu is not zero after the launch", at / 4);
+    }
     return tw_attention_data_judge(d, out, lse, 1, diag);
 }
 
@@ -51,15 +54,15 @@ tw_status tw_attention_emulate_kernel(const tw_attention_data *d, const tw_atten
     tw_attention_describe_buffers(&d->problem, c, r.buffers);
     void *out = malloc(r.buffers[TW_ATTENTION_OUT].bytes);
     float *lse = d->problem.lse ? malloc(r.buffers[TW_ATTENTION_LSE].bytes) : NULL;
-    const bool room = r.emu && out && (lse || !d->problem.lse) && allocate(&r, d);
+    const bool room = r.emu && out && (lse || !d->problem.lse) && allocate(&r, d, c->early);
     tw_status st = room ? TW_OK : tw_fail_memory(diag);
     tw_launch_values l;
     uint64_t words[TW_ARGUMENTS];
     const tw_signature signature = tw_signature_of(k);
     tw_attention_launch_of(&d->problem, c, r.at, &l);
     tw_arguments_place(&l.arguments, &signature, words);
-    for (int i = 0; st == TW_OK && i < (c->persistent ? 2 : 1); i++) {
-        const tw_emu_options o = {.seed = seed + (uint64_t)i, .grid = {l.grid[0], 1, 1}};
+    for (int i = 0; st == TW_OK && i < (r.buffers[TW_ATTENTION_COUNTERS].bytes ? 2 : 1); i++) {
+        const tw_emu_options o = {.seed = seed + (uint64_t)i, .grid = {l.grid[0], 1, 1}, .overlaps = l.early};
         poison(&r, out, lse);
         st = tw_emu_launch(r.emu, k, words, &o, report, diag);
         if (st == TW_ERR_REJECTED) st = tw_emu_explain(report, diag);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The warp that copies: queries of each tile, and blocks of keys and values in the order in which they are multiplied.
  */
+#include "base/divide.h"
 #include "kernels/attention/generate.h"
 
 static void fetch(tw_attention_gen *g, const tw_tile *tile, const tw_ring *ring, const tw_ring_cursor *c, tw_val map,
@@ -15,34 +16,115 @@ static void fetch(tw_attention_gen *g, const tw_tile *tile, const tw_ring *ring,
                                .set = set,
                                .full = full};
     tw_tile_fetch(b, tile, &copy);
-    tw_ring_advance(b, ring, c);
 }
 
 typedef struct cursors {
     tw_ring_cursor q, k, v;
 } cursors;
 
-/* Fetches the blocks of a tile. One thread calls it. */
-static void fetch_tile(tw_attention_gen *g, const cursors *c, const tw_attention_tile *t) {
+/* Fetches a block of keys or values page by page. All lanes of a warp call it, each for other pages. */
+static void fetch_pages(tw_attention_gen *g, const tw_tile *tile, const tw_ring *ring, const tw_ring_cursor *c,
+                        tw_val map, tw_val row, tw_val head, const tw_attention_tile *t) {
     tw_builder *b = g->b;
-    const tw_attention_plan *plan = &g->plan;
-    const tw_attention_blocks blocks = tw_attention_blocks_of(g, t);
-    tw_val zero = tw_i32(b, 0), head = tw_div(b, t->head, (int)(g->p->heads / g->p->kv_heads));
-    /* Ragged rows of Q are those of one set. So are those of K and V that lie as Q's do. */
-    tw_val q_set = g->p->ragged ? zero : t->sequence;
-    tw_val kv_set = g->p->ragged && !g->p->capacity ? zero : t->sequence;
-    tw_val last = tw_add_imm(b, blocks.below, -1);
+    enum { LANES = 32 };
+    const int page = (int)g->p->page, each = (int)tw_ceil_div(g->p->keys, page), lines = g->plan.lines;
+    const int boxes = g->c->columns / lines, pitch = tile->width * tile->es;
+    tw_val zero = tw_i32(b, 0), full = tw_ring_full(b, ring, c), to = tw_ring_data(b, ring, c, TW_NONE);
+    TW_IF (b, tw_eq(b, g->lane, zero)) tw_ring_fill(b, ring, c, tw_i32(b, tw_tile_bytes(tile)));
+    tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
+    /* Blocks behind the last key are of its page, so that no page is fetched that is not the sequence's. */
+    tw_val last = tw_max(b, tw_add_imm(b, t->keys, -1), zero);
+    for (int i = 0; i < boxes; i += LANES) {
+        tw_val number = tw_add_imm(b, g->lane, i), key = tw_add(b, row, tw_mul_imm(b, number, lines));
+        TW_IF (b, tw_lt(b, number, tw_i32(b, boxes))) {
+            tw_val place = tw_add(b, tw_mul_imm(b, t->sequence, each), tw_div(b, tw_min(b, key, last), page));
+            tw_val at = tw_add(b, g->arg.pages, tw_mul_imm(b, tw_widen(b, place), 4));
+            tw_val of = tw_ld(b, (tw_attrs){.type = TW_T_i32}, at);
+            of = tw_binary(b, TW_OP_min_u32, of, tw_i32(b, (int)g->p->pool - 1));
+            for (int k = 0; k < tile->boxes; k++) {
+                const tw_box box = {.map = map, .at = {tw_i32(b, k * tile->width), tw_rem(b, key, page), head, of}};
+                tw_val offset = tw_mul_imm(b, number, (int64_t)lines * pitch);
+                tw_val place_of_box = tw_add_imm(b, to, (int64_t)k * tile->lines * pitch);
+                tw_tensor_load_box(b, (tw_attrs){.dims = 4}, tw_add(b, place_of_box, offset), &box, full, TW_NONE);
+            }
+        }
+    }
+}
+
+/* Opens the block of those that fetch: one lane, or with pages all. */
+static tw_scope push_fetchers(tw_attention_gen *g) {
+    return g->p->page ? TW_NO_BLOCK : tw_push_if(g->b, tw_eq(g->b, g->lane, tw_i32(g->b, 0)));
+}
+
+/* Opens the block of the lane that fetches what has no pages. Without pages it alone is here. */
+static tw_scope push_lowest(tw_attention_gen *g) {
+    return g->p->page ? tw_push_if(g->b, tw_eq(g->b, g->lane, tw_i32(g->b, 0))) : TW_NO_BLOCK;
+}
+
+/* Fetches the queries of several heads. */
+static void fetch_packed(tw_attention_gen *g, const tw_ring_cursor *c, const tw_attention_tile *t, tw_val set) {
+    tw_builder *b = g->b;
+    const tw_tile *q = &g->plan.q;
+    tw_val full = tw_ring_fill(b, &g->q, c, tw_i32(b, tw_tile_bytes(q))), zero = tw_i32(b, 0);
+    for (int k = 0; k < q->depth; k += q->width) {
+        const tw_box box = {.map = g->arg.map_q, .at = {tw_i32(b, k), zero, t->row, t->head, set}};
+        tw_val to = tw_add_imm(b, tw_ring_data(b, &g->q, c, TW_NONE), tw_tile_offset(q, 0, k));
+        tw_tensor_load_box(b, (tw_attrs){.dims = 5}, to, &box, full, TW_NONE);
+    }
+}
+
+/* Fetches the queries. Every lane's cursor goes on. */
+static void fetch_queries(tw_attention_gen *g, const tw_ring_cursor *c, const tw_attention_tile *t) {
+    tw_builder *b = g->b;
+    tw_val set = g->p->ragged ? tw_i32(b, 0) : t->sequence; /* Ragged rows are those of one set. */
+    TW_BLOCK (b, push_lowest(g)) {
+        if (g->plan.pack > 1)
+            fetch_packed(g, c, t, set);
+        else
+            fetch(g, &g->plan.q, &g->q, c, g->arg.map_q, t->row, t->head, set);
+    }
+    tw_ring_advance(b, &g->q, c);
+}
+
+/* Fetches a block of keys, or of values, whose first row is `row`. */
+static void fetch_block(tw_attention_gen *g, bool values, const tw_ring_cursor *c, const tw_attention_tile *t,
+                        tw_val row) {
+    tw_builder *b = g->b;
+    const tw_tile *tile = values ? &g->plan.v : &g->plan.k;
+    const tw_ring *ring = values ? &g->values : &g->keys;
+    tw_val map = values ? g->arg.map_v : g->arg.map_k;
+    tw_val head = tw_div(b, t->head, g->plan.heads / (int)g->p->kv_heads);
+    /* Ragged rows that lie as Q's do are those of one set. */
+    tw_val set = g->p->ragged && !g->p->capacity ? tw_i32(b, 0) : t->sequence;
+    if (g->p->page)
+        fetch_pages(g, tile, ring, c, map, row, head, t);
+    else
+        fetch(g, tile, ring, c, map, row, head, set);
+    tw_ring_advance(b, ring, c);
+}
+
+/* Fetches the blocks of a part of a tile. One thread calls it, or with pages a warp. */
+static void fetch_part(tw_attention_gen *g, const cursors *c, const tw_attention_tile *t,
+                       const tw_attention_blocks *blocks) {
+    tw_builder *b = g->b;
+    tw_val last = tw_add_imm(b, blocks->below, -1);
     tw_val row = tw_var_of(b, tw_add(b, t->base, tw_mul_imm(b, last, g->c->columns)));
-    fetch(g, &plan->q, &g->q, &c->q, g->arg.map_q, t->row, t->head, q_set);
-    fetch(g, &plan->k, &g->keys, &c->k, g->arg.map_k, row, head, kv_set);
-    TW_FOR (b, i, blocks.first, last, tw_i32(b, 1), false) {
+    /* The place of queries may be taken until the tile before is stored. */
+    fetch_block(g, false, &c->k, t, row);
+    fetch_queries(g, &c->q, t);
+    TW_FOR (b, i, blocks->first, last, tw_i32(b, 1), false) {
         tw_val before = tw_add_imm(b, row, -g->c->columns);
-        if (g->c->overlap) fetch(g, &plan->k, &g->keys, &c->k, g->arg.map_k, before, head, kv_set);
-        fetch(g, &plan->v, &g->values, &c->v, g->arg.map_v, row, head, kv_set);
-        if (!g->c->overlap) fetch(g, &plan->k, &g->keys, &c->k, g->arg.map_k, before, head, kv_set);
+        if (g->c->overlap) fetch_block(g, false, &c->k, t, before);
+        fetch_block(g, true, &c->v, t, row);
+        if (!g->c->overlap) fetch_block(g, false, &c->k, t, before);
         tw_assign(b, row, before);
     }
-    fetch(g, &plan->v, &g->values, &c->v, g->arg.map_v, row, head, kv_set);
+    fetch_block(g, true, &c->v, t, row);
+}
+
+static void fetch_tile(tw_attention_gen *g, const cursors *c, const tw_attention_tile *t) {
+    const tw_attention_blocks blocks = tw_attention_blocks_of(g, t);
+    TW_BLOCK (g->b, tw_attention_push_part(g, t, &blocks)) fetch_part(g, c, t, &blocks);
 }
 
 static cursors begin(tw_attention_gen *g) {
@@ -50,7 +132,7 @@ static cursors begin(tw_attention_gen *g) {
     return (cursors){tw_ring_begin(b, &g->q, 1), tw_ring_begin(b, &g->keys, 1), tw_ring_begin(b, &g->values, 1)};
 }
 
-/* Ragged sequences' tiles take registers to find, so that a warp of its own finds them. */
+/* Ragged sequences' tiles take registers to find, and pages to fetch, so that a warp does only one of these. */
 static void find_in_one_warp_and_fetch_in_another(tw_attention_gen *g, int first, tw_val lowest) {
     tw_builder *b = g->b;
     TW_IF (b, tw_eq(b, g->warp, tw_i32(b, first))) {
@@ -61,8 +143,9 @@ static void find_in_one_warp_and_fetch_in_another(tw_attention_gen *g, int first
     TW_IF (b, tw_eq(b, g->warp, tw_i32(b, first + 1))) {
         const cursors c = begin(g);
         tw_attention_tile t;
-        TW_BLOCK (b, tw_attention_push_told(g, &t))
-            TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) fetch_tile(g, &c, &t);
+        TW_BLOCK (b, tw_attention_push_told(g, &t)) {
+            TW_BLOCK (b, push_fetchers(g)) fetch_tile(g, &c, &t);
+        }
     }
 }
 
@@ -72,7 +155,7 @@ static void find_and_fetch(tw_attention_gen *g, int first, tw_val lowest) {
         const cursors c = begin(g);
         tw_attention_finder f;
         tw_attention_push_found(g, &f, lowest);
-        TW_IF (b, lowest) fetch_tile(g, &c, &f.tile);
+        TW_BLOCK (b, push_fetchers(g)) fetch_tile(g, &c, &f.tile);
         tw_attention_pop_found(g, &f);
     }
 }
@@ -80,7 +163,7 @@ static void find_and_fetch(tw_attention_gen *g, int first, tw_val lowest) {
 void tw_attention_fetch(tw_attention_gen *g) {
     tw_builder *b = g->b;
     const tw_attention_plan *plan = &g->plan;
-    const bool ragged = g->p->ragged;
+    const bool apart = g->p->ragged || g->p->page;
     const int warps = plan->groups * TW_ATTENTION_WARPS;
     if (plan->producer_registers)
         tw_do(b, TW_OP_setmaxnreg_dec, (tw_attrs){.count = plan->producer_registers}, TW_NONE, TW_NONE);
@@ -90,10 +173,14 @@ void tw_attention_fetch(tw_attention_gen *g) {
         for (int i = 0; i < 4; i++) tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, maps[i], TW_NONE);
         const tw_ring *const rings[] = {&g->q, &g->keys, &g->values};
         for (int i = 0; i < 3; i++) tw_ring_init(b, rings[i], b->kernel->target, 1, warps);
-        tw_ring_init(b, &g->told, b->kernel->target, 1, 32 * (ragged ? warps + 1 : warps));
+        tw_ring_init(b, &g->told, b->kernel->target, 1, 32 * (apart ? warps + 1 : warps));
     }
     /* A warp that did not initialise the mbarriers waits for that before it fetches. */
-    tw_do(b, ragged ? TW_OP_barrier_sync : TW_OP_barrier_arrive, (tw_attrs){.count = plan->threads},
+    tw_do(b, apart ? TW_OP_barrier_sync : TW_OP_barrier_arrive, (tw_attrs){.count = plan->threads, .apart = apart},
           tw_i32(b, TW_ATTENTION_BEGIN), TW_NONE);
-    (ragged ? find_in_one_warp_and_fetch_in_another : find_and_fetch)(g, warps, lowest);
+    if (g->c->early) {
+        tw_do(b, TW_OP_griddep_launch, (tw_attrs){0}, TW_NONE, TW_NONE);
+        tw_do(b, TW_OP_griddep_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
+    }
+    (apart ? find_in_one_warp_and_fetch_in_another : find_and_fetch)(g, warps, lowest);
 }

@@ -22,18 +22,25 @@ enum {
 
 typedef struct tw_attention_plan {
     int groups;             /* Warpgroups that multiply. */
+    int pack;               /* Heads of Q whose queries are in one tile. */
+    int heads;              /* Heads of tiles: those of Q, or if these are packed those of K. */
+    int height;             /* Queries of a head in a tile. */
     int depth;              /* Elements of a head in shared memory, a multiple of 16. */
     tw_tile q, k, v;        /* Tiles. */
+    int lines;              /* Keys that are fetched together: those of a block, or of a page in it. */
     int scores, sums;       /* Scores and sums of a thread. */
     int threads, registers; /* Of a block, and of a thread at launch. */
     int producer_registers; /* Registers that setmaxnreg leaves to the producer. 0: it is not used. */
     int consumer_registers; /* Registers of a thread that multiplies. */
-    int shared_bytes;       /* All of a block's shared memory. */
-    int barrier_bytes;      /* Of it, for mbarriers and tiles that are told. */
-    int64_t row_tiles;      /* Tiles of a sequence's queries. */
-    int64_t tiles;          /* All tiles. Ragged: at most. */
-    int64_t grid;           /* Blocks. */
-    int band;               /* Heads of a band, a divisor of heads * batch. */
+    int results;       /* Offset of results in shared memory, each warp's rows as those of Q's tile. 0: Q's place. */
+    int shared_bytes;  /* All of a block's shared memory. */
+    int barrier_bytes; /* Of it, for mbarriers and tiles that are told. */
+    int64_t row_tiles; /* Tiles of a sequence's queries. */
+    int64_t tiles;     /* All tiles, each of which has `splits` parts. Ragged: at most. */
+    int64_t workspace; /* Bytes of the workspace. */
+    int64_t counters;  /* Bytes of the counters: one for tiles that are begun, then one for each warp of each tile. */
+    int64_t grid;      /* Blocks. */
+    int band;          /* Heads of a band, a divisor of heads * batch. */
 } tw_attention_plan;
 
 /* Derives the plan. Returns NULL, or why the configuration is illegal. */
@@ -43,17 +50,20 @@ const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attenti
 /* A tile: queries of one head. */
 typedef struct tw_attention_tile {
     tw_val sequence; /* The sequence's number (i32). Below 0: there is no tile. */
-    tw_val head;     /* The head of Q. */
+    tw_val head;     /* The tile's head, below tw_attention_plan.heads. */
     tw_val row;      /* The tile's first row in Q: of its sequence, or if ragged of all. */
     tw_val end;      /* The row behind the sequence's last one. */
     tw_val keys;     /* Keys of the sequence. */
     tw_val base;     /* The sequence's first row in K and V. */
+    tw_val split;    /* The part of the tile's keys. */
+    tw_val index;    /* The tile's number among all. */
 } tw_attention_tile;
 
 /* Blocks of keys of a tile. They are multiplied from the last one to the first. */
 typedef struct tw_attention_blocks {
     tw_val first, below;            /* The first block, and the one behind the last. There is at least one. */
     tw_val whole_from, whole_below; /* All queries see all keys of the blocks between. */
+    tw_val parts;                   /* Parts of the tile that have blocks. */
     tw_val position;                /* Key at which the tile's first query stands. May be negative. */
 } tw_attention_blocks;
 
@@ -65,7 +75,7 @@ typedef struct tw_attention_gen {
 
     struct {
         tw_val map_q, map_k, map_v, map_o; /* Tensor maps. */
-        tw_val out, lse, sinks, starts, lengths, counters;
+        tw_val out, lse, sinks, starts, lengths, pages, workspace, counters;
     } arg;
 
     tw_val shared;                           /* Address of Q's tile, and of the block's shared memory. */
@@ -94,6 +104,9 @@ void tw_attention_pop_found(tw_attention_gen *g, tw_attention_finder *f);
 /* Opens the loop over the tiles that a thread is told. */
 tw_scope tw_attention_push_told(tw_attention_gen *g, tw_attention_tile *t);
 
+/* Opens the block of those that have a tile whose part has blocks. */
+tw_scope tw_attention_push_part(tw_attention_gen *g, const tw_attention_tile *t, const tw_attention_blocks *blocks);
+
 /* softmax.c: takes the block's scores into account. `columns` is the block's first key; TW_NONE: all queries see all of
    its keys. keep[] gets the factors of the sums so far. Scores become weights. */
 typedef struct tw_attention_sight {
@@ -107,8 +120,18 @@ void tw_attention_convert(tw_attention_gen *g); /* Makes wgmma's A of the weight
 /* compute.c: multiplies all tiles. */
 void tw_attention_compute(tw_attention_gen *g);
 
-/* store.c: stores a tile's results. Shared memory of Q's tile is overwritten, and then returned. */
-void tw_attention_store(tw_attention_gen *g, const tw_attention_tile *t, tw_val q_empty);
+/* split.c: leaves the sums of a part of a tile's keys in the workspace. The warp that is the last to do so for its rows
+   gets the sums of all parts. Returns the predicate that it is. */
+tw_val tw_attention_merge(tw_attention_gen *g, const tw_attention_tile *t, tw_val parts);
+
+/* A row of a tile: a query, and its head of Q. */
+typedef struct tw_attention_row {
+    tw_val query, head;
+} tw_attention_row;
+/* store.c: finds a row (i32) of a tile. */
+tw_attention_row tw_attention_row_of(const tw_attention_gen *g, const tw_attention_tile *t, tw_val row);
+/* Stores a tile's results, from where Q's tile is unless they have a place of their own. */
+void tw_attention_store(tw_attention_gen *g, const tw_attention_tile *t, tw_val parts);
 tw_tensor_map tw_attention_out_map(const tw_attention_problem *p, const tw_attention_plan *plan, uint64_t address);
 
 /* fetch.c: the warp that copies. */

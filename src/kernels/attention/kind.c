@@ -18,9 +18,11 @@ static void declare(tw_attention_gen *g) {
         g->arg.starts = tw_pointer_add(b, "starts", 4, false);
         g->arg.lengths = tw_pointer_add(b, "lengths", 4, false);
     }
+    if (g->p->page) g->arg.pages = tw_pointer_add(b, "pages", 4, false);
     if (g->p->lse) g->arg.lse = tw_pointer_add(b, "lse", 4, false);
-    if (g->p->sinks) g->arg.sinks = tw_pointer_add(b, "sinks", 4, true);
-    if (g->c->persistent) g->arg.counters = tw_pointer_add(b, "counters", 4, false);
+    if (g->p->sinks) g->arg.sinks = tw_pointer_add(b, "sinks", 4, !g->c->early);
+    if (g->c->splits > 1) g->arg.workspace = tw_pointer_add(b, "workspace", 16, false);
+    if (g->plan.counters) g->arg.counters = tw_pointer_add(b, "counters", 4, false);
 }
 
 /* Lays the rings out: tiles of Q, K and V, then tiles that are told, then mbarriers. */
@@ -122,28 +124,43 @@ static tw_tile_matrices queries_of(const tw_attention_problem *p, uint64_t addre
                               .set_bytes = p->queries * p->ldq * 2};
 }
 
+/* Queries of several heads, each of which follows that of the head before. */
+static tw_tensor_map packed_queries_of(const tw_attention_problem *p, const tw_attention_plan *plan, uint64_t address) {
+    const int pack = plan->pack, width = plan->q.width;
+    return (tw_tensor_map){.address = address,
+                           .element = TW_TENSOR_U16,
+                           .dims = 5,
+                           .extent = {p->head, pack, p->queries, p->kv_heads, p->ragged ? 1 : p->batch},
+                           .stride = {0, p->head * 2, p->ldq * 2, pack * p->head * 2, p->queries * p->ldq * 2},
+                           .box = {width, pack, plan->height, 1, 1},
+                           .swizzle = width * 2};
+}
+
 /* Keys, whose heads lie along k, or values, whose rows do. A ragged sequence's end is known to the device alone, so
    that rows behind it are fetched, too. */
 static tw_tile_matrices keys_of(const tw_attention_problem *p, bool values, uint64_t address) {
     tw_tile_matrices m = {.address = address, .row_bytes = p->ldk * 2, .count = p->kv_heads};
-    m.extent = values ? p->head : p->keys;
-    m.k = values ? p->keys : p->head;
+    const int64_t rows = p->page ? p->page : p->keys;
+    m.extent = values ? p->head : rows;
+    m.k = values ? rows : p->head;
     m.matrix_bytes = (p->capacity ? p->capacity * p->ldk : p->head) * 2;
-    m.sets = p->ragged && !p->capacity ? 1 : p->batch;
-    m.set_bytes = (p->capacity ? p->kv_heads * p->capacity * p->ldk : p->keys * p->ldk) * 2;
+    m.sets = p->page ? p->pool : p->ragged && !p->capacity ? 1 : p->batch;
+    m.set_bytes = (p->capacity ? p->kv_heads * p->capacity * p->ldk : rows * p->ldk) * 2;
     return m;
 }
 
 void tw_attention_launch_of(const tw_attention_problem *p, const tw_attention_config *c, const uint64_t *at,
                             tw_launch_values *l) {
     tw_attention_plan plan;
-    *l = (tw_launch_values){.grid = {1, 1, 1}};
+    *l = (tw_launch_values){.grid = {1, 1, 1}, .early = c->early};
     if (tw_attention_plan_of(p, c, tw_target_find("sm_90a"), &plan)) return;
     l->grid[0] = (int)plan.grid;
+    const int boxes = c->columns / plan.lines;
     const tw_tile_matrices q = queries_of(p, at[TW_ATTENTION_Q]), k = keys_of(p, false, at[TW_ATTENTION_K]),
                            v = keys_of(p, true, at[TW_ATTENTION_V]);
-    const tw_tensor_map map_q = tw_tile_map(&plan.q, &q, 1), map_k = tw_tile_map(&plan.k, &k, 1),
-                        map_v = tw_tile_map(&plan.v, &v, 1),
+    const tw_tensor_map map_q = plan.pack > 1 ? packed_queries_of(p, &plan, at[TW_ATTENTION_Q])
+                                              : tw_tile_map(&plan.q, &q, 1),
+                        map_k = tw_tile_map(&plan.k, &k, boxes), map_v = tw_tile_map(&plan.v, &v, boxes),
                         map_o = tw_attention_out_map(p, &plan, at[TW_ATTENTION_OUT]);
     tw_argument_map(&l->arguments, "map_q", "q", &map_q);
     tw_argument_map(&l->arguments, "map_k", "k", &map_k);
@@ -155,14 +172,19 @@ void tw_attention_launch_of(const tw_attention_problem *p, const tw_attention_co
 
 void tw_attention_describe_buffers(const tw_attention_problem *p, const tw_attention_config *c,
                                    tw_gpu_buffer out[TW_ATTENTION_BUFFERS]) {
+    tw_attention_plan plan = {0};
+    tw_attention_plan_of(p, c, tw_target_find("sm_90a"), &plan);
     for (int i = 0; i < TW_ATTENTION_BUFFERS; i++) {
         const tw_attention_array a = tw_attention_array_of(p, (tw_attention_buffer)i);
-        out[i] = (tw_gpu_buffer){.name = a.name,
-                                 .bytes = (size_t)a.elements * (size_t)tw_type_bits(a.type) / 8,
-                                 .align = i <= TW_ATTENTION_OUT ? 16 : 4,
-                                 .written = i == TW_ATTENTION_OUT || i == TW_ATTENTION_LSE};
+        out[i] =
+            (tw_gpu_buffer){.name = a.name,
+                            .bytes = (size_t)a.elements * (size_t)tw_type_bits(a.type) / 8,
+                            .align = i <= TW_ATTENTION_OUT || i == TW_ATTENTION_WORKSPACE ? 16 : 4,
+                            .written = i == TW_ATTENTION_OUT || i == TW_ATTENTION_LSE || i >= TW_ATTENTION_WORKSPACE,
+                            .zeroed = i == TW_ATTENTION_COUNTERS};
     }
-    if (c->persistent) out[TW_ATTENTION_COUNTERS] = (tw_gpu_buffer){"counters", 4, 4, .written = true, .zeroed = true};
+    out[TW_ATTENTION_WORKSPACE].bytes = (size_t)plan.workspace;
+    out[TW_ATTENTION_COUNTERS].bytes = (size_t)plan.counters;
 }
 
 tw_status tw_attention_plan_words(tw_plan *out, char *words, char *configuration, const tw_target *target,

@@ -7,7 +7,8 @@ enum {
     QUARTER = 512, /* Registers of a quarter of an SM for each lane. A quarter runs one warp of each warpgroup. */
     UNIT = 8,      /* Registers are given out in multiples of it. */
     OTHERS = 24,   /* Registers that a thread needs beside scores, weights and sums. */
-    PRODUCT = 28   /* Registers that ptxas needs beside the sums of one product. */
+    MOST_SPLITS = 256,
+    PRODUCT = 28 /* Registers that ptxas needs beside the sums of one product. */
 };
 
 #define REFUSE(condition, reason)                                                                                      \
@@ -24,6 +25,10 @@ static const char *check(const tw_attention_problem *p, const tw_attention_confi
     REFUSE(c->pingpong && c->rows == 64, "one warpgroup takes no turns");
     REFUSE(c->persistent < 0 || c->persistent > 65535, "a persistent grid has 65535 blocks at most");
     REFUSE(c->band < 1, "a band has a head at least");
+    REFUSE(c->splits < 1 || c->splits > MOST_SPLITS, "keys are split into 1 to 256 parts");
+    const int64_t pack = c->pack ? p->heads / p->kv_heads : 1;
+    REFUSE(c->rows % pack || (pack < 16 ? 16 % pack : pack % 16),
+           "heads that share keys do not fill the rows of a tile and of a warp");
     return NULL;
 }
 
@@ -31,7 +36,7 @@ static const char *plan_registers(tw_attention_plan *p) {
     const int needed = p->scores + p->scores / 2 + p->sums + OTHERS, all = p->groups + 1;
     p->threads = all * TW_ATTENTION_WARPS * 32;
     p->registers = QUARTER / all / UNIT * UNIT;
-    if (p->registers > 248) p->registers = 248;
+    if (p->registers > 255) p->registers = 255;
     if (p->groups > 1) {
         p->producer_registers = p->groups == 2 ? 40 : 32;
         p->consumer_registers = (QUARTER - p->producer_registers) / p->groups / UNIT * UNIT;
@@ -45,7 +50,7 @@ static const char *plan_registers(tw_attention_plan *p) {
 
 /* Returns the most heads of a band that divide all heads. */
 static int band_of(const tw_attention_problem *p, const tw_attention_config *c) {
-    const int64_t heads = p->batch * p->heads;
+    const int64_t heads = p->batch * (c->pack ? p->kv_heads : p->heads);
     int64_t band = c->band < heads ? c->band : heads;
     while (heads % band) band--;
     return (int)band;
@@ -56,27 +61,44 @@ const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attenti
     enum { ELEMENT = 2, MBARRIERS = 2 * TW_RING_MBARRIER };
     const char *why = check(p, c, t);
     if (why) return why;
-    const int depth = (int)tw_ceil_div(p->head, 16) * 16;
+    const int depth = (int)tw_ceil_div(p->head, 16) * 16, pack = c->pack ? (int)(p->heads / p->kv_heads) : 1;
     *plan = (tw_attention_plan){.groups = c->rows / TW_WGMMA_ROWS,
+                                .pack = pack,
+                                .heads = (int)p->heads / pack,
+                                .height = c->rows / pack,
                                 .depth = depth,
                                 .q = tw_tile_of(true, ELEMENT, c->rows, depth),
                                 .k = tw_tile_of(true, ELEMENT, c->columns, depth),
                                 .v = tw_tile_of(false, ELEMENT, depth, c->columns),
+                                .lines = p->page && p->page < c->columns ? (int)p->page : c->columns,
                                 .scores = c->columns / 2,
                                 .sums = depth / 2,
                                 .band = band_of(p, c)};
+    REFUSE(p->page && p->page % plan->lines, "blocks do not lie within a page");
+    REFUSE(c->columns % plan->lines, "pages do not lie within a block");
+    REFUSE(plan->lines % 8, "pages have whole eights of keys, with which the swizzle begins anew");
     if ((why = plan_registers(plan))) return why;
     const int stage = tw_tile_bytes(&plan->k) + tw_tile_bytes(&plan->v);
     REFUSE(stage % (2 * TW_TILE_ALIGN), "blocks do not end where the swizzle begins anew");
     plan->barrier_bytes = TW_ATTENTION_TOLD * (TW_ATTENTION_TILE_BYTES + MBARRIERS) + (1 + 2 * c->stages) * MBARRIERS;
-    plan->shared_bytes = tw_tile_bytes(&plan->q) + stage * c->stages + plan->barrier_bytes;
+    const int q = tw_tile_bytes(&plan->q);
+    plan->shared_bytes = q + stage * c->stages + plan->barrier_bytes;
+    if (plan->shared_bytes + q <= t->shared_block) {
+        plan->results = q + stage * c->stages;
+        plan->shared_bytes += q;
+    }
     REFUSE(plan->shared_bytes > t->shared_block, "more shared memory than a block may have");
     REFUSE(tw_target_blocks(t, plan->threads, plan->registers, plan->shared_bytes) < 1, "an SM cannot hold the block");
-    plan->row_tiles = tw_ceil_div(p->queries, c->rows);
+    plan->row_tiles = tw_ceil_div(p->queries, plan->height);
     /* Each ragged sequence may end in a tile of its own. */
-    plan->tiles = p->ragged ? (plan->row_tiles + p->batch) * p->heads : plan->row_tiles * p->batch * p->heads;
-    REFUSE(plan->tiles > INT32_MAX / 256, "more tiles than are numbered in 32 bits");
-    plan->grid = c->persistent && c->persistent < plan->tiles ? c->persistent : plan->tiles;
+    plan->tiles = p->ragged ? (plan->row_tiles + p->batch) * plan->heads : plan->row_tiles * p->batch * plan->heads;
+    REFUSE(plan->tiles > INT32_MAX / MOST_SPLITS / 16, "more tiles than are numbered in 32 bits");
+    const int64_t all = plan->tiles * c->splits, warps = (int64_t)plan->groups * TW_ATTENTION_WARPS;
+    plan->grid = c->persistent && c->persistent < all ? c->persistent : all;
+    if (c->persistent || c->splits > 1) plan->counters = 4;
+    if (c->splits == 1) return NULL;
+    plan->counters += plan->tiles * warps * 4;
+    plan->workspace = all * warps * (plan->sums + 4) * 32 * 4;
     return NULL;
 }
 

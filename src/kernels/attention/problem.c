@@ -2,6 +2,7 @@
 /* Reads, completes, checks and prints the problem. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/diag.h"
+#include "base/divide.h"
 #include "kernels/attention/attention.h"
 
 #include <math.h>
@@ -13,6 +14,7 @@
 const char tw_attention_words[] =
     "type=bf16|f16; heads kv_heads head (elements); queries keys batch; causal=1; window=W; scale cap; lse=1 sinks=1;\n"
     "ldq ldk ldo (elements from row to row); capacity=C: K and V are [batch][kv_heads][C][head];\n"
+    "page=P pool=N: K and V are [N][P][kv_heads][head], and each sequence has a list of pages;\n"
     "ragged=1: the device knows each sequence's queries (starts) and keys (lengths)";
 
 /* A word that has a number. One of the offsets is used. */
@@ -32,6 +34,8 @@ static const field fields[] = {
     {"keys", offsetof(tw_attention_problem, keys), WHOLE, 1, MOST},
     {"batch", offsetof(tw_attention_problem, batch), WHOLE, 1, 65535},
     {"capacity", offsetof(tw_attention_problem, capacity), WHOLE, 0, MOST},
+    {"page", offsetof(tw_attention_problem, page), WHOLE, 0, 65536},
+    {"pool", offsetof(tw_attention_problem, pool), WHOLE, 0, MOST},
     {"ldq", offsetof(tw_attention_problem, ldq), WHOLE, 1, MOST},
     {"ldk", offsetof(tw_attention_problem, ldk), WHOLE, 1, MOST},
     {"ldo", offsetof(tw_attention_problem, ldo), WHOLE, 1, MOST},
@@ -113,6 +117,8 @@ static tw_status check(const tw_attention_problem *p, tw_diag *diag) {
     if (p->capacity && p->capacity < p->keys)
         return tw_fail(diag, TW_ERR_USAGE, "keys = %lld is more than capacity = %lld", (long long)p->keys,
                        (long long)p->capacity);
+    if (p->page ? p->capacity != 0 || !p->pool : p->pool != 0)
+        return tw_fail(diag, TW_ERR_USAGE, "a pool is of pages, and these have no capacity");
     for (int i = 0; i < TW_ATTENTION_BUFFERS; i++)
         if ((double)tw_attention_array_of(p, (tw_attention_buffer)i).elements > 0x1p40)
             return tw_fail(diag, TW_ERR_USAGE, "a buffer has more than 2^40 elements");
@@ -124,6 +130,7 @@ tw_status tw_attention_complete(tw_attention_problem *p, tw_diag *diag) {
     if (!p->kv_heads) p->kv_heads = p->heads;
     if (!p->keys) p->keys = p->queries;
     if (!p->batch) p->batch = 1;
+    if (p->page > 0 && !p->pool) p->pool = p->batch * tw_ceil_div(p->keys, p->page);
     if (!p->ldq) p->ldq = p->heads * p->head;
     if (!p->ldo) p->ldo = p->heads * p->head;
     if (!p->ldk) p->ldk = p->capacity ? p->head : p->kv_heads * p->head;
@@ -135,9 +142,10 @@ void tw_attention_print(const tw_attention_problem *p, char *out, size_t size) {
     tw_attention_problem usual = *p;
     usual.ldq = usual.ldk = usual.ldo = 0;
     usual.scale = 0;
+    usual.pool = 0;
     tw_attention_complete(&usual, NULL);
     usual.kv_heads = p->heads;
-    usual.window = usual.capacity = 0;
+    usual.window = usual.capacity = usual.page = 0;
     usual.batch = 1;
     usual.cap = 0;
     usual.causal = usual.ragged = usual.lse = usual.sinks = false;
@@ -151,7 +159,7 @@ void tw_attention_print(const tw_attention_problem *p, char *out, size_t size) {
 tw_attention_array tw_attention_array_of(const tw_attention_problem *p, tw_attention_buffer which) {
     const int64_t rows = p->ragged ? p->queries : p->batch * p->queries, dense = p->heads * p->head;
     /* Keys that lie as their sequence's queries do have these rows, if only the device knows where. */
-    const int64_t key_rows = p->ragged ? p->keys : p->batch * p->keys;
+    const int64_t key_rows = p->page ? p->pool * p->page : p->ragged ? p->keys : p->batch * p->keys;
     const int64_t kv = p->capacity ? (p->batch * p->kv_heads * p->capacity - 1) * p->ldk + p->head
                                    : (key_rows - 1) * p->ldk + p->kv_heads * p->head;
     const tw_attention_array of[TW_ATTENTION_BUFFERS] = {
@@ -163,6 +171,8 @@ tw_attention_array tw_attention_array_of(const tw_attention_problem *p, tw_atten
         [TW_ATTENTION_SINKS] = {"sinks", TW_T_f32, p->sinks ? p->heads : 0},
         [TW_ATTENTION_STARTS] = {"starts", TW_T_i32, p->ragged ? p->batch + 1 : 0},
         [TW_ATTENTION_LENGTHS] = {"lengths", TW_T_i32, p->ragged ? p->batch : 0},
+        [TW_ATTENTION_PAGES] = {"pages", TW_T_i32, p->page ? p->batch * tw_ceil_div(p->keys, p->page) : 0},
+        [TW_ATTENTION_WORKSPACE] = {"workspace", TW_T_f32, 0},
         [TW_ATTENTION_COUNTERS] = {"counters", TW_T_i32, 0},
     };
     return of[which];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random inputs, and results in double precision. */
 #include "base/diag.h"
+#include "base/divide.h"
 #include "base/random.h"
 #include "ir/value.h"
 #include "kernels/attention/attention.h"
@@ -41,10 +42,24 @@ static void draw_lengths(const tw_attention_problem *p, const int32_t *starts, i
     for (int64_t i = 0; i < p->batch; i++) {
         const int64_t own = starts[i + 1] - starts[i];
         int64_t length = own;
-        if (p->capacity) length = own + (int64_t)tw_random_below(r, (uint64_t)p->keys + 1);
+        if (p->capacity || p->page) length = own + (int64_t)tw_random_below(r, (uint64_t)p->keys + 1);
         if (length > p->keys) length = p->keys;
-        if (!p->capacity && starts[i] + length > p->keys) length = p->keys > starts[i] ? p->keys - starts[i] : 0;
+        if (!p->capacity && !p->page && starts[i] + length > p->keys)
+            length = p->keys > starts[i] ? p->keys - starts[i] : 0;
         lengths[i] = (int32_t)length;
+    }
+}
+
+/* Draws the pages of each sequence. Numbers of pages that it does not need make no sense. */
+static void draw_pages(const tw_attention_data *d, tw_random *r) {
+    const tw_attention_problem *p = &d->problem;
+    const int32_t *lengths = d->of[TW_ATTENTION_LENGTHS];
+    const int64_t each = tw_ceil_div(p->keys, p->page);
+    int32_t *pages = d->of[TW_ATTENTION_PAGES];
+    for (int64_t i = 0; i < p->batch * each; i++) {
+        const int64_t keys = lengths ? lengths[i / each] : p->keys;
+        const bool needed = i % each * p->page < keys;
+        pages[i] = needed ? (int32_t)tw_random_below(r, (uint64_t)p->pool) : (int32_t)tw_random_u64(r);
     }
 }
 
@@ -64,9 +79,11 @@ tw_status tw_attention_data_make(tw_attention_data *d, const tw_attention_proble
         for (int64_t j = 0; i == TW_ATTENTION_SINKS && j < a.elements; j++)
             ((float *)d->of[i])[j] = 3 * tw_random_normal(&r);
     }
-    if (!p->ragged) return TW_OK;
-    draw_starts(p, d->of[TW_ATTENTION_STARTS], &r);
-    draw_lengths(p, d->of[TW_ATTENTION_STARTS], d->of[TW_ATTENTION_LENGTHS], &r);
+    if (p->ragged) {
+        draw_starts(p, d->of[TW_ATTENTION_STARTS], &r);
+        draw_lengths(p, d->of[TW_ATTENTION_STARTS], d->of[TW_ATTENTION_LENGTHS], &r);
+    }
+    if (p->page) draw_pages(d, &r);
     return TW_OK;
 }
 
@@ -97,8 +114,13 @@ static query query_of(const tw_attention_data *d, int64_t sequence, int64_t i, i
     return q;
 }
 
-static int64_t key_at(const tw_attention_problem *p, const query *q, int64_t head, int64_t key) {
+static int64_t key_at(const tw_attention_data *d, const query *q, int64_t head, int64_t key) {
+    const tw_attention_problem *p = &d->problem;
     const int64_t kv = head / (p->heads / p->kv_heads);
+    if (p->page) {
+        const int32_t *pages = (const int32_t *)d->of[TW_ATTENTION_PAGES] + q->sequence * tw_ceil_div(p->keys, p->page);
+        return (pages[key / p->page] * p->page + key % p->page) * p->ldk + kv * p->head;
+    }
     if (p->capacity) return ((q->sequence * p->kv_heads + kv) * p->capacity + key) * p->ldk;
     return (q->key_row + key) * p->ldk + kv * p->head;
 }
@@ -118,7 +140,7 @@ static void attend(const tw_attention_data *d, const query *q, int64_t head, dou
     *out = (mean){.lse = -INFINITY};
     for (int64_t j = q->from; j < q->below; j++) {
         double s = 0;
-        const int64_t key = key_at(p, q, head, j);
+        const int64_t key = key_at(d, q, head, j);
         for (int64_t e = 0; e < p->head; e++)
             s += read(d, d->of[TW_ATTENTION_Q], at + e) * read(d, d->of[TW_ATTENTION_K], key + e);
         s *= p->scale;
@@ -132,7 +154,7 @@ static void attend(const tw_attention_data *d, const query *q, int64_t head, dou
         out->lse = most + log(sum);
     }
     for (int64_t j = q->from; j < q->below; j++) {
-        const int64_t key = key_at(p, q, head, j);
+        const int64_t key = key_at(d, q, head, j);
         for (int64_t e = 0; e < p->head; e++) {
             const double v = read(d, d->of[TW_ATTENTION_V], key + e) * weights[j] / sum;
             out->value[e] += v;

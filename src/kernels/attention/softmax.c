@@ -32,7 +32,8 @@ tw_attention_sight tw_attention_sight_of(tw_attention_gen *g, const tw_attention
     tw_val first = tw_mul_imm(b, tw_rem(b, g->lane, 4), 2); /* The thread's first column. */
     tw_attention_sight s;
     for (int r = 0; r < ROWS; r++) {
-        tw_val position = tw_add(b, blocks->position, tw_add_imm(b, row, (int64_t)8 * r)), below = t->keys;
+        tw_val query = tw_div(b, tw_add_imm(b, row, (int64_t)8 * r), g->plan.pack);
+        tw_val position = tw_add(b, blocks->position, query), below = t->keys;
         if (behind >= 0) below = tw_min(b, below, tw_add_imm(b, position, (int64_t)1 + behind));
         s.below[r] = tw_sub(b, below, first);
         s.from[r] = window ? tw_sub(b, tw_add_imm(b, position, (int64_t)1 - window), first) : TW_NONE;
@@ -82,7 +83,7 @@ void tw_attention_weigh(tw_attention_gen *g, const tw_attention_sight *s, tw_val
         /* The maximum of no scores is -infinity, whose differences are no numbers. */
         tw_val finite = masks ? tw_select(b, tw_eq(b, m, tw_f32(b, -INFINITY)), zero, m) : m;
         shift[r] = tw_mul(b, finite, tw_f32(b, -factor(g)));
-        keep[r] = tw_unary(b, TW_OP_exp2_f32, tw_fma(b, g->max[r], by, shift[r]));
+        keep[r] = tw_unary(b, TW_OP_exp2_f32, tw_mul(b, tw_sub(b, g->max[r], finite), by)); /* 1 if it stays. */
         tw_assign(b, g->max[r], m);
     }
     for (int i = 0; i < g->plan.scores; i++) {

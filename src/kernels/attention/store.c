@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a tile: sums of values become means. Each warp leaves its 16 rows where its queries were, in boxes as wide
-   as those, and the copy engine stores the boxes. */
+/* The end of a tile: sums of values become means. Each warp leaves its 16 rows in boxes as wide as those of
+   queries, and the copy engine stores the boxes. */
 #include "kernels/attention/generate.h"
 #include "kernels/parts/convert.h"
 #include "kernels/parts/meet.h"
@@ -17,7 +17,15 @@ enum {
 
 /* The rows of sequences follow one another if only the device knows them. */
 tw_tensor_map tw_attention_out_map(const tw_attention_problem *p, const tw_attention_plan *plan, uint64_t address) {
-    const int width = plan->q.width;
+    const int width = plan->q.width, pack = plan->pack, across = pack < ROWS ? pack : ROWS;
+    if (pack > 1)
+        return (tw_tensor_map){.address = address,
+                               .element = TW_TENSOR_U16,
+                               .dims = 5,
+                               .extent = {p->head, pack, p->queries, p->kv_heads, p->ragged ? 1 : p->batch},
+                               .stride = {0, p->head * 2, p->ldo * 2, pack * p->head * 2, p->queries * p->ldo * 2},
+                               .box = {width, across, ROWS / across, 1, 1},
+                               .swizzle = width * 2};
     return (tw_tensor_map){.address = address,
                            .element = TW_TENSOR_U16,
                            .dims = 4,
@@ -27,16 +35,26 @@ tw_tensor_map tw_attention_out_map(const tw_attention_problem *p, const tw_atten
                            .swizzle = width * 2};
 }
 
+tw_attention_row tw_attention_row_of(const tw_attention_gen *g, const tw_attention_tile *t, tw_val row) {
+    tw_builder *b = g->b;
+    const int pack = g->plan.pack;
+    if (pack == 1) return (tw_attention_row){tw_add(b, t->row, row), t->head};
+    return (tw_attention_row){tw_add(b, t->row, tw_div(b, row, pack)),
+                              tw_add(b, tw_mul_imm(b, t->head, pack), tw_rem(b, row, pack))};
+}
+
 /* Computes the factor of each row's sums, and stores the logarithms of the sums of exponents. */
-static void finish_sums(tw_attention_gen *g, const tw_attention_tile *t, tw_val first, tw_val factor[2]) {
+static void finish_sums(tw_attention_gen *g, const tw_attention_tile *t, tw_val factor[2]) {
     tw_builder *b = g->b;
     const float by = (float)((g->p->cap > 0 ? 1 : g->p->scale) * (double)TW_SOFTMAX_LOG2E);
     tw_val zero = tw_f32(b, 0), none = tw_f32(b, -INFINITY), sink = TW_NONE;
-    if (g->p->sinks) {
-        tw_val at = tw_add(b, g->arg.sinks, tw_mul_imm(b, tw_widen(b, t->head), 4));
-        sink = tw_mul(b, tw_ld(b, (tw_attrs){.type = TW_T_f32}, at), tw_f32(b, TW_SOFTMAX_LOG2E));
-    }
+    tw_val first = tw_add(b, tw_mul_imm(b, g->warp, ROWS), tw_shr(b, g->lane, 2));
     for (int r = 0; r < 2; r++) {
+        const tw_attention_row row = tw_attention_row_of(g, t, tw_add_imm(b, first, (int64_t)MATRIX * r));
+        if (g->p->sinks) {
+            tw_val at = tw_add(b, g->arg.sinks, tw_mul_imm(b, tw_widen(b, row.head), 4));
+            sink = tw_mul(b, tw_ld(b, (tw_attrs){.type = TW_T_f32}, at), tw_f32(b, TW_SOFTMAX_LOG2E));
+        }
         tw_val sum = tw_part_warp_sum(b, g->sum[r], 1, 4), sees = tw_lt(b, none, g->max[r]);
         tw_val max = tw_select(b, sees, tw_mul(b, g->max[r], tw_f32(b, by)), zero);
         if (sink.id) sum = tw_add(b, sum, tw_unary(b, TW_OP_exp2_f32, tw_sub(b, sink, max)));
@@ -44,12 +62,12 @@ static void finish_sums(tw_attention_gen *g, const tw_attention_tile *t, tw_val 
         if (!g->p->lse) continue;
         tw_val lse = tw_mul(b, tw_add(b, max, tw_unary(b, TW_OP_log2_f32, sum)), tw_f32(b, 1 / TW_SOFTMAX_LOG2E));
         /* [heads][rows], for each sequence unless their rows follow one another. */
-        tw_val row = tw_add_imm(b, first, (int64_t)MATRIX * r), matrix = t->head;
-        if (!g->p->ragged) matrix = tw_add(b, tw_mul_imm(b, t->sequence, g->p->heads), t->head);
-        tw_val place = tw_add(b, tw_mul_imm(b, tw_widen(b, matrix), g->p->queries), tw_widen(b, row));
+        tw_val matrix = row.head;
+        if (!g->p->ragged) matrix = tw_add(b, tw_mul_imm(b, t->sequence, g->p->heads), matrix);
+        tw_val place = tw_add(b, tw_mul_imm(b, tw_widen(b, matrix), g->p->queries), tw_widen(b, row.query));
         tw_val leader = tw_eq(b, tw_rem(b, g->lane, 4), tw_i32(b, 0));
         tw_val to = tw_add(b, g->arg.lse, tw_mul_imm(b, place, 4));
-        tw_when(b, tw_and(b, leader, tw_lt(b, row, t->end)));
+        tw_when(b, tw_and(b, leader, tw_lt(b, row.query, t->end)));
         tw_st(b, (tw_attrs){.type = TW_T_f32}, to, &lse);
     }
 }
@@ -82,7 +100,7 @@ static void put(tw_attention_gen *g, tw_val rows, const tw_val factor[2]) {
 }
 
 /* Copies the rows that are the sequence's. */
-static void copy(tw_attention_gen *g, const tw_attention_tile *t, tw_val rows, tw_val first) {
+static void copy(tw_attention_gen *g, const tw_attention_tile *t, tw_val rows) {
     tw_builder *b = g->b;
     const tw_tile *q = &g->plan.q;
     const int head = (int)g->p->head, pitch = q->width * 2, pieces = pitch / PIECE, per_row = head * 2 / PIECE;
@@ -91,21 +109,22 @@ static void copy(tw_attention_gen *g, const tw_attention_tile *t, tw_val rows, t
         tw_val number = tw_add_imm(b, g->lane, 32 * i), line = tw_div(b, number, per_row);
         tw_val along = tw_rem(b, number, per_row), box = tw_div(b, along, pieces), at = tw_mul_imm(b, line, pitch);
         tw_val piece = tw_xor(b, tw_rem(b, along, pieces), swizzle_of(b, at, pieces)), x[4] = {{0}};
-        tw_val row = tw_add(b, first, line), inside = tw_lt(b, row, t->end);
+        const tw_attention_row row = tw_attention_row_of(g, t, tw_add(b, tw_mul_imm(b, g->warp, ROWS), line));
+        tw_val inside = tw_lt(b, row.query, t->end);
         if ((ROWS * per_row) % 32) inside = tw_and(b, inside, tw_lt(b, line, tw_i32(b, ROWS)));
         at = tw_add(b, at, tw_mul_imm(b, box, (int64_t)q->lines * pitch));
         TW_IF (b, inside) {
             tw_ld_vec(b, from, tw_add(b, rows, tw_add(b, at, tw_mul_imm(b, piece, PIECE))), x);
             tw_val offset =
-                tw_add(b, tw_mul_imm(b, tw_widen(b, row), g->p->ldo * 2),
-                       tw_widen(b, tw_add(b, tw_mul_imm(b, t->head, head * 2), tw_mul_imm(b, along, PIECE))));
+                tw_add(b, tw_mul_imm(b, tw_widen(b, row.query), g->p->ldo * 2),
+                       tw_widen(b, tw_add(b, tw_mul_imm(b, row.head, head * 2), tw_mul_imm(b, along, PIECE))));
             tw_st(b, to, tw_add(b, g->arg.out, offset), x);
         }
     }
 }
 
 /* Has the copy engine store the warp's rows. It skips those behind the last one of Q, but knows no sequences. */
-static void send(tw_attention_gen *g, const tw_attention_tile *t, tw_val rows, tw_val first) {
+static void send(tw_attention_gen *g, const tw_attention_tile *t, tw_val rows) {
     tw_builder *b = g->b;
     const tw_tile *q = &g->plan.q;
     tw_val zero = tw_i32(b, 0), set = g->p->ragged ? zero : t->sequence, lowest = tw_eq(b, g->lane, zero);
@@ -113,32 +132,52 @@ static void send(tw_attention_gen *g, const tw_attention_tile *t, tw_val rows, t
     tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
     tw_scope partial = TW_NO_BLOCK;
     if (g->p->ragged) {
-        partial = tw_push_if(b, tw_lt(b, t->end, tw_add_imm(b, first, ROWS)));
-        copy(g, t, rows, first);
+        const tw_attention_row last = tw_attention_row_of(g, t, tw_add_imm(b, tw_mul_imm(b, g->warp, ROWS), ROWS - 1));
+        partial = tw_push_if(b, tw_le(b, t->end, last.query));
+        copy(g, t, rows);
         tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
         tw_push_else(b, partial);
     }
+    const int pack = g->plan.pack;
+    tw_val row = tw_mul_imm(b, g->warp, ROWS), query = tw_attention_row_of(g, t, row).query,
+           head = tw_rem(b, row, pack);
     TW_IF (b, lowest) {
         for (int column = 0; column < g->p->head; column += q->width) {
-            const tw_box box = {.map = g->arg.map_o, .at = {tw_i32(b, column), first, t->head, set}};
-            tw_tensor_store(b, (tw_attrs){.dims = 4}, &box, tw_add_imm(b, rows, tw_tile_offset(q, 0, column)), TW_NONE);
+            const tw_box one = {.map = g->arg.map_o, .at = {tw_i32(b, column), query, t->head, set}};
+            const tw_box packed = {.map = g->arg.map_o, .at = {tw_i32(b, column), head, query, t->head, set}};
+            tw_tensor_store(b, (tw_attrs){.dims = pack > 1 ? 5 : 4}, pack > 1 ? &packed : &one,
+                            tw_add_imm(b, rows, tw_tile_offset(q, 0, column)), TW_NONE);
         }
         tw_do(b, TW_OP_bulk_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
-        tw_do(b, TW_OP_bulk_wait, (tw_attrs){.read = true}, TW_NONE, TW_NONE);
     }
     if (g->p->ragged) tw_pop(b, partial);
 }
 
-void tw_attention_store(tw_attention_gen *g, const tw_attention_tile *t, tw_val q_empty) {
+/* Waits until the copy engine has read the rows that this warp stored before. */
+static void wait_for_stores(tw_attention_gen *g) {
     tw_builder *b = g->b;
-    tw_record_begin(b, "store", TW_ENGINE_OF_memory);
-    tw_val row = tw_mul_imm(b, g->warp, ROWS), first = tw_add(b, t->row, row), factor[2];
-    tw_val rows = tw_add(b, g->shared, tw_mul_imm(b, g->warp, tw_tile_offset(&g->plan.q, ROWS, 0)));
-    finish_sums(g, t, tw_add(b, first, tw_shr(b, g->lane, 2)), factor);
-    /* The warpgroup's other warps may still multiply this warp's queries. */
-    tw_part_meet(b, &(tw_meeting){.threads = 32 * TW_ATTENTION_WARPS, .number = TW_ATTENTION_STORE, .team = g->group});
+    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) tw_do(b, TW_OP_bulk_wait, (tw_attrs){.read = true}, TW_NONE, TW_NONE);
+    tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
+}
+
+/* Stores the warp's rows. */
+static void store(tw_attention_gen *g, const tw_attention_tile *t) {
+    tw_builder *b = g->b;
+    tw_val place = tw_add_imm(b, g->shared, g->plan.results), factor[2];
+    tw_val rows = tw_add(b, place, tw_mul_imm(b, g->warp, tw_tile_offset(&g->plan.q, ROWS, 0)));
+    finish_sums(g, t, factor);
+    if (g->plan.results) wait_for_stores(g);
     put(g, rows, factor);
-    send(g, t, rows, first);
-    tw_ring_give_back(b, &(tw_ring_return){.ring = &g->q, .empty = q_empty, .blocks = 1, .lane = g->lane});
+    send(g, t, rows);
+    if (!g->plan.results) wait_for_stores(g);
+}
+
+void tw_attention_store(tw_attention_gen *g, const tw_attention_tile *t, tw_val parts) {
+    tw_builder *b = g->b;
+    const tw_meeting warpgroup = {.threads = 32 * TW_ATTENTION_WARPS, .number = TW_ATTENTION_STORE, .team = g->group};
+    tw_record_begin(b, "store", TW_ENGINE_OF_memory);
+    /* The warpgroup's other warps may still multiply this warp's queries. */
+    if (!g->plan.results) tw_part_meet(b, &warpgroup);
+    TW_BLOCK (b, g->c->splits > 1 ? tw_push_if(b, tw_attention_merge(g, t, parts)) : TW_NO_BLOCK) store(g, t);
     tw_record_end(b, "store");
 }

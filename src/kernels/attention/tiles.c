@@ -13,9 +13,19 @@ static tw_val blocks_up_to(tw_builder *b, tw_val keys, int columns) {
     return tw_div(b, tw_add_imm(b, at_least(b, keys, 0), columns - 1), columns);
 }
 
+/* Leaves the blocks of the tile's part. Parts are equally long, except for that with the first keys. */
+static void split_blocks(tw_attention_gen *g, const tw_attention_tile *t, tw_attention_blocks *x) {
+    tw_builder *b = g->b;
+    const int splits = g->c->splits;
+    tw_val count = tw_sub(b, x->below, x->first), each = tw_div(b, tw_add_imm(b, count, splits - 1), splits);
+    x->parts = tw_binary(b, TW_OP_div_u32, tw_add_imm(b, tw_add(b, count, each), -1), each);
+    x->below = tw_sub(b, x->below, tw_mul(b, t->split, each));
+    x->first = tw_max(b, x->first, tw_sub(b, x->below, each));
+}
+
 tw_attention_blocks tw_attention_blocks_of(tw_attention_gen *g, const tw_attention_tile *t) {
     tw_builder *b = g->b;
-    const int rows = g->c->rows, columns = g->c->columns, window = (int)g->p->window;
+    const int rows = g->plan.height, columns = g->c->columns, window = (int)g->p->window;
     tw_val position = tw_add(b, tw_sub(b, t->keys, t->end), t->row), zero = tw_i32(b, 0);
     tw_attention_blocks x = {.position = position, .first = zero, .whole_from = zero};
     tw_val seen = t->keys, by_all = t->keys; /* Ends of the keys that some query sees, and that all queries do. */
@@ -32,6 +42,8 @@ tw_attention_blocks tw_attention_blocks_of(tw_attention_gen *g, const tw_attenti
         x.first = tw_min(b, tw_div(b, from, columns), tw_add_imm(b, x.below, -1));
         x.whole_from = blocks_up_to(b, tw_add_imm(b, position, (int64_t)rows - window), columns);
     }
+    x.parts = tw_i32(b, 1);
+    if (g->c->splits > 1) split_blocks(g, t, &x);
     return x;
 }
 
@@ -45,17 +57,20 @@ static tw_val load(tw_builder *b, tw_val array, tw_val i) {
 static tw_attention_tile even_tile(tw_attention_gen *g, tw_val number) {
     tw_builder *b = g->b;
     const tw_attention_plan *plan = &g->plan;
-    const int heads = (int)g->p->heads, in_band = (int)(plan->row_tiles * plan->band);
-    tw_val band = tw_div(b, number, in_band), within = tw_rem(b, number, in_band);
+    const int heads = plan->heads, in_band = (int)(plan->row_tiles * plan->band), splits = g->c->splits;
+    tw_val index = tw_div(b, number, splits);
+    tw_val band = tw_div(b, index, in_band), within = tw_rem(b, index, in_band);
     tw_val head = tw_add(b, tw_mul_imm(b, band, plan->band), tw_rem(b, within, plan->band));
     tw_val row = tw_sub(b, tw_i32(b, (int)plan->row_tiles - 1), tw_div(b, within, plan->band));
-    tw_val some = tw_lt(b, number, tw_i32(b, (int)plan->tiles));
+    tw_val some = tw_lt(b, index, tw_i32(b, (int)plan->tiles));
     return (tw_attention_tile){.sequence = tw_select(b, some, tw_div(b, head, heads), tw_i32(b, END)),
                                .head = tw_rem(b, head, heads),
-                               .row = tw_mul_imm(b, row, g->c->rows),
+                               .row = tw_mul_imm(b, row, plan->height),
                                .end = tw_i32(b, (int)g->p->queries),
                                .keys = tw_i32(b, (int)g->p->keys),
-                               .base = tw_i32(b, 0)};
+                               .base = tw_i32(b, 0),
+                               .split = tw_rem(b, number, splits),
+                               .index = index};
 }
 
 /* A sequence's tiles are found in ascending order, and turned around. */
@@ -64,26 +79,28 @@ static tw_attention_tile ragged_tile(tw_attention_gen *g, tw_groups *groups, tw_
     const tw_groups_tile found = tw_groups_find(b, groups, number);
     tw_val sequence = found.group, zero = tw_i32(b, 0);
     tw_attention_tile t = {.sequence = tw_var_of(b, sequence),
-                           .head = tw_var_of(b, found.column),
+                           .head = tw_var_of(b, tw_div(b, found.column, g->c->splits)),
                            .row = tw_var_of(b, zero),
                            .end = tw_var_of(b, found.end),
                            .keys = tw_var_of(b, zero),
-                           .base = tw_var_of(b, zero)};
+                           .base = tw_var_of(b, zero),
+                           .split = tw_rem(b, found.column, g->c->splits),
+                           .index = tw_div(b, number, g->c->splits)};
     TW_IF (b, tw_le(b, zero, sequence)) {
         tw_val start = load(b, g->arg.starts, sequence);
-        tw_val rows = tw_sub(b, found.end, start), tiles = blocks_up_to(b, rows, g->c->rows);
-        tw_val tile = tw_div(b, tw_sub(b, found.row, start), g->c->rows);
+        tw_val rows = tw_sub(b, found.end, start), tiles = blocks_up_to(b, rows, g->plan.height);
+        tw_val tile = tw_div(b, tw_sub(b, found.row, start), g->plan.height);
         tw_val turned = tw_add_imm(b, tw_sub(b, tiles, tile), -1);
-        tw_assign(b, t.row, tw_add(b, start, tw_mul_imm(b, turned, g->c->rows)));
+        tw_assign(b, t.row, tw_add(b, start, tw_mul_imm(b, turned, g->plan.height)));
         tw_assign(b, t.keys, tw_min(b, load(b, g->arg.lengths, sequence), tw_i32(b, (int)g->p->keys)));
-        if (!g->p->capacity) tw_assign(b, t.base, start);
+        if (!g->p->capacity && !g->p->page) tw_assign(b, t.base, start);
     }
     return t;
 }
 
 static void tell(tw_attention_gen *g, const tw_ring_cursor *c, const tw_attention_tile *t) {
     tw_builder *b = g->b;
-    const tw_val words[2][4] = {{t->sequence, t->head, t->row, t->end}, {t->keys, t->base, t->keys, t->base}};
+    const tw_val words[2][4] = {{t->sequence, t->head, t->row, t->end}, {t->keys, t->base, t->split, t->index}};
     tw_val full = tw_ring_fill(b, &g->told, c, TW_NONE), at = tw_ring_data(b, &g->told, c, TW_NONE);
     for (int i = 0; i < 2; i++)
         tw_st(b, (tw_attrs){.type = TW_T_i32, .vec = 4, .space = TW_SPACE_shared, .offset = 16 * i}, at, words[i]);
@@ -100,13 +117,14 @@ static tw_attention_tile hear(tw_attention_gen *g, const tw_ring_cursor *c) {
         tw_ld_vec(b, (tw_attrs){.type = TW_T_i32, .vec = 4, .space = TW_SPACE_shared, .offset = 16 * i}, at, words[i]);
     tw_ring_give_back(b, &(tw_ring_return){.ring = &g->told, .empty = tw_ring_empty(b, &g->told, c)});
     tw_ring_advance(b, &g->told, c);
-    return (tw_attention_tile){words[0][0], words[0][1], words[0][2], words[0][3], words[1][0], words[1][1]};
+    return (tw_attention_tile){words[0][0], words[0][1], words[0][2], words[0][3],
+                               words[1][0], words[1][1], words[1][2], words[1][3]};
 }
 
 static tw_attention_tile variables(tw_builder *b) {
     tw_val zero = tw_i32(b, 0);
-    return (tw_attention_tile){tw_var_of(b, zero), tw_var_of(b, zero), tw_var_of(b, zero),
-                               tw_var_of(b, zero), tw_var_of(b, zero), tw_var_of(b, zero)};
+    return (tw_attention_tile){tw_var_of(b, zero), tw_var_of(b, zero), tw_var_of(b, zero), tw_var_of(b, zero),
+                               tw_var_of(b, zero), tw_var_of(b, zero), tw_var_of(b, zero), tw_var_of(b, zero)};
 }
 
 static void assign(tw_builder *b, const tw_attention_tile *to, const tw_attention_tile *from) {
@@ -116,6 +134,8 @@ static void assign(tw_builder *b, const tw_attention_tile *to, const tw_attentio
     tw_assign(b, to->end, from->end);
     tw_assign(b, to->keys, from->keys);
     tw_assign(b, to->base, from->base);
+    tw_assign(b, to->split, from->split);
+    tw_assign(b, to->index, from->index);
 }
 
 /* Finds the tile of a number, and tells the other warps. */
@@ -134,8 +154,8 @@ void tw_attention_push_found(tw_attention_gen *g, tw_attention_finder *f, tw_val
         f->groups = (tw_groups){.ends = tw_add_imm(b, g->arg.starts, 4),
                                 .rows = tw_i32(b, (int)g->p->queries),
                                 .count = tw_i32(b, (int)g->p->batch),
-                                .matrix = {.columns = tw_i32(b, (int)g->p->heads), .band = 1},
-                                .height = g->c->rows,
+                                .matrix = {.columns = tw_i32(b, g->plan.heads * g->c->splits), .band = 1},
+                                .height = g->plan.height,
                                 .lane = g->lane};
         tw_groups_begin(b, &f->groups);
     }
@@ -157,7 +177,7 @@ void tw_attention_pop_found(tw_attention_gen *g, tw_attention_finder *f) {
     tw_builder *b = g->b;
     tw_pop(b, f->loop);
     if (!g->c->persistent) return;
-    tw_deal_end(b, &f->deal, f->lowest, g->p->ragged ? f->groups.tiles : tw_i32(b, (int)g->plan.tiles));
+    tw_deal_end(b, &f->deal, f->lowest, g->p->ragged ? f->groups.tiles : tw_i32(b, (int)g->plan.tiles * g->c->splits));
 }
 
 tw_scope tw_attention_push_told(tw_attention_gen *g, tw_attention_tile *t) {
@@ -174,4 +194,8 @@ tw_scope tw_attention_push_told(tw_attention_gen *g, tw_attention_tile *t) {
     assign(b, t, &heard);
     tw_push_while_body(b, loop, tw_le(b, zero, t->sequence));
     return loop;
+}
+
+tw_scope tw_attention_push_part(tw_attention_gen *g, const tw_attention_tile *t, const tw_attention_blocks *blocks) {
+    return g->c->splits > 1 ? tw_push_if(g->b, tw_lt(g->b, t->split, blocks->parts)) : TW_NO_BLOCK;
 }

@@ -122,12 +122,12 @@ tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p) {
                         .frag = 8,
                         .stages = 3,
                         .group = 4};
-    /* Only warpgroups multiply e4m3, and rows in groups. */
-    if (p->type == TW_GEMM_E4M3 || p->groups) {
+    /* Only warpgroups multiply e4m3, tapes, and rows in groups. */
+    if (p->type == TW_GEMM_E4M3 || p->groups || p->tape.warps) {
         enum { LINE = 128 /* Bytes of a stage along k. */, BLOCKS = 132 /* Blocks of a persistent grid. */ };
         c.mma = 2;
         c.ms = c.ns = c.ml = c.nl = 64;
-        c.u = LINE / es;
+        c.u = p->tape.blocks % 2 ? 32 : LINE / es;
         c.vec = 16;
         c.persistent = p->groups ? BLOCKS : 0;
         return c;

@@ -57,8 +57,7 @@ static void store_run(tw_gemm_gen *g, const run *r, tw_val address, const tw_val
         if (pairs && i % 2) raw[i / 2] = tw_part_pair(b, (tw_type)at.type, x[i - 1], x[i]);
     }
     for (int i = 0; i < r->n && g->v->epilogue.squares; i++) {
-        const int row = g->x.of[r->cells[i]];
-        tw_gemm_squares_add(g, row,
+        tw_gemm_squares_add(g, r->cells[i],
                             pairs            ? tw_part_half(b, (tw_type)at.type, raw[i / 2], i % 2)
                             : t == TW_T_e4m3 ? tw_part_e4m3(b, raw[i], 0)
                                              : tw_part_widen(b, t, raw[i]));

@@ -46,8 +46,8 @@ tw_val tw_gemm_activate(tw_builder *b, tw_gemm_activation a, tw_val x);
 /* squares.c: begins the sums of squares of the thread's rows of a tile, and stores them, if the epilogue has them. */
 void tw_gemm_squares_begin(tw_gemm_gen *g);
 void tw_gemm_squares_end(tw_gemm_gen *g);
-/* Adds the square of a cell as C holds it (f32), of the row that is `row` behind the thread's first. */
-void tw_gemm_squares_add(tw_gemm_gen *g, int row, tw_val x);
+/* Adds the square of a cell as C holds it (f32). `cell` is the number of its sum. */
+void tw_gemm_squares_add(tw_gemm_gen *g, int cell, tw_val x);
 
 /* boxed.c: stores all sums through shared memory by the copy engine, as tw_gemm_config.staged says. */
 void tw_gemm_boxed_store(tw_gemm_gen *g);

@@ -105,10 +105,15 @@ static void fetch(tw_gemm_gen *g, bool is_x, tw_val to, tw_val scales_to, tw_val
         tw_tile_fetch(g->b, t, &copy);
 }
 
-/* The barrier is for all threads except those of a producer warp. */
+/* The barrier is for all threads except those of a producer warp. Warpgroups that compute fewer rows of a tile have
+   an epilogue of their own. */
 tw_meeting tw_gemm_meeting(const tw_gemm_gen *g) {
     const bool all = g->plan.threads == g->plan.group * g->c->kl;
-    return all ? (tw_meeting){0} : (tw_meeting){.threads = g->plan.group, .number = TW_GEMM_SUMS, .team = g->team};
+    return all ? (tw_meeting){0}
+               : (tw_meeting){.threads = g->plan.group,
+                              .number = TW_GEMM_SUMS,
+                              .apart = tw_gemm_cuts_rows(g->v, g->c) && g->c->ml > g->c->ms,
+                              .team = g->team};
 }
 
 static void store_sums(tw_gemm_gen *g, int from, int below) {

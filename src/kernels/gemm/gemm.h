@@ -331,6 +331,7 @@ int tw_gemm_squares_columns(const tw_gemm_problem *p, const tw_gemm_config *c);
 /* Addresses of the buffers, by tw_gemm_buffer, on the device or in the emulator. */
 typedef struct tw_gemm_buffers {
     uint64_t of[TW_GEMM_BUFFERS];
+    uint64_t matrix_b; /* B as a matrix where it is a tape, for whoever reads none. 0: there is none. */
 } tw_gemm_buffers;
 /* Describes the buffers of a legal configuration's kernel. Buffers that the kernel lacks have 0 bytes. */
 void tw_gemm_describe_buffers(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_resources *need,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of squares of C's rows, of the columns of one tile, as a norm of the next layer needs them. The four lanes that
    have the columns of a row add up what they store. A row's sum is stored by one thread, so that it is the same in
-   every launch. Cells outside of C are zero, and add nothing. */
+   every launch. Cells outside of C add nothing: they are zero, except with a tape, whose last unit stands for those
+   that it does not have. */
 #include "kernels/gemm/epilogue.h"
 
 /* Returns the index of a row among a thread's rows, of which there are two in every 64. */
@@ -17,9 +18,15 @@ void tw_gemm_squares_begin(tw_gemm_gen *g) {
     for (int i = 0; i < rows_of(g) && g->v->epilogue.squares; i++) g->squares[i] = tw_var_of(g->b, tw_f32(g->b, 0));
 }
 
-void tw_gemm_squares_add(tw_gemm_gen *g, int row, tw_val x) {
-    tw_val sum = g->squares[number_of(row)];
-    tw_assign(g->b, sum, tw_fma(g->b, x, x, sum));
+void tw_gemm_squares_add(tw_gemm_gen *g, int cell, tw_val x) {
+    tw_builder *b = g->b;
+    const tw_gemm_operand *y = &g->y;
+    tw_val sum = g->squares[number_of(g->x.of[cell])];
+    if (g->v->tape.warps && !y->whole) {
+        tw_val column = tw_add_imm(b, tw_add(b, y->origin, y->first), y->of[cell]);
+        x = tw_select(b, tw_lt(b, column, y->limit), x, tw_f32(b, 0));
+    }
+    tw_assign(b, sum, tw_fma(b, x, x, sum));
 }
 
 void tw_gemm_squares_end(tw_gemm_gen *g) {

@@ -55,6 +55,7 @@ static void pack_column(const tw_gemm_problem *p, const char *column, int line, 
 
 void tw_gemm_tape_place(const tw_gemm_problem *p, uint64_t seed, uint64_t address, tw_gemm_unit *units) {
     enum { MOST = 16 /* Units of a strip. */ };
+    if (!p->tape.warps) return;
     const int64_t n = tw_gemm_tape_units(p), bytes = chunk_of(&p->tape) * COLUMN,
                   chunks = tw_gemm_depth(p) * COLUMN / bytes;
     tw_random r = tw_random_seed(seed ^ 0x74617065);
@@ -70,6 +71,7 @@ void tw_gemm_tape_place(const tw_gemm_problem *p, uint64_t seed, uint64_t addres
 void tw_gemm_tape_pack(const tw_gemm_problem *p, const void *b, const tw_gemm_unit *units, uint64_t address,
                        void *tape) {
     const int64_t per = tw_ceil_div(p->n, ROWS);
+    if (!p->tape.warps) return;
     memset(tape, 0, tw_gemm_tape_bytes(p));
     for (int64_t group = 0; group < (p->groups ? p->groups : 1); group++)
         for (int64_t column = 0; column < p->n; column++) {
@@ -81,10 +83,10 @@ void tw_gemm_tape_pack(const tw_gemm_problem *p, const void *b, const tw_gemm_un
 
 const char *tw_gemm_tape_plan(const tw_gemm_variant *v, const tw_gemm_config *c) {
     const int block = v->tape.blocks * DEPTH;
+    REFUSE(c->u < DEPTH, "a stage is less than a tape's piece");
     REFUSE(block % c->u && (c->u % block || v->tape.warps * block % c->u),
            "a stage is no whole number of a tape's blocks, nor a part of one");
     REFUSE(tw_gemm_fetchers(c, c->swap) > 1, "a tape is not multicast");
-    REFUSE(v->gather, "rows that are gathered are in the order of k, and a tape has an order of its own");
     return NULL;
 }
 

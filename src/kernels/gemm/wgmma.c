@@ -317,6 +317,7 @@ static void move_to_stage(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cur
 static void multiply(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, int rows) {
     tw_builder *b = g->b;
     const bool persistent = g->c->persistent, partial = g->plan.partial, narrow = g->v->narrow;
+    const bool terms = g->plan.splitters; /* Their products are waited for where they are issued. */
     const tw_tile *x = &g->plan.tile_x, *y = &g->plan.tile_y;
     tw_val group = tw_shr(b, g->warp, 2), zero = tw_i32(b, 0), yes = tw_const(b, TW_T_pred, 1);
     const int apart = tw_tile_offset(x, g->c->ms, 0);
@@ -340,7 +341,7 @@ static void multiply(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *
                                          .y_at = y_at,
                                          .add = partial ? tw_not(b, yes) : tw_not(b, first),
                                          .sums = partial ? g->acc[1] : g->acc[0]};
-        if (g->plan.splitters)
+        if (terms)
             tw_gemm_terms_multiply(g, ring, c);
         else if (narrow) {
             parts = of_first;
@@ -350,7 +351,7 @@ static void multiply(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *
             tw_narrow_multiply(b, &parts, 0, 1);
         } else if (rows)
             tw_tile_multiply(b, &product);
-        if (rows && !narrow) tw_tile_wait(b, partial ? 0 : 1);
+        if (rows && !narrow && !terms) tw_tile_wait(b, partial ? 0 : 1);
         if (partial) {
             tw_val again = tw_lt(b, tw_add_imm(b, i, 1), last);
             give_back(g, ring, tw_ring_empty(b, ring, c), persistent ? yes : again);

@@ -14,7 +14,8 @@ enum {
     PRODUCT = 28,                 /* Registers that ptxas needs beside the sums of one product. */
     TERMS = 32,                   /* Registers of the terms of a thread's elements. */
     SPLITTING = 40,               /* Registers of a thread that splits elements. */
-    FINDER = 40,                  /* Registers of a producer that finds tiles of groups. */
+    FINDER = 40,                  /* Registers of a producer that finds tiles of groups, or the units of a tape. */
+    TAPE_FINDER = 56,             /* Registers of a producer that finds both. */
     GATHERER = 72                 /* Registers of a producer that gathers rows, too. */
 };
 
@@ -40,6 +41,7 @@ static const char *plan_registers(const tw_gemm_variant *v, const tw_gemm_config
     p->threads = (groups + 1) * WARPS * 32;
     p->registers = QUARTER / (groups + 1) / UNIT * UNIT;
     p->producer_registers = v->gather                     ? GATHERER
+                            : v->grouped && v->tape.warps ? TAPE_FINDER
                             : p->splitters                ? SPLITTING
                             : v->grouped || v->tape.warps ? FINDER
                             : groups == 2                 ? 24

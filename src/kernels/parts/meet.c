@@ -10,7 +10,7 @@ void tw_part_meet(tw_builder *b, const tw_meeting *m) {
     tw_val number = tw_i32(b, m->number);
     if (m->team.id) number = tw_add(b, number, m->team);
     if (m->threads)
-        tw_do(b, TW_OP_barrier_sync, (tw_attrs){.count = m->threads}, number, TW_NONE);
+        tw_do(b, TW_OP_barrier_sync, (tw_attrs){.count = m->threads, .apart = m->apart}, number, TW_NONE);
     else
         tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
     tw_record_end(b, channel);

@@ -8,6 +8,7 @@
 typedef struct tw_meeting {
     int threads; /* Number of threads. 0: all threads of the block, at barrier 0. */
     int number;  /* Number of the barrier, 1 to 15. Unused if `threads` is 0. */
+    bool apart;  /* True: threads come to the barrier in several places of the code. */
     tw_val team; /* The team's number (i32), which is added to the barrier's. TW_NONE: there are no teams. */
 } tw_meeting;
 

@@ -26,6 +26,10 @@ tw_ring_cursor tw_ring_begin(tw_builder *b, const tw_ring *r, int parity) {
 }
 
 void tw_ring_advance(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c) {
+    if (r->stages == 1) { /* The stage stays, so that it takes no register. */
+        tw_op_to(b, c->parity, TW_OP_xor_i32, c->parity, tw_i32(b, 1), TW_NONE);
+        return;
+    }
     if (r->offsets) {
         tw_val next = tw_add_imm(b, c->stage, r->bytes), zero = tw_i32(b, 0);
         tw_val wraps = tw_eq(b, next, tw_i32(b, r->bytes * r->stages));

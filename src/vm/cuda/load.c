@@ -16,7 +16,6 @@ typedef struct loading {
     tw_mega_program *p;
     const tw_instr **stages; /* The instructions that tw_mega_stages_of finds, one for each counter. */
     bool whole_stages;       /* What tw_mega_stages_of returned. */
-    tw_mega_tape **tapes;    /* The tape of each worker. */
     int32_t *records;        /* Room for the records of any worker. */
     _Atomic int next;        /* The next worker whose tape is to be packed. */
     _Atomic tw_status status;
@@ -173,7 +172,7 @@ static int64_t pack_strip(loading *l, const tw_instr *in, unsigned char *stages,
 
 static void pack_tape(loading *l, int worker) {
     const tw_worker *w = &l->p->s->workers[worker];
-    tw_mega_tape *t = l->tapes[worker];
+    tw_mega_tape *t = l->p->tapes[worker];
     unsigned char *tape = malloc((size_t)t->bytes + 1), *at = tape;
     uint64_t *bias = t->biases;
     if (!tape) out_of_memory(l);
@@ -186,7 +185,7 @@ static void pack_tape(loading *l, int worker) {
 static void *pack_some(void *context) {
     loading *l = context;
     for (int w; (w = atomic_fetch_add(&l->next, 1)) < l->p->s->n_workers && l->status == TW_OK;)
-        if (!l->tapes[w]->address) pack_tape(l, w);
+        if (!l->p->tapes[w]->address) pack_tape(l, w);
     return NULL;
 }
 
@@ -196,14 +195,14 @@ static void load_tapes(loading *l) {
     pthread_t threads[MOST];
     int started = 0, cpus[1], n = l->vm->emu ? 1 : tw_allowed_cpus(cpus, 1);
     for (int w = 0; w < l->p->s->n_workers && l->status == TW_OK; w++) {
-        l->tapes[w] = get_tape(l->vm, l->p, w);
-        if (!l->tapes[w]) out_of_memory(l);
+        l->p->tapes[w] = get_tape(l->vm, l->p, w);
+        if (!l->p->tapes[w]) out_of_memory(l);
     }
     for (int i = 1; i < n && i <= MOST; i++) started += !pthread_create(&threads[started], NULL, pack_some, l);
     pack_some(l);
     for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
     for (int w = 0; w < l->p->s->n_workers; w++) {
-        tw_mega_tape *t = l->tapes[w];
+        tw_mega_tape *t = l->p->tapes[w];
         if (!t || !t->address) continue;
         l->p->streamed_bytes += t->bytes;
         if (tw_mega_tape_find(l->vm->tapes, t->key)) continue;
@@ -393,7 +392,7 @@ static void hear(loading *l, const tw_instr *in, int32_t *record) {
 static tw_mega_worker load_records(loading *l, int worker) {
     tw_mega_program *p = l->p;
     const tw_worker *w = &p->s->workers[worker];
-    const tw_mega_tape *tape = l->tapes[worker];
+    const tw_mega_tape *tape = l->p->tapes[worker];
     const uint64_t *bias = tape->biases;
     tw_mega_worker out = {.tape = tape->address, .stages = tape->stages, .before_head = tape->before_head};
     int32_t *record = l->records, *kind = p->kinds + worker * p->plan.most_records;
@@ -441,11 +440,11 @@ tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     tw_arena room = {0};
     loading l = {.vm = vm, .p = p};
     l.stages = tw_arena_array(&room, (size_t)s->n_counters + 1, sizeof *l.stages);
-    l.tapes = tw_arena_array(&room, workers, sizeof *l.tapes);
     l.records = tw_arena_array(&room, most + 1, TW_MEGA_RECORD);
     int32_t *rows = tw_arena_array(&room, (size_t)p->plan.slots + 1, 2 * sizeof *rows);
     tw_mega_worker *table = tw_arena_array(&room, workers, sizeof *table);
     p->buffer = tw_arena_array(&vm->arena, (size_t)s->n_buffers + 1, sizeof *p->buffer);
+    p->tapes = tw_arena_array(&vm->arena, workers, sizeof *p->tapes);
     p->kinds = tw_arena_array(&vm->arena, workers * most + 1, sizeof *p->kinds);
     if (room.failed || vm->arena.failed) {
         tw_arena_free(&room);

@@ -60,6 +60,11 @@ static void build(tw_builder *b, const tw_prefill_problem *p) {
     g.thread = tw_sreg(b, TW_SREG_tid_x);
     g.warp = tw_sreg(b, TW_SREG_warpid);
     g.lane = tw_rem(b, g.thread, 32);
+    /* Every block waits, so that a launch is over only when all launches before it are. */
+    if (p->shape.early) {
+        tw_do(b, TW_OP_griddep_launch, (tw_attrs){0}, TW_NONE, TW_NONE);
+        tw_do(b, TW_OP_griddep_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
+    }
     p->kind->build(&g);
 }
 
@@ -72,6 +77,7 @@ tw_status tw_prefill_make(const void *problem, tw_plan *out, const tw_target *ta
     build(&b, p);
     if (tw_kernel_failed(out->kernel)) return tw_fail_memory(diag);
     out->launch.grid[0] = (int)p->kind->grid(s);
+    out->launch.early = s->early;
     out->launch.grid[1] = out->launch.grid[2] = 1;
     for (int i = 0; i < TW_PREFILL_BUFFERS && p->kind->buffers[i].name; i++) {
         const char *name = p->kind->buffers[i].name;

@@ -29,6 +29,7 @@ typedef struct tw_prefill_shape {
     int64_t rows, columns;  /* Extents of a matrix, or of rows of activations. */
     int64_t window;         /* Attention: positions of the sliding window. 0: all. */
     bool bias;              /* A bias is added. */
+    bool early;             /* The launch begins, and waits, before the one before it is over. */
     tw_mega_format format;  /* unpack: how weights lie in pieces. */
     int warps, blocks, run; /* unpack: as in tw_machine_tuning and tw_mega_shape. */
     int stage_bytes;        /* unpack: bytes of a stage of the tape. */

@@ -75,6 +75,7 @@ static void common(const builder *o, int64_t columns, tw_prefill_shape *out) {
     out->tokens = o->list->tokens;
     out->max_seq = o->p->s->max_seq;
     out->columns = columns;
+    out->early = !o->p->options.late;
 }
 
 /* Returns the address of a weight or cache of the decode program. 0: there is none. */
@@ -120,7 +121,10 @@ static tw_status add_product(const builder *o, const tw_instr *in, uint64_t a, u
     tw_status st = tw_prefill_open_product(p, o->list, matrix, epilogue, &k, &reads_tapes, diag);
     if (st == TW_OK && !reads_tapes) {
         const binding to[] = {{"units", matrix->table}, {"out", p->memory.matrix}, {NULL, 0}};
-        st = add_kind(o, &tw_prefill_unpack, &matrix->shape, to, diag);
+        tw_prefill_shape shape;
+        memcpy(&shape, &matrix->shape, sizeof shape);
+        shape.early = !p->options.late;
+        st = add_kind(o, &tw_prefill_unpack, &shape, to, diag);
     }
     binding to[] = {{"a", a}, {"b", reads_tapes ? matrix->table : p->memory.matrix}, {"c", c}, {NULL, 0}, {NULL, 0},
                     {NULL, 0}};
@@ -164,14 +168,32 @@ static tw_status open_attention(const builder *o, int64_t window, tw_prefill_ker
              tw_type_name(p->type), (long long)m->n_heads, (long long)m->n_kv_heads, (long long)m->head_dim,
              (long long)o->list->tokens, (long long)p->s->max_seq, (long long)p->s->max_seq, (long long)window,
              (double)m->attn_scale);
-    const tw_status st = tw_prefill_open_words(p, words, NULL, out, diag);
+    const tw_status st = tw_prefill_open_words(p, words, p->options.late ? "early=0" : "early=1", out, diag);
     return st == TW_ERR_USAGE ? TW_OK : st; /* Such heads have no kernel of this kind. */
+}
+
+/* Sets rows of a cache that nobody has written to zeros. A device's caches have zeros from the start. The emulator's do
+   not, so that it finds who reads them; but attention by tensor cores fetches whole blocks of positions. */
+static tw_status define_cache(const tw_prefill *p, int buffer, tw_diag *diag) {
+    const tw_buffer *b = &p->s->buffers[buffer];
+    const size_t row = (size_t)tw_buffer_row_bytes(b);
+    const uint64_t cache = shared(p, buffer);
+    void *zeros = calloc(1, row);
+    tw_status st = zeros ? TW_OK : tw_fail_memory(diag);
+    for (int64_t i = 0; p->vm->emu && i < b->shape[0] * b->shape[1] && st == TW_OK; i++) {
+        const uint64_t at = cache + (uint64_t)i * row;
+        if (!tw_emu_written(p->vm->emu, at, row)) st = tw_mega_write(p->vm, at, zeros, row, diag);
+    }
+    free(zeros);
+    return st;
 }
 
 static tw_status add_attend(const builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill *p = o->p;
     tw_prefill_kernel *k;
-    const tw_status st = open_attention(o, in->param[TW_ATTEND_WINDOW], &k, diag);
+    tw_status st = open_attention(o, in->param[TW_ATTEND_WINDOW], &k, diag);
+    if (st == TW_OK && k) st = define_cache(p, in->operand[TW_ATTEND_K], diag);
+    if (st == TW_OK && k) st = define_cache(p, in->operand[TW_ATTEND_V], diag);
     const binding of_tensor[] = {{"q", p->memory.q},
                                  {"k", shared(p, in->operand[TW_ATTEND_K])},
                                  {"v", shared(p, in->operand[TW_ATTEND_V])},
@@ -259,12 +281,17 @@ static tw_status launch_all(const tw_prefill_list *list, tw_diag *diag) {
 }
 
 /* Captures all launches. They have run before, since what the driver loads lazily cannot be captured. */
-static tw_status capture(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
-    tw_status st = tw_cuda_capture_begin(p->vm->cuda, diag);
-    if (st != TW_OK) return st;
-    st = launch_all(list, diag);
-    const tw_status end = tw_cuda_capture_end(p->vm->cuda, &list->graph, st == TW_OK ? diag : NULL);
-    return st == TW_OK ? end : st;
+static void capture(tw_prefill *p, tw_prefill_list *list) {
+    tw_status st = tw_cuda_capture_begin(p->vm->cuda, NULL);
+    if (st == TW_OK) {
+        const tw_status launched = launch_all(list, NULL);
+        st = tw_cuda_capture_end(p->vm->cuda, &list->graph, NULL);
+        if (launched != TW_OK) st = launched;
+    }
+    if (st == TW_OK) return;
+    tw_cuda_graph_free(list->graph);
+    list->graph = NULL;
+    list->one_by_one = true;
 }
 
 tw_status tw_prefill_list_run(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
@@ -273,5 +300,6 @@ tw_status tw_prefill_list_run(tw_prefill *p, tw_prefill_list *list, tw_diag *dia
     const bool first = !list->graph;
     tw_status st = first ? launch_all(list, diag) : tw_cuda_graph_run(cuda, list->graph, diag);
     if (st == TW_OK) st = tw_cuda_sync(cuda, diag);
-    return st == TW_OK && first ? capture(p, list, diag) : st;
+    if (st == TW_OK && first && !list->one_by_one) capture(p, list);
+    return st;
 }

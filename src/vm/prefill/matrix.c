@@ -36,14 +36,13 @@ static tw_status enter(const tw_prefill *p, const tw_instr *in, uint64_t stages,
     return TW_OK;
 }
 
-/* Enters all units of a matrix, from the tapes of all workers, which begin at `tapes`. */
-static tw_status enter_all(const tw_prefill *p, const tw_instr *in, const uint64_t *tapes, tw_prefill_unit *units,
-                           tw_diag *diag) {
+/* Enters all units of a matrix, from the tapes of all workers. */
+static tw_status enter_all(const tw_prefill *p, const tw_instr *in, tw_prefill_unit *units, tw_diag *diag) {
     const tw_schedule *s = p->decode->s;
     const char *name = first_matrix(p->s, in)->name;
     tw_status st = TW_OK;
     for (int w = 0; w < s->n_workers && st == TW_OK; w++) {
-        uint64_t at = tapes[w];
+        uint64_t at = p->decode->tapes[w]->address;
         for (int i = 0; i < s->workers[w].count && st == TW_OK; i++) {
             const tw_instr *d = &s->workers[w].list[i];
             if (!tw_instr_op_multiplies(d->op)) continue;
@@ -55,8 +54,7 @@ static tw_status enter_all(const tw_prefill *p, const tw_instr *in, const uint64
     return st;
 }
 
-static tw_status find_matrix(tw_prefill *p, const tw_instr *in, const uint64_t *tapes, tw_prefill_matrix *out,
-                             tw_diag *diag) {
+static tw_status find_matrix(tw_prefill *p, const tw_instr *in, tw_prefill_matrix *out, tw_diag *diag) {
     const tw_mega_plan *plan = &p->decode->plan;
     const tw_mega_shape shape = tw_mega_shape_of(plan, p->s, in);
     const int64_t rows = in->param[TW_TO] * (in->op == TW_INSTR_FFN ? 2 : 1), units = rows / TW_MEGA_ROWS;
@@ -76,7 +74,7 @@ static tw_status find_matrix(tw_prefill *p, const tw_instr *in, const uint64_t *
                        (long long)rows, (long long)shape.columns);
     tw_prefill_unit *table = calloc((size_t)units, sizeof *table);
     if (!table) return tw_fail_memory(diag);
-    tw_status st = enter_all(p, in, tapes, table, diag);
+    tw_status st = enter_all(p, in, table, diag);
     for (int64_t i = 0; i < units && st == TW_OK; i++)
         if (!table[i].first) st = tw_fail(diag, TW_ERR_UNSUPPORTED, "the decode program lacks rows of a matrix");
     if (st == TW_OK)
@@ -116,19 +114,13 @@ static tw_status find_bias(tw_prefill *p, const tw_instr *in, uint64_t *address,
 
 tw_status tw_prefill_find_matrices(tw_prefill *p, tw_diag *diag) {
     const tw_worker *w = &p->s->workers[0];
-    const int workers = p->decode->s->n_workers;
-    uint64_t *tapes = tw_arena_array(&p->arena, (size_t)workers, sizeof *tapes);
     p->matrices = tw_arena_array(&p->arena, (size_t)w->count, sizeof *p->matrices);
     if (p->arena.failed) return tw_fail_memory(diag);
-    for (int i = 0; i < workers; i++) {
-        const tw_mega_tape made = tw_mega_tape_of(p->decode, i), *tape = tw_mega_tape_find(p->vm->tapes, made.key);
-        tapes[i] = tape ? tape->address : 0;
-    }
     tw_status st = TW_OK;
     for (int i = 0; i < w->count && st == TW_OK; i++) {
         const tw_instr *in = &w->list[i];
         if (!tw_instr_op_multiplies(in->op) || in->op == TW_INSTR_HEAD) continue;
-        st = find_matrix(p, in, tapes, &p->matrices[i], diag);
+        st = find_matrix(p, in, &p->matrices[i], diag);
         if (st == TW_OK) st = find_bias(p, in, &p->matrices[i].bias, diag);
     }
     return st;

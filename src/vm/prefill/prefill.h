@@ -12,11 +12,14 @@ typedef struct tw_prefill tw_prefill;
 
 typedef struct tw_prefill_options {
     bool unpack; /* Unpack every matrix before its product. False: products read the tapes if they can. */
+    bool late;   /* A launch begins when the one before it is over. False: it may begin, and wait, before. */
     /* From so many positions on, products are of exactly the step's rows, which they read from memory. Below, they have
        a fixed number of rows, and more ways to be computed. 0: what is usually best. */
     int64_t masked;
-    const struct tw_selector *selector; /* Chooses products' configurations where it can. NULL: none does. */
 } tw_prefill_options;
+
+/* Returns true if tw_prefill_open covers the model's programs on this machine, as far as can be told without one. */
+bool tw_prefill_covers(const tw_cuda_vm *vm);
 
 /* Makes kernels and launches for a checked schedule of one worker and one sequence, whose attention is in one part.
    `decode` is the number of a loaded program with the same model, weights and caches. The machine `vm` and `program`
@@ -29,6 +32,11 @@ void tw_prefill_close(tw_prefill *p); /* NULL is fine. */
 /* Makes what steps of prompts of n positions need, which tw_prefill_run otherwise does at their first. Errors are those
    of tw_prefill_open. */
 tw_status tw_prefill_warm(tw_prefill *p, int64_t n, tw_diag *diag);
+
+/* Chooses anew how the products of later steps are computed. `artefact` names a file of tilewright/select.h. NULL: the
+   file that $TILEWRIGHT_SELECT names, or those of the user's cache folder. "": no file. Products that no file decides
+   are decided by estimates. A file that is missing, damaged or of another architecture is no error. */
+tw_status tw_prefill_choose(tw_prefill *p, const char *artefact, tw_diag *diag);
 
 /* Runs a step of n positions from `pos` on, and waits for its end. n is at most the schedule's tokens. Positions below
    `pos` were run before. `length` is the number of positions that the whole prompt reaches. */

@@ -3,7 +3,6 @@
    group, whose count of rows is the step's. */
 #include "base/diag.h"
 #include "kernels/gemm/estimate.h"
-#include "tune/gemm_choose.h"
 #include "vm/prefill/program.h"
 
 #include <stdio.h>
@@ -70,19 +69,16 @@ static bool estimate(const tw_prefill *p, const tw_gemm_problem *problem, tw_gem
 }
 
 /* Chooses a product's configuration: the artefact's, or one by estimates. */
-static tw_status choose(const tw_prefill *p, const char *words, char *out, size_t size, tw_diag *diag) {
+static tw_status choose(tw_prefill *p, const char *words, char *out, size_t size, tw_diag *diag) {
     char copy[TW_PLAN_TEXT];
     tw_gemm_problem problem;
     tw_gemm_config c;
-    tw_select_source source = TW_SELECT_NONE;
     snprintf(copy, sizeof copy, "%s", words);
     const tw_status st = tw_gemm_problem_parse(&problem, copy, diag);
     if (st != TW_OK) return st;
-    const bool chosen = p->options.selector &&
-                        tw_gemm_choose(p->options.selector, &problem, p->gpu.target, 0, &c, &source, NULL) == TW_OK &&
-                        source != TW_SELECT_NONE;
-    if (!chosen && !estimate(p, &problem, &c))
+    if (!tw_prefill_chosen(p, &problem, &c) && !estimate(p, &problem, &c))
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "prompts: no kernel computes \"%s\"", words);
+    c.early = p->options.late || c.mma != 2 ? TW_GEMM_LATE : TW_GEMM_EARLY;
     tw_gemm_config_print(&c, out, size);
     return TW_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and running a prompt's program. */
+#define _POSIX_C_SOURCE 200809L
 #include "vm/prefill/program.h"
 
 #include "base/diag.h"
@@ -11,6 +12,14 @@
 enum { MASKED = 1024 /* From so many positions on, products leave out rows that a step does not have. */ };
 
 /* ---- what is covered */
+
+bool tw_prefill_covers(const tw_cuda_vm *vm) {
+    const tw_model *m = vm->m;
+    const int64_t sizes[] = {m->dim, m->ffn_dim, m->n_heads * m->head_dim, m->n_kv_heads * m->head_dim};
+    bool eights = vm->target->sm == 90;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) eights &= sizes[i] % TW_MEGA_ROWS == 0;
+    return eights;
+}
 
 static tw_status covered(const tw_prefill *p, tw_diag *diag) {
     const tw_schedule *s = p->s;
@@ -135,10 +144,29 @@ tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw
     return st;
 }
 
-void tw_prefill_close(tw_prefill *p) {
-    if (!p) return;
+/* Frees all launches and kernels. */
+static void forget(tw_prefill *p) {
     for (int i = 0; i < p->n_lists; i++) tw_prefill_list_free(&p->lists[i]);
     for (tw_prefill_kernel *k = p->kernels; k; k = k->next) tw_gpu_kernel_close(k->kernel);
+    p->n_lists = 0;
+    p->kernels = NULL;
+}
+
+tw_status tw_prefill_choose(tw_prefill *p, const char *artefact, tw_diag *diag) {
+    char *copy = artefact ? strdup(artefact) : NULL;
+    if (artefact && !copy) return tw_fail_memory(diag);
+    forget(p);
+    tw_prefill_forget_artefacts(p);
+    free(p->artefact);
+    p->artefact = copy;
+    return TW_OK;
+}
+
+void tw_prefill_close(tw_prefill *p) {
+    if (!p) return;
+    forget(p);
+    tw_prefill_forget_artefacts(p);
+    free(p->artefact);
     tw_mega_free(p->vm, p);
     tw_arena_free(&p->arena);
     free(p);

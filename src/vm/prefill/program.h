@@ -4,6 +4,7 @@
 #define TW_VM_PREFILL_PROGRAM_H
 
 #include "kernels/gpu.h"
+#include "tune/gemm_kind.h"
 #include "vm/cuda/machine.h"
 #include "vm/prefill/generate.h"
 #include "vm/prefill/prefill.h"
@@ -44,9 +45,16 @@ typedef struct tw_prefill_list {
     tw_gpu_launch **launches; /* In order. */
     int n, room;              /* Number of launches, and how many `launches` has room for. */
     tw_cuda_graph *graph;     /* All launches, captured when they ran for the first time. NULL: not yet. */
+    bool one_by_one;          /* The driver does not capture them. */
 } tw_prefill_list;
 
 enum { TW_PREFILL_LISTS = 12 };
+
+/* An artefact of a kind of products. */
+typedef struct tw_prefill_artefact {
+    bool asked;            /* It was looked for. */
+    tw_selector *selector; /* NULL: there is none. */
+} tw_prefill_artefact;
 
 struct tw_prefill {
     tw_cuda_vm *vm;
@@ -65,6 +73,8 @@ struct tw_prefill {
     tw_prefill_matrix *matrices; /* Of each instruction of the schedule. */
     tw_prefill_list lists[TW_PREFILL_LISTS];
     int n_lists;
+    char *artefact; /* Path of the only artefact. "": none decides. NULL: tw_prefill_choose says which do. */
+    tw_prefill_artefact artefacts[TW_GEMM_FORMS];
     int32_t *step; /* Words of a step on the host. */
 };
 
@@ -82,6 +92,10 @@ tw_status tw_prefill_open_words(tw_prefill *p, const char *words, const char *co
    matrix's table, or the unpacked matrix. */
 tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
                                   const char *epilogue, tw_prefill_kernel **out, bool *reads_tapes, tw_diag *diag);
+
+/* chosen.c. Gets the configuration that an artefact chooses for a product. False: none does. */
+bool tw_prefill_chosen(tw_prefill *p, const tw_gemm_problem *problem, tw_gemm_config *out);
+void tw_prefill_forget_artefacts(tw_prefill *p); /* Closes all artefacts. */
 
 /* launches.c. Makes the launches of a list, whose `tokens` and `masked` are set. */
 tw_status tw_prefill_list_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag);

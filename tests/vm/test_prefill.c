@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prompts' kernels by themselves: with rows that the device counts, in steps of any size, and steps of the machine that
+   decodes among them; what they refuse; and their PTX. */
+#include "support/lower.h"
+#include "support/support.h"
+
+#include "base/diag.h"
+#include "ptx/load.h"
+#include "ptx/ptx.h"
+#include "ptx/ptxas.h"
+#include "vm/prefill/generate.h"
+#include "vm/prefill/prefill.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_SEQ = 48, MAX_VOCAB = 256 };
+
+static tw_model *open_model(const char *folder) {
+    tw_model *m;
+    tw_diag d;
+    char path[4096];
+    snprintf(path, sizeof path, TEST_DATA "/models/%s", folder);
+    if (tw_model_open(&m, path, &d) != TW_OK) fail_msg("%s: %s", d.path, d.message);
+    return m;
+}
+
+/* An emulated machine with a program that decodes, and one for prompts. */
+typedef struct machine {
+    tw_cuda_vm *vm;
+    tw_checked *decode, *prompt;
+    tw_prefill *prefill;
+    int id;
+} machine;
+
+static tw_status try_open(machine *r, const tw_model *m, tw_lowering decode, tw_lowering prompt, const char *target,
+                          const tw_prefill_options *o, tw_diag *d) {
+    *r = (machine){0};
+    const tw_cuda_vm_options options = {.emulate = true, .workers = 3, .target = target, .tuning = {.warps = 2}};
+    if (tw_cuda_vm_open(&r->vm, m, &options, d) != TW_OK) fail_msg("%s", d->message);
+    decode.tokens = 1;
+    decode.max_seq = MAX_SEQ;
+    tw_cuda_vm_lowering(r->vm, &decode);
+    r->decode = test_lower(m, decode, MAX_SEQ);
+    if (tw_cuda_vm_load(r->vm, r->decode, &r->id, d) != TW_OK) fail_msg("%s", d->message);
+    prompt.kv = decode.kv;
+    r->prompt = test_lower(m, prompt, MAX_SEQ);
+    return tw_prefill_open(&r->prefill, r->vm, r->id, r->prompt, o, d);
+}
+
+static void end(machine *r) {
+    tw_prefill_close(r->prefill);
+    tw_cuda_vm_close(r->vm);
+    tw_checked_free(r->decode);
+    tw_checked_free(r->prompt);
+}
+
+static const tw_lowering list = {.workers = 1, .tokens = MAX_SEQ, .kv_splits = 1, .row_blocks = 1};
+
+static void text(int32_t ids[MAX_SEQ], int64_t vocab) {
+    for (int i = 0; i < MAX_SEQ; i++) ids[i] = (int32_t)((i * i * 7 + i * 13 + 5) % vocab);
+}
+
+/* Runs a text in steps of these sizes (0: the machine that decodes takes one position), then one token more. */
+static void run(const machine *r, const int *steps, int n, float *logits, int64_t vocab) {
+    int32_t ids[MAX_SEQ];
+    tw_diag d;
+    int64_t pos = 0;
+    tw_vm_step s = {0};
+    text(ids, vocab);
+    for (int i = 0; i <= n; i++) {
+        s = (tw_vm_step){.program = r->id, .tokens = ids + pos, .n = 1, .pos = pos, .length = MAX_SEQ};
+        const bool prompt = i < n && steps[i];
+        const tw_status st =
+            prompt ? tw_prefill_run(r->prefill, ids + pos, steps[i], pos, MAX_SEQ, &d) : tw_cuda_vm_run(r->vm, &s, &d);
+        if (st != TW_OK) fail_msg("%s", d.message);
+        pos += prompt ? steps[i] : 1;
+    }
+    memcpy(logits, s.logits, (size_t)vocab * sizeof *logits);
+}
+
+/* Runs so many tokens of the text on a processor. */
+static void run_cpu(const tw_model *m, int n, float *logits) {
+    const tw_vm_options o = {.workers = 1, .no_vendor = true, .no_pin = true};
+    tw_checked *program = test_lower(m, (tw_lowering){.workers = 1, .tokens = MAX_SEQ}, MAX_SEQ);
+    int32_t ids[MAX_SEQ];
+    tw_vm_step s = {.tokens = ids, .n = n, .length = MAX_SEQ};
+    tw_vm *vm;
+    tw_diag d;
+    text(ids, m->vocab);
+    if (tw_vm_open(&vm, m, &o, &d) != TW_OK || tw_vm_load(vm, program, &s.program, &d) != TW_OK ||
+        tw_vm_run(vm, &s, &d) != TW_OK)
+        fail_msg("%s", d.message);
+    memcpy(logits, s.logits, (size_t)m->vocab * sizeof *logits);
+    tw_vm_close(vm);
+    tw_checked_free(program);
+}
+
+static void agrees(const char *folder, const tw_prefill_options *o, const int *steps, int n, double tolerance) {
+    tw_model *m = open_model(folder);
+    machine r;
+    tw_diag d;
+    static float got[MAX_VOCAB], want[MAX_VOCAB];
+    int length = 0;
+    double off = 0, largest = 0;
+    for (int i = 0; i < n; i++) length += steps[i] ? steps[i] : 1;
+    if (try_open(&r, m, (tw_lowering){0}, list, NULL, o, &d) != TW_OK) fail_msg("%s: %s", folder, d.message);
+    run(&r, steps, n, got, m->vocab);
+    run_cpu(m, length + 1, want);
+    for (int64_t i = 0; i < m->vocab; i++) {
+        off = fmax(off, fabs((double)got[i] - (double)want[i]));
+        largest = fmax(largest, fabs((double)want[i]));
+    }
+    if (!(off <= tolerance * largest)) fail_msg("%s: %g off, of %g", folder, off, largest);
+    end(&r);
+    tw_model_close(m);
+}
+
+/* Steps of all sizes follow one another, whether products count rows or have a fixed number of them. */
+static void steps_of_all_sizes(void **state) {
+    (void)state;
+    static const int steps[] = {5, 0, 33, 1, 3};
+    const tw_prefill_options counted = {.masked = 1}, unpacked = {.masked = 40, .unpack = true};
+    agrees("llama-linear-mqa", &counted, steps, 5, 4e-3);
+    agrees("qwen2-window", &unpacked, steps, 5, 2e-2);
+}
+
+static void refused(const tw_model *m, tw_lowering decode, tw_lowering prompt, const char *target, const char *why) {
+    machine r;
+    tw_diag d;
+    const tw_status st = try_open(&r, m, decode, prompt, target, &(tw_prefill_options){0}, &d);
+    if (st != TW_ERR_UNSUPPORTED || !strstr(d.message, why)) fail_msg("%d, \"%s\", not \"%s\"", st, d.message, why);
+    assert_null(r.prefill);
+    end(&r);
+}
+
+static void what_is_not_covered_is_refused(void **state) {
+    (void)state;
+    tw_model *m = open_model("llama-linear-mqa");
+    tw_lowering l = list;
+    refused(m, (tw_lowering){0}, list, "sm_80", "targets without products by warpgroups");
+    l.workers = 2;
+    refused(m, (tw_lowering){0}, l, NULL, "schedules of several workers");
+    l = list;
+    l.kv_splits = 2;
+    refused(m, (tw_lowering){0}, l, NULL, "attention that is dealt out");
+    refused(m, (tw_lowering){.row_unit = 4}, list, NULL, "rows of a matrix are not dealt out in eights");
+    tw_model_close(m);
+}
+
+static void wrong_steps_are_refused(void **state) {
+    (void)state;
+    tw_model *m = open_model("llama-linear-mqa");
+    machine r;
+    tw_diag d;
+    static const int32_t ids[MAX_SEQ + 1], wrong[2] = {1, 256};
+    if (try_open(&r, m, (tw_lowering){0}, list, NULL, &(tw_prefill_options){0}, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(tw_prefill_run(r.prefill, ids, 0, 0, 1, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_prefill_run(r.prefill, ids, MAX_SEQ + 1, 0, MAX_SEQ, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_prefill_run(r.prefill, ids, 2, MAX_SEQ - 1, MAX_SEQ, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_prefill_run(r.prefill, wrong, 2, 0, 2, &d), TW_ERR_USAGE);
+    assert_non_null(strstr(d.message, "token 256"));
+    end(&r);
+    tw_model_close(m);
+}
+
+/* ---- PTX */
+
+static void add_job(const tw_prefill_problem *p, tw_buf *ptx, tw_ptx_job *job) {
+    const tw_target *target = tw_target_find("sm_90a");
+    tw_plan *plan = calloc(1, sizeof *plan);
+    tw_diag d;
+    assert_non_null(plan);
+    if (tw_prefill_make(p, plan, target, &d) != TW_OK) fail_msg("%s: %s", p->kind->name, d.message);
+    if (tw_ptx_print(ptx, plan->kernel, target, &d) != TW_OK) fail_msg("%s: %s", p->kind->name, d.message);
+    *job = (tw_ptx_job){.ptx = ptx->data, .bytes = ptx->size};
+    tw_kernel_free(plan->kernel);
+    free(plan);
+}
+
+static void kernels_assemble(void **state) {
+    (void)state;
+    enum { KINDS = 5, FORMATS = 6, JOBS = KINDS + FORMATS };
+    static const tw_prefill_kind *const kinds[KINDS] = {&tw_prefill_embed, &tw_prefill_norm, &tw_prefill_rope,
+                                                        &tw_prefill_attend, &tw_prefill_gate};
+    static const struct {
+        tw_dtype dtype;
+        int group;
+    } formats[FORMATS] = {{TW_BF16, 0}, {TW_F16, 0}, {TW_F32, 0}, {TW_I8, 0}, {TW_I8, 64}, {TW_I4, 32}};
+    char path[4096];
+    const bool have = tw_ptxas_find("ptxas", path, sizeof path);
+    const tw_ptx_compiler by = {.target = "sm_90a", .ptxas = path};
+    tw_buf ptx[JOBS] = {{0}};
+    tw_ptx_job jobs[JOBS];
+    tw_model *m;
+    tw_diag d;
+    assert_int_equal(tw_model_synthetic(&m, "llama-8b", TW_BF16, 1, &d), TW_OK);
+    for (int i = 0; i < JOBS; i++) {
+        tw_prefill_problem p = {.kind = i < KINDS ? kinds[i] : &tw_prefill_unpack};
+        tw_prefill_shape *s = &p.shape;
+        *s = (tw_prefill_shape){.m = m, .type = TW_T_bf16, .kv = TW_BF16, .tokens = 512, .max_seq = 4096};
+        s->rows = m->dim;
+        s->columns = m->ffn_dim;
+        s->bias = s->early = true;
+        if (i >= KINDS) assert_true(tw_mega_format_of(formats[i - KINDS].dtype, formats[i - KINDS].group, &s->format));
+        s->warps = 8;
+        s->blocks = 4;
+        s->run = 16;
+        s->stage_bytes = 8 * 4 * (TW_MEGA_PIECE + s->format.scale_bytes) + s->format.row_bytes;
+        add_job(&p, &ptx[i], &jobs[i]);
+    }
+    if (have) tw_ptx_compile_all_by(&by, jobs, JOBS, 2);
+    for (int i = 0; i < JOBS; i++) {
+        const tw_cubin *c = &jobs[i].cubin;
+        if (have && (jobs[i].status != TW_OK || c->spill_bytes))
+            fail_msg("kernel %d: %s; %d bytes spilt", i, jobs[i].diag.message, c->spill_bytes);
+        tw_cubin_free(&jobs[i].cubin);
+        tw_buf_free(&ptx[i]);
+    }
+    tw_model_close(m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_of_all_sizes),
+        cmocka_unit_test(what_is_not_covered_is_refused),
+        cmocka_unit_test(wrong_steps_are_refused),
+        cmocka_unit_test(kernels_assemble),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
