@@ -94,6 +94,9 @@ static void every_family(void **state) {
     agrees("llama-llama3-sharded", two, 0, 4e-3);
     agrees("mistral-window", two, 16, 2e-2);
     agrees("qwen2-window", two, 0, 2e-2);
+    agrees("gpt2-gelu-bare", two, 0, 1e-4);
+    agrees("gpt2-relu-untied", two, 8, 4e-3);
+    agrees("llama-yarn-mha", two, 0, 2e-2);
 }
 
 /* Heads for which there is attention by tensor cores. */

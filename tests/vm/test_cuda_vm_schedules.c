@@ -262,7 +262,6 @@ static void data_is_a_flag_in_the_usual_order_alone(void **state) {
 
 static void what_records_have_no_room_for_is_refused(void **state) {
     (void)state;
-    refused(TEST_DATA "/models/mixtral-fused", (tw_lowering){.workers = 1, .tokens = 2}, TW_F32, "several positions");
     refused(TEST_DATA "/models/llama-biases", (tw_lowering){.workers = 1, .kv_splits = 4096, .max_seq = 1 << 20},
             TW_F32, "a past times its splits");
     refused(TEST_DATA "/models/llama-linear-mqa", (tw_lowering){.workers = 1}, TW_I8, "a head whose weights");

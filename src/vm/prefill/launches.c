@@ -94,20 +94,21 @@ static tw_status add_embed(const builder *o, const tw_instr *in, tw_diag *diag) 
     const tw_prefill *p = o->p;
     tw_prefill_shape shape;
     common(o, p->vm->m->dim, &shape);
-    const binding to[] = {
-        {"step", p->memory.step}, {"table", shared(p, in->operand[TW_EMBED_TABLE])}, {"x", p->memory.x}, {NULL, 0}};
+    const binding to[] = {{"step", p->memory.step},
+                          {"table", shared(p, in->operand[TW_EMBED_TABLE])},
+                          {"x", p->memory.x},
+                          {"positions", shared(p, in->operand[TW_EMBED_POSITIONS])},
+                          {NULL, 0}};
     return add_kind(o, &tw_prefill_embed, &shape, to, diag);
 }
 
-static tw_status add_norm(const builder *o, int weight, tw_diag *diag) {
+static tw_status add_norm(const builder *o, int weight, int bias, tw_diag *diag) {
     const tw_prefill *p = o->p;
     tw_prefill_shape shape;
     common(o, p->vm->m->dim, &shape);
-    const binding to[] = {{"step", p->memory.step},
-                          {"x", p->memory.x},
-                          {"weight", shared(p, weight)},
-                          {"y", p->memory.normed},
-                          {NULL, 0}};
+    shape.bias = bias >= 0;
+    const binding to[] = {{"step", p->memory.step}, {"x", p->memory.x},        {"weight", shared(p, weight)},
+                          {"y", p->memory.normed},  {"bias", shared(p, bias)}, {NULL, 0}};
     return add_kind(o, &tw_prefill_norm, &shape, to, diag);
 }
 
@@ -140,7 +141,7 @@ static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
     tw_prefill_shape shape;
     common(o, 0, &shape);
     shape.bias = bias != 0;
-    tw_status st = add_norm(o, in->operand[TW_QKV_NORM], diag);
+    tw_status st = add_norm(o, in->operand[TW_QKV_NORM], in->operand[TW_QKV_NORM_BIAS], diag);
     if (st == TW_OK) st = add_product(o, in, p->memory.normed, p->memory.sums, 0, "out=f32", diag);
     const binding to[] = {{"step", p->memory.step},
                           {"y", p->memory.sums},
@@ -221,17 +222,28 @@ static tw_status add_project(const builder *o, const tw_instr *in, tw_diag *diag
     return add_product(o, in, a, p->memory.x, bias, bias ? "out=f32 beta=1 bias=1" : "out=f32 beta=1", diag);
 }
 
-/* Gates are computed by the product, but not if there are biases. */
+/* Names the activation as a product's words do. */
+static const char *activation_of(const tw_model *m) {
+    return m->activation == TW_ACT_GELU ? "gelu_erf" : m->activation == TW_ACT_GELU_TANH ? "gelu" : "silu";
+}
+
+/* Activations are computed by the product where it can. */
 static tw_status add_ffn(const builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill *p = o->p;
     const uint64_t bias = matrix_of(p, in)->bias;
     tw_prefill_shape shape;
     common(o, in->param[TW_TO], &shape);
-    tw_status st = add_norm(o, in->operand[TW_FFN_NORM], diag);
+    shape.gated = tw_mega_gated(in);
+    tw_status st = add_norm(o, in->operand[TW_FFN_NORM], in->operand[TW_FFN_NORM_BIAS], diag);
     if (st != TW_OK) return st;
-    if (!bias) return add_product(o, in, p->memory.normed, p->memory.h, 0, "gated=1 activation=silu", diag);
+    if (!tw_prefill_gates_apart(p->vm->m, bias != 0)) {
+        char words[64];
+        const char *kind = shape.gated ? "gated=1 " : bias ? "bias=1 " : "";
+        snprintf(words, sizeof words, "%sactivation=%s", kind, activation_of(p->vm->m));
+        return add_product(o, in, p->memory.normed, p->memory.h, bias, words, diag);
+    }
     const binding to[] = {{"step", p->memory.step}, {"y", p->memory.sums}, {"h", p->memory.h}, {NULL, 0}};
-    st = add_product(o, in, p->memory.normed, p->memory.sums, bias, "out=f32 bias=1", diag);
+    st = add_product(o, in, p->memory.normed, p->memory.sums, bias, bias ? "out=f32 bias=1" : "out=f32", diag);
     return st == TW_OK ? add_kind(o, &tw_prefill_gate, &shape, to, diag) : st;
 }
 

@@ -15,7 +15,7 @@ static const tw_buffer *first_matrix(const tw_schedule *s, const tw_instr *in) {
 
 /* Returns the number of the matrix's row that the instruction has at `row`, of gate (0) or up (1). */
 static int64_t place_of(const tw_instr *in, int64_t row, int which) {
-    if (in->op != TW_INSTR_FFN) return row;
+    if (!tw_mega_gated(in)) return row;
     return row / TW_MEGA_ROWS * 2 * TW_MEGA_ROWS + which * TW_MEGA_ROWS + row % TW_MEGA_ROWS;
 }
 
@@ -26,7 +26,7 @@ static tw_status enter(const tw_prefill *p, const tw_instr *in, uint64_t stages,
     const tw_mega_format *f = tw_mega_format_for(plan, in->op);
     const tw_mega_shape shape = tw_mega_shape_of(plan, p->decode->s, in);
     const int64_t bytes = tw_mega_stage_bytes(plan, in->op), from = in->param[TW_FROM];
-    const int of = in->op == TW_INSTR_FFN ? 2 : 1;
+    const int of = tw_mega_gated(in) ? 2 : 1;
     if (from % TW_MEGA_ROWS) return tw_fail(diag, TW_ERR_UNSUPPORTED, "rows of a matrix are not dealt out in eights");
     for (int u = 0; u < shape.units; u++) {
         const tw_mega_unit at = tw_mega_unit_of(plan, f, &shape, u);
@@ -57,7 +57,7 @@ static tw_status enter_all(const tw_prefill *p, const tw_instr *in, tw_prefill_u
 static tw_status find_matrix(tw_prefill *p, const tw_instr *in, tw_prefill_matrix *out, tw_diag *diag) {
     const tw_mega_plan *plan = &p->decode->plan;
     const tw_mega_shape shape = tw_mega_shape_of(plan, p->s, in);
-    const int64_t rows = in->param[TW_TO] * (in->op == TW_INSTR_FFN ? 2 : 1), units = rows / TW_MEGA_ROWS;
+    const int64_t rows = in->param[TW_TO] * (tw_mega_gated(in) ? 2 : 1), units = rows / TW_MEGA_ROWS;
     memset(out, 0, sizeof *out);
     out->rows = rows;
     out->columns = shape.columns;
@@ -99,7 +99,7 @@ static void read_bias(const tw_prefill *p, const tw_instr *in, const tw_weight *
 
 static tw_status find_bias(tw_prefill *p, const tw_instr *in, uint64_t *address, tw_diag *diag) {
     const tw_instr_matrices of = tw_instr_matrices_of(in);
-    const int64_t rows = in->param[TW_TO] * (in->op == TW_INSTR_FFN ? 2 : 1);
+    const int64_t rows = in->param[TW_TO] * (tw_mega_gated(in) ? 2 : 1);
     bool any = false;
     for (int i = 0; i < of.n; i++) any |= of.bias[i] >= 0;
     if (!any) return TW_OK;

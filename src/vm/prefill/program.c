@@ -26,8 +26,6 @@ static tw_status covered(const tw_prefill *p, tw_diag *diag) {
     const char *why = NULL;
     if (p->gpu.target->sm != 90) why = "targets without products by warpgroups";
     if (p->vm->m->n_experts) why = "mixtures of experts";
-    if (p->vm->m->norm != TW_NORM_RMS) why = "layer norms";
-    if (p->vm->m->activation != TW_ACT_SILU) why = "activations other than SiLU";
     if (s->n_workers != 1 || s->sequences != 1) why = "schedules of several workers or sequences";
     for (int i = 0; i < s->workers[0].count && !why; i++) {
         const tw_instr *in = &s->workers[0].list[i];
@@ -55,12 +53,19 @@ typedef struct need {
 } need;
 enum { NEEDS = 7 };
 
+bool tw_prefill_gates_apart(const tw_model *m, bool biases) {
+    const bool gated = m->layers[0].gate.weight.rows || m->layers[0].experts;
+    return m->activation == TW_ACT_RELU || (gated && biases);
+}
+
 static void count(tw_prefill *p, need out[NEEDS]) {
     const tw_model *m = p->vm->m;
     const int64_t T = p->s->tokens, es = tw_prefill_bytes(p->type), heads = m->n_heads * m->head_dim;
     int64_t sums = (m->n_heads + 2 * m->n_kv_heads) * m->head_dim;
     for (int64_t i = 0; i < m->n_layers; i++)
-        if ((m->layers[i].gate.bias.rows || m->layers[i].up.bias.rows) && sums < 2 * m->ffn_dim) sums = 2 * m->ffn_dim;
+        if (tw_prefill_gates_apart(m, m->layers[i].gate.bias.rows || m->layers[i].up.bias.rows) &&
+            sums < 2 * m->ffn_dim)
+            sums = 2 * m->ffn_dim;
     tw_prefill_memory *to = &p->memory;
     const need all[NEEDS] = {{&to->step, "step", (TW_STEP_TOKENS + T) * 4},
                              {&to->x, "x", T * m->dim * 4},

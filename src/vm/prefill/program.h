@@ -85,6 +85,9 @@ tw_status tw_prefill_alloc(tw_prefill *p, const char *name, int64_t bytes, uint6
    and biases. */
 tw_status tw_prefill_find_matrices(tw_prefill *p, tw_diag *diag);
 
+/* Tells whether an ffn's activation has a kernel of its own, which products of these biases do not compute. */
+bool tw_prefill_gates_apart(const tw_model *m, bool biases);
+
 /* product.c. Opens the kernel of words (tw_gpu_kernel_open), unless it is open. */
 tw_status tw_prefill_open_words(tw_prefill *p, const char *words, const char *configuration, tw_prefill_kernel **out,
                                 tw_diag *diag);
