@@ -152,6 +152,9 @@ int64_t tw_mega_cut_bytes(const tw_mega_plan *p); /* Shared memory that a cut ne
 void tw_mega_build_attend(tw_mega_gen *g);
 void tw_mega_build_score(tw_mega_gen *g);
 void tw_mega_build_choose(tw_mega_gen *g);
+/* In a warp: chooses the best experts by f32 scores[experts], in descending order. route[2][used] (f32) gets their
+   numbers and their weights. */
+void tw_mega_choose(tw_builder *b, const tw_model *m, tw_val lane, tw_val scores, tw_val route);
 /* Predicate: the block has a new choice of experts after the record's wait. */
 tw_val tw_mega_hearing(tw_mega_gen *g);
 void tw_mega_build_hear(tw_mega_gen *g, tw_val hears); /* Tells the producer of a choice, after the wait, if `hears`. */

@@ -117,15 +117,13 @@ enum { OF_LANE = TW_MEGA_EXPERTS / 32 /* The most scores of a lane. */ };
 static const float UNRANKED = -1, TAKEN = -2, NOBODY = -3;
 
 /* Turns a lane's scores into probabilities times *sum. */
-static void rank(tw_mega_gen *g, int n, tw_val *score, tw_val *sum) {
-    tw_builder *b = g->b;
-    const int experts = (int)g->p->m->n_experts;
+static void rank(tw_builder *b, tw_val lane, int experts, int n, tw_val *score, tw_val *sum) {
     tw_val most = tw_f32(b, TW_SOFTMAX_LOWEST);
     for (int i = 0; i < n; i++) most = tw_max(b, most, score[i]);
     most = tw_part_warp_max(b, most, 1, 32);
     *sum = tw_f32(b, 0);
     for (int i = 0; i < n; i++) {
-        tw_val there = tw_lt(b, tw_add_imm(b, g->lane, 32 * i), tw_i32(b, experts));
+        tw_val there = tw_lt(b, tw_add_imm(b, lane, 32 * i), tw_i32(b, experts));
         tw_val apart = tw_mul(b, tw_sub(b, score[i], most), tw_f32(b, TW_SOFTMAX_LOG2E));
         tw_val e = tw_unary(b, TW_OP_exp2_f32, apart), ranked = tw_select(b, tw_eq(b, e, e), e, tw_f32(b, UNRANKED));
         *sum = tw_add(b, *sum, tw_select(b, there, e, tw_f32(b, 0)));
@@ -134,36 +132,34 @@ static void rank(tw_mega_gen *g, int n, tw_val *score, tw_val *sum) {
     *sum = tw_part_warp_sum(b, *sum, 1, 32);
 }
 
-/* Chooses the best experts in descending order; of equals the lower number comes first. Lane u has the u-th. */
-static void choose(tw_mega_gen *g, tw_val scores, tw_val route) {
-    tw_builder *b = g->b;
-    const tw_model *m = g->p->m;
+/* Of equals the lower number comes first. Lane u has the u-th. */
+void tw_mega_choose(tw_builder *b, const tw_model *m, tw_val lane, tw_val scores, tw_val route) {
     const int n = (int)tw_ceil_div(m->n_experts, 32);
     tw_val score[OF_LANE] = {{0}}, sum;
     for (int i = 0; i < n; i++) {
-        tw_val number = tw_add_imm(b, g->lane, 32 * i), at = tw_mega_at(b, scores, number, 4);
+        tw_val number = tw_add_imm(b, lane, 32 * i), at = tw_mega_at(b, scores, number, 4);
         tw_when(b, tw_lt(b, number, tw_i32(b, (int32_t)m->n_experts)));
         score[i] = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), at);
     }
-    rank(g, n, score, &sum);
+    rank(b, lane, (int)m->n_experts, n, score, &sum);
     tw_val id = tw_var_of(b, tw_i32(b, 0)), weight = tw_var_of(b, tw_f32(b, 0));
     TW_FOR (b, u, tw_i32(b, 0), tw_i32(b, (int32_t)m->n_experts_used), tw_i32(b, 1), false) {
         const tw_argmax mine = tw_argmax_of(b, NOBODY);
-        for (int i = 0; i < n; i++) tw_argmax_take(b, &mine, score[i], tw_add_imm(b, g->lane, 32 * i));
+        for (int i = 0; i < n; i++) tw_argmax_take(b, &mine, score[i], tw_add_imm(b, lane, 32 * i));
         const tw_argmax best = tw_argmax_warp(b, &mine);
         for (int i = 0; i < n; i++) {
-            tw_val taken = tw_eq(b, best.number, tw_add_imm(b, g->lane, 32 * i));
+            tw_val taken = tw_eq(b, best.number, tw_add_imm(b, lane, 32 * i));
             tw_assign(b, score[i], tw_select(b, taken, tw_f32(b, TAKEN), score[i]));
         }
-        tw_val here = tw_eq(b, g->lane, u);
+        tw_val here = tw_eq(b, lane, u);
         tw_assign(b, id, tw_select(b, here, best.number, id));
         tw_assign(b, weight, tw_select(b, here, best.value, weight));
     }
-    tw_val chosen = tw_lt(b, g->lane, tw_i32(b, (int32_t)m->n_experts_used)), whole = sum;
+    tw_val chosen = tw_lt(b, lane, tw_i32(b, (int32_t)m->n_experts_used)), whole = sum;
     if (m->renormalise_experts) whole = tw_part_warp_sum(b, tw_add(b, weight, tw_f32(b, 0)), 1, 32);
     tw_val share = tw_binary(b, TW_OP_div_f32, weight, whole), number = tw_unary(b, TW_OP_cvt_f32_s32, id);
     TW_IF (b, chosen) {
-        tw_val to = tw_mega_at(b, route, g->lane, 4);
+        tw_val to = tw_mega_at(b, route, lane, 4);
         tw_st(b, (tw_attrs){.type = TW_T_f32}, to, &number);
         tw_st(b, (tw_attrs){.type = TW_T_f32, .offset = (int)m->n_experts_used * 4}, to, &share);
     }
@@ -173,7 +169,7 @@ void tw_mega_build_choose(tw_mega_gen *g) {
     tw_builder *b = g->b;
     tw_val scores = tw_mega_address(g, TW_W_IN), route = tw_mega_address(g, TW_W_OUT);
     tw_mega_wait_alone(g);
-    TW_IF (b, tw_eq(b, g->warp, tw_i32(b, 0))) choose(g, scores, route);
+    TW_IF (b, tw_eq(b, g->warp, tw_i32(b, 0))) tw_mega_choose(b, g->p->m, g->lane, scores, route);
 }
 
 /* ---- the choice in the block */

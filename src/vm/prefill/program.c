@@ -15,7 +15,7 @@ enum { MASKED = 1024 /* From so many positions on, products leave out rows that 
 
 bool tw_prefill_covers(const tw_cuda_vm *vm) {
     const tw_model *m = vm->m;
-    const int64_t sizes[] = {m->dim, m->ffn_dim, m->n_heads * m->head_dim, m->n_kv_heads * m->head_dim};
+    const int64_t sizes[] = {m->dim, m->ffn_dim, m->n_heads * m->head_dim, m->n_kv_heads * m->head_dim, m->expert_dim};
     bool eights = vm->target->sm == 90;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) eights &= sizes[i] % TW_MEGA_ROWS == 0;
     return eights;
@@ -25,7 +25,6 @@ static tw_status covered(const tw_prefill *p, tw_diag *diag) {
     const tw_schedule *s = p->s;
     const char *why = NULL;
     if (p->gpu.target->sm != 90) why = "targets without products by warpgroups";
-    if (p->vm->m->n_experts) why = "mixtures of experts";
     if (s->n_workers != 1 || s->sequences != 1) why = "schedules of several workers or sequences";
     for (int i = 0; i < s->workers[0].count && !why; i++) {
         const tw_instr *in = &s->workers[0].list[i];
@@ -33,6 +32,7 @@ static tw_status covered(const tw_prefill *p, tw_diag *diag) {
         const int64_t heads = in->param[TW_ATTEND_HEAD_TO] - in->param[TW_ATTEND_HEAD_FROM];
         if (in->param[TW_ATTEND_SPLITS] != 1 || heads != p->vm->m->n_heads) why = "attention that is dealt out";
     }
+    if (p->vm->m->n_experts && p->vm->m->activation == TW_ACT_RELU) why = "experts with ReLU";
     return why ? tw_fail(diag, TW_ERR_UNSUPPORTED, "prompts: kernels do not run %s", why) : TW_OK;
 }
 
@@ -51,7 +51,7 @@ typedef struct need {
     const char *name;
     int64_t bytes;
 } need;
-enum { NEEDS = 7 };
+enum { NEEDS = 15 };
 
 bool tw_prefill_gates_apart(const tw_model *m, bool biases) {
     const bool gated = m->layers[0].gate.weight.rows || m->layers[0].experts;
@@ -66,6 +66,8 @@ static void count(tw_prefill *p, need out[NEEDS]) {
         if (tw_prefill_gates_apart(m, m->layers[i].gate.bias.rows || m->layers[i].up.bias.rows) &&
             sums < 2 * m->ffn_dim)
             sums = 2 * m->ffn_dim;
+    const int64_t pairs = T * m->n_experts_used;
+    if (sums < m->n_experts_used * m->dim) sums = m->n_experts_used * m->dim;
     tw_prefill_memory *to = &p->memory;
     const need all[NEEDS] = {{&to->step, "step", (TW_STEP_TOKENS + T) * 4},
                              {&to->x, "x", T * m->dim * 4},
@@ -73,7 +75,15 @@ static void count(tw_prefill *p, need out[NEEDS]) {
                              {&to->sums, "sums", T * sums * 4},
                              {&to->q, "q", T * heads * es},
                              {&to->attended, "attended", T * heads * es},
-                             {&to->h, "h", T * m->ffn_dim * es}};
+                             {&to->h, "h", T * m->ffn_dim * es},
+                             {&to->scores, "scores", T * m->n_experts * 4},
+                             {&to->route, "route", pairs * 8},
+                             {&to->ends, "ends", m->n_experts * 4},
+                             {&to->rows, "rows", pairs * 4},
+                             {&to->places, "places", pairs * 4},
+                             {&to->factors, "factors", pairs * 4},
+                             {&to->gathered, "gathered", pairs * m->dim * es},
+                             {&to->chosen, "chosen", pairs * m->expert_dim * es}};
     memcpy(out, all, sizeof all);
 }
 

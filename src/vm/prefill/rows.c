@@ -51,8 +51,7 @@ const tw_prefill_kind tw_prefill_embed = {
 
 /* ---- norm: step, x, weight, y, bias */
 
-/* Adds up a number of all threads, through shared memory of its own. */
-static tw_val sum_of_block(tw_prefill_gen *g, tw_val x, const char *name) {
+tw_val tw_prefill_sum(tw_prefill_gen *g, tw_val x, const char *name) {
     tw_builder *b = g->b;
     tw_shared_add(b, name, TW_PREFILL_WARPS * 4, 16, false);
     tw_val shared = tw_shared_base(b, name), of_warp = tw_part_warp_sum(b, x, 1, 32);
@@ -77,7 +76,7 @@ static tw_val mean_of(tw_prefill_gen *g, tw_val from) {
         tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, from, c, 4), WIDE, TW_NONE, x);
         for (int i = 0; i < WIDE; i++) tw_op_to(b, sum, TW_OP_add_f32, sum, x[i], TW_NONE);
     }
-    return tw_mul(b, sum_of_block(g, sum, "means"), tw_f32(b, 1.0f / (float)g->s->columns));
+    return tw_mul(b, tw_prefill_sum(g, sum, "means"), tw_f32(b, 1.0f / (float)g->s->columns));
 }
 
 static void build_norm(tw_prefill_gen *g) {
@@ -94,7 +93,7 @@ static void build_norm(tw_prefill_gen *g) {
             for (int i = 0; i < WIDE && layer; i++) x[i] = tw_sub(b, x[i], center);
             for (int i = 0; i < WIDE; i++) tw_op_to(b, squares, TW_OP_fma_f32, x[i], x[i], squares);
         }
-        tw_val mean = tw_mul(b, sum_of_block(g, squares, "sums"), tw_f32(b, 1.0f / (float)columns));
+        tw_val mean = tw_mul(b, tw_prefill_sum(g, squares, "sums"), tw_f32(b, 1.0f / (float)columns));
         tw_val factor = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->s->m->norm_eps)));
         tw_val to = tw_prefill_at(g, g->buffer[3], g->block, columns * es);
         TW_LOOP (b, c, columns_of(g)) {
