@@ -279,7 +279,7 @@ void tw_engine_rewind(tw_engine *e, int64_t position) {
    decodes does. */
 static tw_status load_for(tw_engine *e, int64_t n, tw_program_kind *kind, tw_diag *diag) {
     enum { FEW = 16 }; /* Tokens that steps of 8 run as fast. They need a second copy of the weights. */
-    *kind = n > 1 ? TW_PROGRAM_PREFILL : tw_engine_decoder(e, e->position);
+    *kind = n > 1 && e->machine.tokens > 1 ? TW_PROGRAM_PREFILL : tw_engine_decoder(e, e->position);
     if (n > (e->program[TW_PROGRAM_PREFILL] < 0 ? 1 : FEW) && has_prompts(e)) {
         tw_status st = load(e, TW_PROGRAM_PROMPT, diag);
         /* The last token is often left to the program that decodes. */

@@ -34,7 +34,7 @@ static tw_status open_gpu(tw_machine *m, const tw_model *model, const tw_engine_
     m->gpu = o->emulate ? -1 : gpu;
     m->prompts = o->config->prompts;
     m->workers = l.workers;
-    m->tokens = TW_CUDA_VM_TOKENS;
+    m->tokens = tw_cuda_vm_tokens(vm);
     m->kv = l.kv;
     return TW_OK;
 }

@@ -180,7 +180,9 @@ static bool routes_ok(check *c) {
             for (int k = 0; k < info->n_operands; k++) {
                 int b = in->operand[k];
                 if (b < 0 || info->operands[k].access == 'r' || experts[b] < 0) continue;
-                int64_t n = in->op == TW_INSTR_ROUTE ? s->buffers[in->operand[TW_ROUTE_ROUTER]].shape[1] : -1;
+                int64_t n = in->op == TW_INSTR_ROUTE    ? s->buffers[in->operand[TW_ROUTE_ROUTER]].shape[1]
+                            : in->op == TW_INSTR_CHOOSE ? s->buffers[in->operand[TW_CHOOSE_SCORES]].shape[2]
+                                                        : -1;
                 experts[b] = n < 0 || n > experts[b] ? n : experts[b];
             }
         }

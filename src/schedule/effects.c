@@ -384,6 +384,31 @@ static void route(effects *e) {
     whole(e, TW_ROUTE_ROUTE, true);
 }
 
+static void score(effects *e) {
+    int64_t T = e->s->tokens, dim = buffer(e, TW_SCORE_X)->shape[2], n = buffer(e, TW_SCORE_SCORES)->shape[2];
+    int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
+    if (!activation(e, TW_SCORE_X, T, 1, -1) || !vector(e, TW_SCORE_NORM, dim) ||
+        !shaped(e, TW_SCORE_ROUTER, 1, n, dim) || !plain(e, TW_SCORE_ROUTER) ||
+        !activation(e, TW_SCORE_SCORES, T, 1, -1) || !range(e, n))
+        return;
+    whole(e, TW_SCORE_X, false);
+    whole(e, TW_SCORE_NORM, false);
+    rows_of(e, TW_SCORE_ROUTER, false, from, to);
+    columns(e, TW_SCORE_SCORES, true, from, to);
+}
+
+static void choose(effects *e) {
+    int64_t T = e->s->tokens, experts = buffer(e, TW_CHOOSE_SCORES)->shape[2];
+    const tw_buffer *to = buffer(e, TW_CHOOSE_ROUTE);
+    if (!activation(e, TW_CHOOSE_SCORES, T, 1, -1) || !activation(e, TW_CHOOSE_ROUTE, T, 2, -1)) return;
+    if (to->shape[2] > experts || experts > 4096) {
+        bad(e, "more experts used than there are, or more than 4096");
+        return;
+    }
+    whole(e, TW_CHOOSE_SCORES, false);
+    whole(e, TW_CHOOSE_ROUTE, true);
+}
+
 static void experts_up(effects *e) {
     int64_t T = e->s->tokens, dim = buffer(e, TW_EXPERTS_UP_X)->shape[2],
             used = buffer(e, TW_EXPERTS_UP_ROUTE)->shape[2];
@@ -457,18 +482,11 @@ static void output(effects *e) {
 
 tw_status tw_instr_effects(const tw_schedule *s, const tw_instr *in, tw_access_list *list, tw_diag *diag) {
     static void (*const of[TW_INSTR_COUNT])(effects *) = {
-        [TW_INSTR_INPUT] = input,
-        [TW_INSTR_EMBED] = embed,
-        [TW_INSTR_QKV] = qkv,
-        [TW_INSTR_ATTEND] = attend,
-        [TW_INSTR_MERGE] = merge,
-        [TW_INSTR_PROJECT] = project,
-        [TW_INSTR_FFN] = ffn,
-        [TW_INSTR_ROUTE] = route,
-        [TW_INSTR_EXPERTS_UP] = experts_up,
-        [TW_INSTR_EXPERTS_DOWN] = experts_down,
-        [TW_INSTR_HEAD] = head,
-        [TW_INSTR_OUTPUT] = output,
+        [TW_INSTR_INPUT] = input,   [TW_INSTR_EMBED] = embed,           [TW_INSTR_QKV] = qkv,
+        [TW_INSTR_ATTEND] = attend, [TW_INSTR_MERGE] = merge,           [TW_INSTR_PROJECT] = project,
+        [TW_INSTR_FFN] = ffn,       [TW_INSTR_ROUTE] = route,           [TW_INSTR_SCORE] = score,
+        [TW_INSTR_CHOOSE] = choose, [TW_INSTR_EXPERTS_UP] = experts_up, [TW_INSTR_EXPERTS_DOWN] = experts_down,
+        [TW_INSTR_HEAD] = head,     [TW_INSTR_OUTPUT] = output,
     };
     effects e = {s, in, tw_instr_op_describe(in->op), list, diag, list->count, TW_OK};
     of[in->op](&e);

@@ -16,7 +16,7 @@ typedef struct lowering {
     const tw_model *m;
     tw_lowering l;
     int64_t T, sequences;
-    int tokens, rope, x, q, attended, part, h, route, logits, best, token; /* Buffers. -1: none. */
+    int tokens, rope, x, q, attended, part, h, route, scores, logits, best, token; /* Buffers. -1: none. */
     int ready;         /* The counter that the next stage waits for. */
     int64_t arrivals;  /* Arrivals of that counter in a step. */
     int64_t pending;   /* Arrivals of the stage that is built. */
@@ -206,25 +206,57 @@ static void lower_dense(lowering *b, int64_t i) {
     stage_end(b);
 }
 
+/* Returns the rows of an expert that are dealt out at once: fewer where workers would be left without any. */
+static int64_t expert_unit(const lowering *b) {
+    const int64_t unit = unit_of(b);
+    return b->scores >= 0 && unit == 16 && tw_ceil_div(b->m->expert_dim, unit) < b->l.workers ? 8 : unit;
+}
+
+/* Lowers the choice of experts. Machines that read a head's keys once deal its scores out, too. */
+static void lower_route(lowering *b, int64_t i, int norm) {
+    const int router = named(b, i, "router", false);
+    if (b->scores >= 0) {
+        stage_begin(b, i, "score");
+        stage_rows(b, TW_INSTR_SCORE, OPERANDS(b->x, norm, router, b->scores), b->m->n_experts, 1);
+        stage_end(b);
+    }
+    stage_begin(b, i, "route");
+    tw_instr *in = stage_instr(b, (int)(i % b->l.workers), b->scores >= 0 ? TW_INSTR_CHOOSE : TW_INSTR_ROUTE);
+    if (in && b->scores >= 0) set_operands(in, OPERANDS(b->scores, b->route));
+    if (in && b->scores < 0) set_operands(in, OPERANDS(b->x, norm, router, b->route));
+    stage_end(b);
+}
+
+/* Lets workers without rows of experts_up hear of the choice as early as the others do. */
+static void hear_early(lowering *b, int route, int64_t arrivals) {
+    for (int w = 0; w < b->l.workers; w++) {
+        const tw_worker *of = &b->s->workers[w];
+        tw_instr *in = of->count ? &of->list[of->count - 1] : NULL;
+        const bool heard = of->count > 1 && of->list[of->count - 2].op == TW_INSTR_EXPERTS_UP;
+        if (!in || in->op != TW_INSTR_EXPERTS_DOWN || heard || in->n_waits != 1) continue;
+        tw_schedule_add_wait(b->s, in, in->waits[0].counter, in->waits[0].threshold);
+        if (in->n_waits == 2) in->waits[0] = (tw_wait){route, arrivals};
+    }
+}
+
 static void lower_experts(lowering *b, int64_t i, int moe_h) {
     const tw_layer *y = &b->m->layers[i];
     int norm = named(b, i, "mlp_norm", false);
-    stage_begin(b, i, "route");
-    tw_instr *in = stage_instr(b, (int)(i % b->l.workers), TW_INSTR_ROUTE);
-    if (!in) return;
-    set_operands(in, OPERANDS(b->x, norm, named(b, i, "router", false), b->route));
-    stage_end(b);
+    lower_route(b, i, norm);
+    const int route = b->ready;
+    const int64_t arrivals = b->arrivals;
     stage_begin(b, i, "experts_up");
     stage_rows(b, TW_INSTR_EXPERTS_UP,
                OPERANDS(b->x, norm, b->route, experts(b, i, "gate", &y->experts[0].gate.weight),
                         experts(b, i, "up", &y->experts[0].up.weight), moe_h),
-               b->m->expert_dim, unit_of(b));
+               b->m->expert_dim, expert_unit(b));
     stage_end(b);
     stage_begin(b, i, "experts_down");
     stage_rows(b, TW_INSTR_EXPERTS_DOWN,
                OPERANDS(moe_h, b->route, experts(b, i, "down", &y->experts[0].down.weight), b->x), b->m->dim,
                unit_of(b));
     stage_end(b);
+    if (b->scores >= 0) hear_early(b, route, arrivals);
 }
 
 static void lower_layer(lowering *b, int64_t i, int moe_h) {
@@ -360,7 +392,7 @@ tw_status tw_lowering_check(const tw_model *model, const tw_lowering *l, tw_diag
 }
 
 tw_status tw_schedule_lower(tw_schedule **out, const tw_model *model, const tw_lowering *l, tw_diag *diag) {
-    lowering b = {.m = model, .part = -1, .h = -1, .route = -1};
+    lowering b = {.m = model, .part = -1, .h = -1, .route = -1, .scores = -1};
     *out = NULL;
     tw_status st = choose(&b, l, diag);
     if (st != TW_OK) return st;
@@ -374,6 +406,8 @@ tw_status tw_schedule_lower(tw_schedule **out, const tw_model *model, const tw_l
         moe_h = tw_schedule_add_buffer(b.s, "moe_h", TW_BUFFER_ACTIVATION, TW_F32, 0, b.T, model->n_experts_used,
                                        model->expert_dim);
     }
+    if (model->n_experts && b.l.group_heads)
+        b.scores = tw_schedule_add_buffer(b.s, "scores", TW_BUFFER_ACTIVATION, TW_F32, 0, b.T, 1, model->n_experts);
     lower_embed(&b);
     for (int64_t i = 0; i < model->n_layers && !b.s->arena.failed; i++) lower_layer(&b, i, moe_h);
     lower_head(&b);

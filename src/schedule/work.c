@@ -69,6 +69,8 @@ static double flops_of(const step *t) {
         return product(n, t->in->operand[TW_FFN_GATE] >= 0 ? 2 * rows : rows, extent(t, TW_FFN_X, 2));
     case TW_INSTR_ROUTE:
         return product(n, extent(t, TW_ROUTE_ROUTER, 1), extent(t, TW_ROUTE_X, 2));
+    case TW_INSTR_SCORE:
+        return product(n, rows, extent(t, TW_SCORE_X, 2));
     case TW_INSTR_EXPERTS_UP:
         return product(n * extent(t, TW_EXPERTS_UP_ROUTE, 2), 2 * rows, extent(t, TW_EXPERTS_UP_X, 2));
     case TW_INSTR_EXPERTS_DOWN:

@@ -94,6 +94,18 @@ static void every_family(void **state) {
     agrees("llama-llama3-sharded", two, 0, 4e-3);
     agrees("mistral-window", two, 16, 2e-2);
     agrees("qwen2-window", two, 0, 2e-2);
+    agrees("gpt2-gelu-bare", two, 0, 1e-4);
+    agrees("gpt2-relu-untied", two, 8, 4e-3);
+    agrees("llama-yarn-mha", two, 0, 2e-2);
+}
+
+static void every_mixture(void **state) {
+    (void)state;
+    const tw_engine_options two = {.workers = 2};
+    agrees("mixtral-fused", two, 0, 1e-4);
+    agrees("mixtral-window", two, 8, 2e-2);
+    agrees("qwen3moe-dense-first", (tw_engine_options){.workers = 3, .weights = TW_I8}, 0, 2e-2);
+    agrees("qwen3moe-step-fused", two, 0, 2e-2);
 }
 
 /* Heads for which there is attention by tensor cores. */
@@ -130,8 +142,8 @@ static void quantised(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_family), cmocka_unit_test(large_heads), cmocka_unit_test(every_tape),
-        cmocka_unit_test(floats),       cmocka_unit_test(quantised),
+        cmocka_unit_test(every_family), cmocka_unit_test(large_heads), cmocka_unit_test(every_mixture),
+        cmocka_unit_test(every_tape),   cmocka_unit_test(floats),      cmocka_unit_test(quantised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,6 +156,22 @@ static void form_route(form *f) {
     if (extent(f, TW_ROUTE_ROUTE, 2) > extent(f, TW_ROUTE_ROUTER, 1)) fail(f, HAZARD_SHAPE);
 }
 
+static void form_score(form *f) {
+    int64_t T = f->s->tokens, dim = extent(f, TW_SCORE_X, 2), n = extent(f, TW_SCORE_SCORES, 2);
+    shape(f, TW_SCORE_X, T, 1, ANY);
+    vector(f, TW_SCORE_NORM, dim);
+    shape(f, TW_SCORE_ROUTER, 1, n, dim);
+    shape(f, TW_SCORE_SCORES, T, 1, ANY);
+    range(f, n);
+}
+
+static void form_choose(form *f) {
+    int64_t T = f->s->tokens;
+    shape(f, TW_CHOOSE_SCORES, T, 1, ANY);
+    shape(f, TW_CHOOSE_ROUTE, T, 2, ANY);
+    if (extent(f, TW_CHOOSE_ROUTE, 2) > extent(f, TW_CHOOSE_SCORES, 2)) fail(f, HAZARD_SHAPE);
+}
+
 static void form_experts_up(form *f) {
     int64_t T = f->s->tokens, dim = extent(f, TW_EXPERTS_UP_X, 2), n = extent(f, TW_EXPERTS_UP_H, 2),
             used = extent(f, TW_EXPERTS_UP_ROUTE, 2), experts = extent(f, TW_EXPERTS_UP_UP, 0);
@@ -223,6 +239,8 @@ hazard touch_form(const touch_space *space, const tw_instr *in) {
         [TW_INSTR_PROJECT] = form_project,
         [TW_INSTR_FFN] = form_ffn,
         [TW_INSTR_ROUTE] = form_route,
+        [TW_INSTR_SCORE] = form_score,
+        [TW_INSTR_CHOOSE] = form_choose,
         [TW_INSTR_EXPERTS_UP] = form_experts_up,
         [TW_INSTR_EXPERTS_DOWN] = form_experts_down,
         [TW_INSTR_HEAD] = form_head,

@@ -17,6 +17,8 @@ static const struct {
     [TW_INSTR_PROJECT] = {4, 1u << TW_PROJECT_X},
     [TW_INSTR_FFN] = {8, 1u << TW_FFN_H},
     [TW_INSTR_ROUTE] = {4, 1u << TW_ROUTE_ROUTE},
+    [TW_INSTR_SCORE] = {4, 1u << TW_SCORE_SCORES},
+    [TW_INSTR_CHOOSE] = {2, 1u << TW_CHOOSE_ROUTE},
     [TW_INSTR_EXPERTS_UP] = {6, 1u << TW_EXPERTS_UP_H},
     [TW_INSTR_EXPERTS_DOWN] = {4, 1u << TW_EXPERTS_DOWN_X},
     [TW_INSTR_HEAD] = {6, 1u << TW_HEAD_LOGITS | 1u << TW_HEAD_BEST},
@@ -37,6 +39,7 @@ static bool ranged(const tw_instr *in) {
     case TW_INSTR_QKV:
     case TW_INSTR_PROJECT:
     case TW_INSTR_FFN:
+    case TW_INSTR_SCORE:
     case TW_INSTR_EXPERTS_UP:
     case TW_INSTR_EXPERTS_DOWN:
     case TW_INSTR_HEAD:

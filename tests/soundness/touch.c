@@ -227,6 +227,16 @@ static void run_route(toucher *t) {
     positions(t, TW_ROUTE_ROUTE, true, t->step.n);
 }
 
+static void run_score(toucher *t) {
+    positions(t, TW_SCORE_X, false, t->step.n);
+    strip(t, TW_SCORE_SCORES, true);
+}
+
+static void run_choose(toucher *t) {
+    positions(t, TW_CHOOSE_SCORES, false, t->step.n);
+    positions(t, TW_CHOOSE_ROUTE, true, t->step.n);
+}
+
 static void run_experts_up(toucher *t) {
     positions(t, TW_EXPERTS_UP_X, false, t->step.n);
     positions(t, TW_EXPERTS_UP_ROUTE, false, t->step.n);
@@ -265,6 +275,8 @@ hazard touch_instr(const touch_space *space, const tw_instr *in, touch_step step
         [TW_INSTR_PROJECT] = run_project,
         [TW_INSTR_FFN] = run_ffn,
         [TW_INSTR_ROUTE] = run_route,
+        [TW_INSTR_SCORE] = run_score,
+        [TW_INSTR_CHOOSE] = run_choose,
         [TW_INSTR_EXPERTS_UP] = run_experts_up,
         [TW_INSTR_EXPERTS_DOWN] = run_experts_down,
         [TW_INSTR_HEAD] = run_head,

@@ -179,6 +179,19 @@ static void every_kind_of_layer(void **state) {
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
 }
 
+/* Mixtures of experts: all chosen, few of many, layers without, workers without rows of experts. */
+static void every_mixture(void **state) {
+    (void)state;
+    static const way ways[] = {
+        {"mixtral-fused", 1, 1, 0, TW_F32, {2, 1, 4, 2, 0, 0, 0}, NULL, 1, 3, 0, 0},
+        {"mixtral-window", 1, 3, 2, TW_F32, {2, 2, 4, 2, 1, 0, 0}, NULL, 2, 3, 0, 0},
+        {"qwen3moe-dense-first", 1, 2, 0, TW_F32, {3, 1, 5, 3, 0, 0, 0}, "sm_80", 3, 3, 0, 0},
+        {"qwen3moe-dense-first", 1, 8, 2, TW_F32, {1, 2, 4, 2, 0, 0, 0}, NULL, 4, 2, 0, 0},
+        {"qwen3moe-step-fused", 1, 3, 0, TW_F32, {2, 1, 2, 1, 0, 0, 0}, NULL, 5, 4, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
+}
+
 /* Caches of each type, numbers of workers, ways to split attention. */
 static void every_division(void **state) {
     (void)state;
@@ -341,7 +354,7 @@ static int instructions(const tw_schedule *s, const char *name) {
 
 static void what_is_traced_took_time(void **state) {
     (void)state;
-    enum { MANY = 10000000 };
+    enum { MANY = 10000000, OF_MIXTURES = 4 };
     tw_model *m = open_model("llama-linear-mqa");
     const tw_cuda_vm_options o = {.workers = 3, .seed = 4, .trace = true, .tuning = {1, 2, 3, 2, 1, 0, 0}};
     tw_cuda_vm_times times[TW_CUDA_VM_KINDS];
@@ -365,7 +378,7 @@ static void what_is_traced_took_time(void **state) {
             assert_true(!times[k].count == (all == 0));
             count += times[k].count > 0;
         }
-        assert_int_equal(count, splits == 1 ? TW_CUDA_VM_KINDS - 1 : TW_CUDA_VM_KINDS); /* merge */
+        assert_int_equal(count, TW_CUDA_VM_KINDS - OF_MIXTURES - (splits == 1)); /* merge */
         end(&g);
     }
     machine untraced = gpu(m, (tw_cuda_vm_options){.workers = 1}, (tw_lowering){.tokens = 1});
@@ -393,8 +406,8 @@ static void what_is_not_covered_is_refused(void **state) {
     const tw_lowering one = {.tokens = 1};
     refused("gpt2-gelu-bare", (tw_cuda_vm_options){.workers = 1, .tuning = {.edges = TW_EDGES_DATA}}, one, TW_ERR_USAGE,
             "edges by data: not for layer norms");
-    refused("mixtral-fused", plain, one, TW_ERR_UNSUPPORTED, "mixtures of experts");
-    refused("qwen3moe-dense-first", plain, one, TW_ERR_UNSUPPORTED, "mixtures of experts");
+    refused("mixtral-fused", plain, (tw_lowering){.tokens = 2}, TW_ERR_UNSUPPORTED,
+            "mixtures of experts at several positions");
     refused("llama-biases", plain, (tw_lowering){.tokens = TOKENS + 1}, TW_ERR_UNSUPPORTED, "takes 8");
     refused("llama-biases", (tw_cuda_vm_options){.target = "sm_70"}, one, TW_ERR_USAGE, "sm_70 is not a target");
 }
@@ -522,6 +535,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_family),
         cmocka_unit_test(every_kind_of_layer),
+        cmocka_unit_test(every_mixture),
         cmocka_unit_test(every_division),
         cmocka_unit_test(every_tuning),
         cmocka_unit_test(every_interleaving),

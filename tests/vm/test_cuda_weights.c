@@ -107,6 +107,22 @@ static void integers_with_a_scale_a_row(void **state) {
     agree("llama-linear-mqa", (weights){TW_I8, 0}, 7, false, one);
 }
 
+/* Stages of experts_down have pieces of several matrices. Some experts have fewer columns than a group. */
+static void integers_of_experts(void **state) {
+    (void)state;
+    agree("mixtral-fused", (weights){TW_I8, 0}, 1, false, narrow);
+    agree("qwen3moe-dense-first", (weights){TW_I8, 32}, 1, false, one);
+    agree("mixtral-window", (weights){TW_I4, 32}, 1, false, narrow);
+    agree("qwen3moe-step-fused", (weights){TW_I4, 128}, 1, false, (tw_cuda_vm_tuning){0});
+    agree("mixtral-fused", (weights){TW_I4, 64}, 1, true, one);
+}
+
+static void integers_with_layer_norms(void **state) {
+    (void)state;
+    agree("gpt2-gelu-bare", (weights){TW_I8, 0}, 1, false, (tw_cuda_vm_tuning){0});
+    agree("gpt2-relu-untied", (weights){TW_I4, 32}, 5, false, narrow);
+}
+
 static void integers_in_groups(void **state) {
     (void)state;
     agree("llama-linear-mqa", (weights){TW_I8, 32}, 1, false, narrow);
@@ -235,6 +251,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(integers_with_a_scale_a_row),
         cmocka_unit_test(integers_in_groups),
+        cmocka_unit_test(integers_of_experts),
+        cmocka_unit_test(integers_with_layer_norms),
         cmocka_unit_test(integers_with_activations_of_any_size),
         cmocka_unit_test(integers_of_long_rows),
         cmocka_unit_test(floats_that_integers_stand_for),

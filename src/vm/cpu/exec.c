@@ -262,6 +262,8 @@ void tw_exec_run(tw_vm_thread *thread, const tw_exec *e) {
         [TW_INSTR_PROJECT] = run_project,
         [TW_INSTR_FFN] = run_ffn,
         [TW_INSTR_ROUTE] = tw_exec_route,
+        [TW_INSTR_SCORE] = tw_exec_score,
+        [TW_INSTR_CHOOSE] = tw_exec_choose,
         [TW_INSTR_EXPERTS_UP] = tw_exec_experts_up,
         [TW_INSTR_EXPERTS_DOWN] = tw_exec_experts_down,
         [TW_INSTR_HEAD] = run_head,
@@ -277,6 +279,9 @@ size_t tw_exec_scratch(const tw_vm *vm, const tw_schedule *s, const tw_exec *e) 
         return (size_t)s->buffers[e->in->operand[TW_EMBED_X]].shape[2] * 4;
     case TW_INSTR_ATTEND:
         return tw_exec_attend_scratch(vm, s, e);
+    case TW_INSTR_CHOOSE:
+        return (size_t)s->buffers[e->in->operand[TW_CHOOSE_SCORES]].shape[2] * 4;
+    case TW_INSTR_SCORE:
     case TW_INSTR_ROUTE:
     case TW_INSTR_EXPERTS_UP:
     case TW_INSTR_EXPERTS_DOWN:

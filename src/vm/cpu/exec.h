@@ -25,6 +25,8 @@ void tw_exec_activate_gated(const tw_vm_thread *thread, float *y, int64_t n, con
 
 void tw_exec_attend(tw_vm_thread *thread, const tw_exec *e);
 void tw_exec_merge(tw_vm_thread *thread, const tw_exec *e);
+void tw_exec_score(tw_vm_thread *thread, const tw_exec *e);
+void tw_exec_choose(tw_vm_thread *thread, const tw_exec *e);
 void tw_exec_route(tw_vm_thread *thread, const tw_exec *e);
 void tw_exec_experts_up(tw_vm_thread *thread, const tw_exec *e);
 void tw_exec_experts_down(tw_vm_thread *thread, const tw_exec *e);

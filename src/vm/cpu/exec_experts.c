@@ -43,6 +43,29 @@ void tw_exec_route(tw_vm_thread *thread, const tw_exec *e) {
                        route + (t * 2 + 1) * used);
 }
 
+void tw_exec_score(tw_vm_thread *thread, const tw_exec *e) {
+    tw_scratch scratch = {thread->scratch};
+    int64_t n = thread->vm->step.n, dim = e->strip.cols, ldy = tw_strip_stride(&e->strip), from = e->in->param[TW_FROM];
+    int64_t experts = tw_exec_shape(thread, e, TW_SCORE_SCORES)->shape[2], count = e->in->param[TW_TO] - from;
+    float *normed = tw_scratch_take(&scratch, (size_t)(n * dim) * 4),
+          *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, n));
+    tw_exec_norm(thread, e->buffer[TW_SCORE_X], e->vector[TW_SCORE_NORM], NULL, n, dim, normed);
+    tw_product(thread, scratch, &e->strip, 0, normed, dim, n, y, NULL);
+    for (int64_t t = 0; t < n; t++)
+        memcpy((float *)e->buffer[TW_SCORE_SCORES] + t * experts + from, y + t * ldy, (size_t)count * 4);
+}
+
+void tw_exec_choose(tw_vm_thread *thread, const tw_exec *e) {
+    int64_t experts = tw_exec_shape(thread, e, TW_CHOOSE_SCORES)->shape[2],
+            used = tw_exec_shape(thread, e, TW_CHOOSE_ROUTE)->shape[2];
+    float *scores = (float *)(void *)thread->scratch, *route = e->buffer[TW_CHOOSE_ROUTE];
+    for (int64_t t = 0; t < thread->vm->step.n; t++) {
+        memcpy(scores, (const float *)e->buffer[TW_CHOOSE_SCORES] + t * experts, (size_t)experts * 4);
+        choose_experts(scores, experts, used, thread->vm->m->renormalise_experts, route + t * 2 * used,
+                       route + (t * 2 + 1) * used);
+    }
+}
+
 /* Finds the (position, slot) pairs that chose `expert`, as position * used + slot. */
 static int64_t chosen(const float *route, int64_t n, int64_t used, int64_t expert, int32_t *pairs) {
     int64_t count = 0;

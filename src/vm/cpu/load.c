@@ -96,6 +96,8 @@ static tw_status agree_instr(const tw_model *m, const tw_schedule *s, const tw_i
         {TW_INSTR_ATTEND, TW_ATTEND_K, 0, m->n_kv_heads, "heads"},
         {TW_INSTR_ROUTE, TW_ROUTE_ROUTER, 1, m->n_experts, "experts"},
         {TW_INSTR_ROUTE, TW_ROUTE_ROUTE, 2, m->n_experts_used, "experts"},
+        {TW_INSTR_CHOOSE, TW_CHOOSE_SCORES, 2, m->n_experts, "experts"},
+        {TW_INSTR_CHOOSE, TW_CHOOSE_ROUTE, 2, m->n_experts_used, "experts"},
         {TW_INSTR_HEAD, TW_HEAD_LOGITS, 2, m->vocab, "columns"},
         {TW_INSTR_OUTPUT, TW_OUTPUT_LOGITS, 2, m->vocab, "columns"},
     };

@@ -262,6 +262,23 @@ static tw_val of_warp(const tw_mega_activations *a, tw_val k) {
     return tw_sub(b, a->width, tw_sub(b, k, tw_shl(b, a->g->lane, 2)));
 }
 
+/* Tells whether the columns of the chosen experts have zeros between them, which memory does not have. */
+static bool pads(const tw_mega_activations *a) {
+    return a->g->p->experts && a->g->p->padded != a->g->p->m->expert_dim;
+}
+
+/* Moves the address of a column of experts_down to where the expert's columns lie, and tells whether it has that one.
+ */
+static void skip_padding(const tw_mega_activations *a, tw_val column, tw_val *at, tw_val *there) {
+    tw_builder *b = a->g->b;
+    const int dim = (int)a->g->p->m->expert_dim;
+    tw_val slot = tw_div(b, column, a->g->p->padded);
+    tw_val in_expert = tw_sub(b, column, tw_mul_imm(b, slot, a->g->p->padded));
+    tw_val from = tw_mega_at(b, a->row[0], tw_add(b, tw_mul_imm(b, slot, dim), in_expert), 4);
+    *at = tw_select(b, a->padded, from, *at);
+    *there = tw_and(b, *there, tw_or(b, tw_not(b, a->padded), tw_lt(b, in_expert, tw_i32(b, dim))));
+}
+
 /* ---- one position */
 
 /* Copies `n` runs of columns to shared memory, with all loads issued at once. `squares` is TW_NONE without norm. */
@@ -274,6 +291,7 @@ static void stage_columns(tw_mega_activations *a, tw_val k, int n, tw_val square
     for (int i = 0; i < n; i++) {
         w.at[i] = tw_add_imm(b, first, 4 * i * a->span);
         w.there[i] = tw_lt(b, tw_i32(b, i * a->span), rest);
+        if (pads(a)) skip_padding(a, tw_add_imm(b, k, i * a->span), &w.at[i], &w.there[i]);
         f[i] = (four){.x = x[i], .k = k, .shift = i * a->span, .there = tw_lt(b, tw_i32(b, i * a->span), have)};
     }
     load_columns(a->g, &w, n, x);

@@ -14,6 +14,7 @@ typedef struct tw_mega_activations {
     tw_val in, norm;           /* Addresses of the first position's activations, and of the norm's weights. */
     tw_val bias, biased;       /* plan.layer_norm: address of the norm's biases, and the predicate that they exist. */
     tw_val normed;             /* Predicate: RMS norm is applied to the activations. */
+    tw_val padded;             /* plan.experts: predicate that the input is of experts_down. */
     tw_val columns, positions; /* Number of columns, and of positions. */
     tw_val width;              /* Columns of a chunk, rounded up to whole stages. */
     tw_val tag, mask;          /* plan.flags: the tag to wait for, and its bits that count. */

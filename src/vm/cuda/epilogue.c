@@ -339,6 +339,23 @@ static void ffn(const rows *r) {
     end_turns(b, &t);
 }
 
+/* Computes act(gate) * up of the chosen experts, times their weights. The rows of each expert follow those of the one
+   before it. */
+static void experts_up(const rows *r) {
+    tw_mega_gen *g = r->g;
+    tw_builder *b = g->b;
+    const tw_model *m = g->p->m;
+    tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_mega_word(g, TW_W_FROM), per = tw_mega_word(g, TW_W_WIDTH);
+    const turns t = begin_units(r, 2, 1);
+    tw_val row = tw_add(b, r->s->first, t.row), slot = tw_binary(b, TW_OP_div_u32, row, per);
+    tw_val weights = tw_add_imm(b, g->shared, g->p->chosen + 4 * m->n_experts_used);
+    tw_val weight = tw_ld(b, tw_mega_shared(TW_T_f32, 1, 0), tw_mega_at(b, weights, slot, 4));
+    tw_val h = tw_mul(b, ffn_row(r, &t), weight), at = tw_mega_at(b, out, slot, m->expert_dim * 4);
+    row = tw_add(b, from, tw_sub(b, row, tw_mul(b, slot, per)));
+    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, at, row, 4), &h);
+    end_turns(b, &t);
+}
+
 static void head(const rows *r) {
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
@@ -362,13 +379,19 @@ void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s) {
     static const struct {
         tw_mega_kind kind;
         void (*build)(const rows *r);
-    } of[] = {{TW_MEGA_PROJECT, project}, {TW_MEGA_FFN, ffn}, {TW_MEGA_QKV, qkv}, {TW_MEGA_HEAD, head}};
+    } of[] = {{TW_MEGA_PROJECT, project},
+              {TW_MEGA_FFN, ffn},
+              {TW_MEGA_QKV, qkv},
+              {TW_MEGA_HEAD, head},
+              {TW_MEGA_EXPERTS_UP, experts_up},
+              {TW_MEGA_EXPERTS_DOWN, project}};
     rows r = {.g = g, .s = s};
     tw_val first = s->first;
     if (g->p->gated) first = tw_select(b, tw_eq(b, s->kind, tw_i32(b, TW_MEGA_FFN)), tw_shl(b, first, 1), first);
+    /* Experts have no biases. */
     tw_val bias = tw_mega_address(g, TW_W_BIAS), none = tw_binary(b, TW_OP_eq_i64, bias, tw_i64(b, 0));
     r.bias = tw_select(b, none, bias, tw_mega_at(b, bias, first, 4));
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < (g->p->experts ? 6 : 4); i++)
         TW_IF (b, tw_eq(b, s->kind, tw_i32(b, of[i].kind))) of[i].build(&r);
 }
 

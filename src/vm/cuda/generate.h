@@ -104,14 +104,14 @@ typedef struct tw_mega_stream {
     tw_val x_scale[TW_MEGA_BLOCKS][TW_MEGA_FRAGMENTS]; /* Integers: scales of the activations (f32). */
     tw_val left;                                       /* Stages of the instruction that are not taken yet (i32). */
 } tw_mega_stream;
-/* Takes the first of an instruction's `stages` stages, which waits for nothing but the memory. */
-void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_val stages);
+void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val stages); /* For an instruction's `stages`. */
 typedef struct tw_mega_units {
     tw_val part;                     /* Shared address of the warps' sums. */
     tw_val chunk;                    /* Number of the chunk. Sums of chunk 0 are stored, those of others are added. */
     tw_val count, stages, positions; /* Numbers of units, of stages of a unit, and of positions. */
 } tw_mega_units;
-/* Multiplies units by a chunk of activations. Their stages come next in the ring. */
+/* Multiplies units by a chunk of activations. Their stages come next in the ring; the first of the instruction's is
+   taken. NULL: takes that one, which waits for nothing but the memory. */
 void tw_mega_build_units(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, const tw_mega_units *u);
 /* The sums of a group, which the epilogue makes the instruction's results. */
 typedef struct tw_mega_sums {
@@ -150,6 +150,14 @@ void tw_mega_build_output_of(tw_mega_gen *g, const tw_mega_output *o);
 void tw_mega_build_output(tw_mega_gen *g);
 int64_t tw_mega_cut_bytes(const tw_mega_plan *p); /* Shared memory that a cut needs. */
 void tw_mega_build_attend(tw_mega_gen *g);
+void tw_mega_build_score(tw_mega_gen *g);
+void tw_mega_build_choose(tw_mega_gen *g);
+/* In a warp: chooses the best experts by f32 scores[experts], in descending order. route[2][used] (f32) gets their
+   numbers and their weights. */
+void tw_mega_choose(tw_builder *b, const tw_model *m, tw_val lane, tw_val scores, tw_val route);
+/* Predicate: the block has a new choice of experts after the record's wait. */
+tw_val tw_mega_hearing(tw_mega_gen *g);
+void tw_mega_build_hear(tw_mega_gen *g, tw_val hears); /* Tells the producer of a choice, after the wait, if `hears`. */
 void tw_mega_build_merge(tw_mega_gen *g);
 
 #endif

@@ -228,6 +228,11 @@ static void build_embed(tw_mega_gen *g) {
 
 /* ---- the loop */
 
+static void build_wait(tw_mega_gen *g) {
+    tw_mega_wait_alone(g);
+    if (g->p->experts) tw_mega_build_hear(g, tw_mega_hearing(g));
+}
+
 static void dispatch(tw_mega_gen *g, tw_val kind) {
     tw_builder *b = g->b;
     static const struct {
@@ -235,13 +240,17 @@ static void dispatch(tw_mega_gen *g, tw_val kind) {
         void (*build)(tw_mega_gen *g);
     } plain[] = {{TW_MEGA_ATTEND, tw_mega_build_attend}, {TW_MEGA_MERGE, tw_mega_build_merge},
                  {TW_MEGA_EMBED, build_embed},           {TW_MEGA_INPUT, build_input},
-                 {TW_MEGA_OUTPUT, tw_mega_build_output}, {TW_MEGA_WAIT, tw_mega_wait_alone}};
+                 {TW_MEGA_OUTPUT, tw_mega_build_output}, {TW_MEGA_WAIT, build_wait},
+                 {TW_MEGA_SCORE, tw_mega_build_score},   {TW_MEGA_CHOOSE, tw_mega_build_choose}};
+    const int n_plain = g->p->experts ? 8 : 6;
     tw_val project = tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), ffn = tw_eq(b, kind, tw_i32(b, TW_MEGA_FFN));
     tw_val qkv = tw_eq(b, kind, tw_i32(b, TW_MEGA_QKV)), head = tw_eq(b, kind, tw_i32(b, TW_MEGA_HEAD));
-    TW_IF (b, tw_or(b, tw_or(b, project, ffn), tw_or(b, qkv, head))) {
+    tw_val product = tw_or(b, tw_or(b, project, ffn), tw_or(b, qkv, head));
+    if (g->p->experts) product = tw_or(b, product, tw_le(b, tw_i32(b, TW_MEGA_EXPERTS_UP), kind));
+    TW_IF (b, product) {
         tw_mega_build_product(g, kind);
     } else {
-        for (int i = 0; i < 6; i++)
+        for (int i = 0; i < n_plain; i++)
             TW_IF (b, tw_eq(b, kind, tw_i32(b, plain[i].kind))) plain[i].build(g);
         tw_mega_mark(g, 3);
     }
@@ -323,6 +332,8 @@ static void init_ring(tw_mega_gen *g, tw_val tid) {
     TW_IF (b, tw_eq(b, tid, tw_i32(b, 0))) {
         tw_ring_init(b, &g->ring, p->target->sm, tw_mega_feeders(p), tw_mega_threads(p));
         if (p->paces) tw_st(b, tw_mega_ready(p), g->shared, (tw_val[]){tw_i32(b, 0)});
+        if (p->experts)
+            tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, tw_add_imm(b, g->shared, p->routed), tw_i32(b, 32));
     }
     tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
 }

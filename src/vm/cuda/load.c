@@ -15,6 +15,7 @@ typedef struct loading {
     tw_cuda_vm *vm;
     tw_mega_program *p;
     const tw_instr **stages; /* The instructions that tw_mega_stages_of finds, one for each counter. */
+    bool whole_stages;       /* What tw_mega_stages_of returned. */
     int32_t *records;        /* Room for the records of any worker. */
     _Atomic int next;        /* The next worker whose tape is to be packed. */
     _Atomic tw_status status;
@@ -121,7 +122,7 @@ tw_mega_tape tw_mega_tape_of(const tw_mega_program *p, int worker) {
     tw_hash_add(&h, how, sizeof how);
     for (int i = 0; i < w->count; i++) {
         const tw_instr *in = &w->list[i];
-        if (!tw_instr_op_multiplies(in->op)) continue;
+        if (!tw_mega_is_taped(in->op)) continue;
         const tw_mega_shape shape = tw_mega_shape_of(plan, p->s, in);
         t.stages += shape.stages;
         t.before_head += in->op == TW_INSTR_HEAD ? 0 : shape.stages;
@@ -176,7 +177,7 @@ static void pack_tape(loading *l, int worker) {
     uint64_t *bias = t->biases;
     if (!tape) out_of_memory(l);
     for (int i = 0; i < w->count && l->status == TW_OK; i++)
-        if (tw_instr_op_multiplies(w->list[i].op)) at += pack_strip(l, &w->list[i], at, bias++);
+        if (tw_mega_is_taped(w->list[i].op)) at += pack_strip(l, &w->list[i], at, bias++);
     t->address = put(l, NULL, "tape", tape, (size_t)t->bytes, true);
     free(tape);
 }
@@ -241,6 +242,17 @@ static const struct {
     [TW_INSTR_MERGE] = {TW_MEGA_MERGE, {{TW_W_IN, TW_MERGE_PART}, {TW_W_OUT, TW_MERGE_OUT}}},
     [TW_INSTR_PROJECT] = {TW_MEGA_PROJECT, {{TW_W_IN, TW_PROJECT_IN}, {TW_W_OUT, TW_PROJECT_X}}},
     [TW_INSTR_FFN] = {TW_MEGA_FFN, {{TW_W_IN, TW_FFN_X}, {TW_W_NORM, TW_FFN_NORM}, {TW_W_OUT, TW_FFN_H}}},
+    [TW_INSTR_SCORE] = {TW_MEGA_SCORE,
+                        {{TW_W_IN, TW_SCORE_X},
+                         {TW_W_NORM, TW_SCORE_NORM},
+                         {TW_W_ROUTER, TW_SCORE_ROUTER},
+                         {TW_W_OUT, TW_SCORE_SCORES}}},
+    [TW_INSTR_CHOOSE] = {TW_MEGA_CHOOSE, {{TW_W_IN, TW_CHOOSE_SCORES}, {TW_W_OUT, TW_CHOOSE_ROUTE}}},
+    [TW_INSTR_EXPERTS_UP] = {TW_MEGA_EXPERTS_UP,
+                             {{TW_W_IN, TW_EXPERTS_UP_X},
+                              {TW_W_NORM, TW_EXPERTS_UP_NORM},
+                              {TW_W_OUT, TW_EXPERTS_UP_H}}},
+    [TW_INSTR_EXPERTS_DOWN] = {TW_MEGA_EXPERTS_DOWN, {{TW_W_IN, TW_EXPERTS_DOWN_H}, {TW_W_OUT, TW_EXPERTS_DOWN_X}}},
     [TW_INSTR_HEAD] =
         {TW_MEGA_HEAD,
          {{TW_W_IN, TW_HEAD_X}, {TW_W_NORM, TW_HEAD_NORM}, {TW_W_OUT, TW_HEAD_LOGITS}, {TW_W_BEST, TW_HEAD_BEST}}},
@@ -279,6 +291,9 @@ static void write_instr(loading *l, const tw_instr *in, int32_t *record) {
         record[TW_W_SPLITS] = (int32_t)q[TW_MERGE_SPLITS];
     } else if (in->op == TW_INSTR_FFN) {
         record[TW_W_WIDTH] = (int32_t)buffers[in->operand[TW_FFN_H]].shape[2];
+    } else if (in->op == TW_INSTR_EXPERTS_UP) {
+        record[TW_W_WIDTH] = record[TW_W_COUNT];
+        record[TW_W_COUNT] *= (int32_t)l->vm->m->n_experts_used;
     } else if (in->op == TW_INSTR_HEAD) {
         record[TW_W_SLOT] = (int32_t)q[TW_HEAD_SLOT];
     } else if (in->op == TW_INSTR_OUTPUT) {
@@ -339,6 +354,41 @@ int tw_mega_most_records(const tw_schedule *s) {
     return most;
 }
 
+/* Uploads a worker's legs. They stand in place of its tape. */
+static void load_legs(loading *l, int worker, tw_mega_worker *out) {
+    const int n = tw_mega_legs(l->vm, l->p, worker, out->tape, NULL);
+    tw_mega_leg *legs = calloc((size_t)n + 1, sizeof *legs);
+    if (!legs) {
+        out_of_memory(l);
+        return;
+    }
+    tw_mega_legs(l->vm, l->p, worker, out->tape, legs);
+    out->tape = put(l, l->p, "legs", legs, (size_t)(n + 1) * sizeof *legs, true);
+    out->stages = n;
+    free(legs);
+}
+
+/* Returns the operand of an instruction with experts that has the choice. */
+static int route_of(const tw_instr *in) {
+    return in->operand[in->op == TW_INSTR_EXPERTS_UP ? TW_EXPERTS_UP_ROUTE : TW_EXPERTS_DOWN_ROUTE];
+}
+
+/* Finds the record of an instruction after whose wait its choice of experts is there: the first that waits for the
+   choice itself, else the last. */
+static int hearing(const loading *l, const tw_instr *in) {
+    for (int j = 0; j < in->n_waits; j++) {
+        const tw_instr *stage = l->stages[in->waits[j].counter];
+        if (l->whole_stages && stage->op == TW_INSTR_CHOOSE && stage->operand[TW_CHOOSE_ROUTE] == route_of(in))
+            return j;
+    }
+    return records_of(in) - 1;
+}
+
+static void hear(loading *l, const tw_instr *in, int32_t *record) {
+    record[TW_W_KIND] |= TW_MEGA_HEARS;
+    put_address(record, TW_W_ROUTE, address_of(l, route_of(in)));
+}
+
 static tw_mega_worker load_records(loading *l, int worker) {
     tw_mega_program *p = l->p;
     const tw_worker *w = &p->s->workers[worker];
@@ -349,6 +399,7 @@ static tw_mega_worker load_records(loading *l, int worker) {
     memset(record, 0, ((size_t)p->plan.most_records + 1) * TW_MEGA_RECORD);
     for (int i = 0; i < w->count; i++) {
         const tw_instr *in = &w->list[i];
+        const int hears = tw_mega_hears(w, in) ? hearing(l, in) : -1;
         for (int j = 0; j < records_of(in); j++, record += TW_MEGA_RECORD / 4, out.count++) {
             const bool last = j == records_of(in) - 1;
             record[TW_W_KIND] = TW_MEGA_WAIT;
@@ -356,11 +407,14 @@ static tw_mega_worker load_records(loading *l, int worker) {
             record[TW_W_ARRIVE] = last && in->arrive >= 0 ? in->arrive * TW_MEGA_COUNTER : -1;
             if (p->plan.flags) record[TW_W_USES] = tw_mega_uses(p->s, in, l->stages);
             if (last) write_instr(l, in, record);
-            if (last && tw_instr_op_multiplies(in->op)) write_product(l, in, *bias++, record);
+            if (last && tw_mega_is_product(in->op))
+                write_product(l, in, tw_mega_is_taped(in->op) ? *bias++ : 0, record);
             *kind++ = record[TW_W_KIND];
             if (last && is_early(l, w, in)) record[TW_W_KIND] |= TW_MEGA_EARLY;
+            if (j == hears) hear(l, in, record);
         }
     }
+    if (p->plan.experts) load_legs(l, worker, &out);
     /* A worker without records reads one. */
     out.records = put(l, p, "records", l->records, (size_t)(out.count + 1) * TW_MEGA_RECORD, true);
     return out;
@@ -396,8 +450,10 @@ tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
         tw_arena_free(&room);
         return tw_fail_memory(diag);
     }
-    tw_mega_stages_of(s, l.stages);
+    l.whole_stages = tw_mega_stages_of(s, l.stages);
     load_tapes(&l);
+    if (l.status == TW_OK && p->plan.experts) l.status = tw_mega_load_pools(vm, p, &l.diag);
+    if (l.status == TW_OK) p->streamed_bytes += tw_mega_expert_bytes(p);
     load_slot_rows(&l, rows);
     for (int w = 0; w < s->n_workers && l.status == TW_OK; w++) table[w] = load_records(&l, w);
     p->arguments[TW_MEGA_ARG_WORKERS] = put(&l, p, "workers", table, workers * sizeof *table, true);

@@ -151,6 +151,21 @@ typedef struct tw_mega_strip {
 } tw_mega_strip;
 /* Returns false if memory runs out. */
 bool tw_mega_pack(const tw_mega_program *p, const tw_model *m, const tw_instr *in, tw_mega_strip *out);
+/* Packs an expert's part of the pool of an instruction. The strip has no use for biases but needs room for them. */
+bool tw_mega_pack_expert(const tw_mega_program *p, const tw_model *m, const tw_instr *in, int64_t expert,
+                         tw_mega_strip *out);
+
+/* pool.c: a mixture's pools. */
+tw_mega_tape tw_mega_pool_tape(const tw_mega_program *p, const tw_instr *in); /* A pool, neither packed nor listed. */
+/* Returns the pool of an instruction. NULL: it is not listed. */
+const tw_mega_tape *tw_mega_pool_find(const tw_cuda_vm *vm, const tw_mega_program *p, const tw_instr *in);
+/* Packs the program's pools, as far as they are not listed yet. */
+tw_status tw_mega_load_pools(tw_cuda_vm *vm, const tw_mega_program *p, tw_diag *diag);
+int64_t tw_mega_expert_bytes(const tw_mega_program *p); /* Bytes of chosen experts that a step reads. */
+/* Writes a worker's legs, and returns their number. `tape` is where its tape begins. NULL `out`: counts alone. */
+int tw_mega_legs(const tw_cuda_vm *vm, const tw_mega_program *p, int worker, uint64_t tape, tw_mega_leg *out);
+/* Tells whether instruction `in` of a worker begins with a choice of experts that the worker has not heard of. */
+bool tw_mega_hears(const tw_worker *w, const tw_instr *in);
 
 /* need.c: does what tw_vm_need does. Of the programs it uses `s`, `plan` and `weights`. */
 tw_status tw_mega_need(const tw_cuda_vm *vm, const tw_mega_program *programs, int n, tw_memory_need *need,

@@ -29,6 +29,8 @@ enum {
     TW_MEGA_BLOCK = 128,     /* Activations that share a scale, if weights are integers. */
     TW_MEGA_HEADS = 4,       /* Query heads that attention by lanes takes at once. */
     TW_MEGA_RECORD = 128,    /* Bytes of a record. */
+    TW_MEGA_EXPERTS = 512,   /* The most experts of a mixture. */
+    TW_MEGA_CHOSEN = 32,     /* The most experts that a position uses. */
 };
 
 /* How weights lie in pieces. Scales follow a stage's pieces. Scales of groups are ordered by warp, row g, piece and
@@ -109,6 +111,11 @@ typedef struct tw_mega_plan {
     bool usual;       /* True: stages are in the order of their counters' numbers, as lowering makes them. */
     bool flags;       /* True: data is its own flag, and x and the ffn's h carry tags. */
     int uses_x, uses; /* Writes of x and of h in a step. */
+    bool experts;     /* True: the model is a mixture of experts. */
+    tw_dtype router;  /* experts: element type of routers. */
+    int padded;       /* experts: columns of an expert's down, rounded up to whole segments. */
+    int chosen;       /* experts: offset of the chosen experts, i32[used], and of their weights, f32[used]. */
+    int routed;       /* experts: offset of the mbarrier that tells the producer of a choice. */
 } tw_mega_plan;
 
 /* Plans the kernel of a checked schedule. TW_ERR_UNSUPPORTED with the reason: the machine does not cover it. */
@@ -121,6 +128,47 @@ int32_t tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *c
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of);
 bool tw_mega_gated(const tw_instr *in); /* Tells whether units of the instruction alternate between gate and up. */
 tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in);
+
+/* A mixture's experts lie in pools, which all workers and programs share: a pool has a matrix (or gate and up) of all
+   experts of a layer, expert by expert and unit by unit. A pool for experts_up has a unit's stages in order. Columns of
+   experts_down are those of the chosen experts one behind the other, each with zeros up to plan.padded. The columns of
+   a stage that a warp takes are a segment, which lies in one expert. A pool for experts_down has a unit's segments in
+   order, each with its scales. */
+static inline bool tw_mega_is_pooled(tw_instr_op op) {
+    return op == TW_INSTR_EXPERTS_UP || op == TW_INSTR_EXPERTS_DOWN;
+}
+/* Tells whether an instruction's matrices are on its worker's tape. */
+static inline bool tw_mega_is_taped(tw_instr_op op) {
+    return tw_instr_op_multiplies(op) && !tw_mega_is_pooled(op) && op != TW_INSTR_ROUTE && op != TW_INSTR_SCORE;
+}
+/* Tells whether an instruction multiplies stages of the ring. */
+static inline bool tw_mega_is_product(tw_instr_op op) {
+    return tw_mega_is_taped(op) || tw_mega_is_pooled(op);
+}
+/* The plan and the shape by which a pool is packed, for all rows of one expert. */
+typedef struct tw_mega_pool {
+    tw_mega_plan plan;
+    tw_mega_shape shape;
+    int stage_bytes;      /* Bytes of a stage, or of a segment. */
+    int64_t unit_bytes;   /* Bytes of the units of a row of pieces. */
+    int64_t expert_bytes; /* Bytes of an expert. */
+} tw_mega_pool;
+tw_mega_pool tw_mega_pool_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in);
+
+/* What the producer takes next: stages of the tape, or those of an instruction with experts. A worker has a list of
+   legs for a step: 64 bytes each. */
+typedef enum tw_mega_leg_kind { TW_MEGA_LEG_TAPE, TW_MEGA_LEG_UP, TW_MEGA_LEG_DOWN } tw_mega_leg_kind;
+typedef struct tw_mega_leg {
+    int32_t kind;   /* tw_mega_leg_kind */
+    int32_t hears;  /* 1: it begins with a new choice of experts. */
+    int32_t stages; /* TAPE: stages. UP: stages of an expert. DOWN: stages of a unit. */
+    int32_t bytes;  /* Bytes of a stage. */
+    uint64_t from;  /* Address of the first stage or segment; of experts, in expert 0. */
+    int64_t expert; /* Bytes from an expert to the next. */
+    int64_t unit;   /* DOWN: bytes from a unit to the next. */
+    int32_t units;  /* DOWN: units. */
+    int32_t reserved[5];
+} tw_mega_leg;
 /* Where a unit's pieces are. Piece i is in chunk i / (warps * run), where warp w has the w-th `run` pieces, `blocks` in
    each of run / blocks stages. */
 typedef struct tw_mega_unit {
@@ -146,7 +194,11 @@ typedef enum tw_mega_kind {
     TW_MEGA_PROJECT,
     TW_MEGA_FFN,
     TW_MEGA_HEAD,
-    TW_MEGA_OUTPUT
+    TW_MEGA_OUTPUT,
+    TW_MEGA_SCORE,
+    TW_MEGA_CHOOSE,
+    TW_MEGA_EXPERTS_UP,
+    TW_MEGA_EXPERTS_DOWN
 } tw_mega_kind;
 
 /* Stands for the number of a write whose data has no tags. */
@@ -154,6 +206,8 @@ enum { TW_MEGA_UNTAGGED = 0xffff };
 
 /* Added to the kind if the worker has waited in this step for what project adds to, or for qkv's angles. */
 enum { TW_MEGA_EARLY = 256 };
+/* Added to the kind if the block has a new choice of experts after the record's wait. */
+enum { TW_MEGA_HEARS = 512 };
 
 enum {
     TW_W_KIND,   /* The tw_mega_kind. */
@@ -188,6 +242,8 @@ enum {
     TW_W_TABLE = TW_W_NORM,       /* embed: the table. */
     TW_W_POSITIONS = TW_W_BIAS,   /* embed: the table of positions. 0: there is none. */
     TW_W_NORM_BIAS = TW_W_Q_NORM, /* plan.layer_norm: the norm's biases. 0: there are none. */
+    TW_W_ROUTER = TW_W_BIAS,      /* score: the router. */
+    TW_W_ROUTE = TW_W_Q_NORM,     /* With TW_MEGA_HEARS: the choice. */
     TW_W_SLOT_ROWS = TW_W_NORM,   /* output: i32[slots][2], the first row and the number of rows. */
     TW_W_BEST = TW_W_K_CACHE,     /* head: each slot's best. */
     TW_W_LOGITS = TW_W_K_CACHE,   /* output: the logits. */
@@ -195,8 +251,8 @@ enum {
 
 /* A worker's entry in the table of workers: 32 bytes. */
 typedef struct tw_mega_worker {
-    uint64_t tape, records; /* Addresses. */
-    int32_t stages, count;  /* Numbers of stages on the tape, and of records. */
+    uint64_t tape, records; /* Addresses. plan.experts: in place of the tape the legs. */
+    int32_t stages, count;  /* Numbers of stages on the tape (plan.experts: of legs), and of records. */
     int32_t before_head;    /* Stages of the tape that are not the head's. */
     int32_t reserved;
 } tw_mega_worker;

@@ -138,7 +138,7 @@ void tw_mega_build_units(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, cons
     }
 }
 
-void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_val stages) {
+void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val stages) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
     const int blocks = p->tuning.blocks;
@@ -156,5 +156,4 @@ void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_
                 s->x[i][n][e] = tw_var_of(b, integers ? tw_i32(b, 0) : tw_zero(b, p->body.pair));
             if (integers) s->x_scale[i][n] = tw_var_of(b, tw_f32(b, 0));
         }
-    tw_mega_build_units(g, s, is_head, NULL);
 }

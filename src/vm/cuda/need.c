@@ -17,6 +17,11 @@ static bool is_there(const tw_cuda_vm *vm, const tw_mega_program *programs, int 
     return tw_mega_named_find(vm, name) != NULL;
 }
 
+static bool is_router(const char *name) {
+    const char *at = strstr(name, ".router");
+    return at && !at[strlen(".router")];
+}
+
 /* Counts the bytes of a program's buffers. Of the weights only norms, as floats, and the embedding, as stored, have
    buffers; all others are on tapes. */
 static void count_buffers(const tw_cuda_vm *vm, const tw_mega_program *programs, int at, tw_memory_need *need) {
@@ -30,26 +35,47 @@ static void count_buffers(const tw_cuda_vm *vm, const tw_mega_program *programs,
             need->scratch += tw_memory_buffer(b);
         else if (b->shape[2] == 1)
             need->weights += 4 * b->shape[1];
-        else if (!strcmp(b->name, "embed") || !strcmp(b->name, "positions"))
+        else if (!strcmp(b->name, "embed") || !strcmp(b->name, "positions") || is_router(b->name))
             need->weights += tw_memory_buffer(b);
     }
+}
+
+/* Counts the buffers that instructions with experts multiply by, at least as many as there are pools. */
+static size_t pooled(const tw_schedule *s) {
+    size_t n = 0;
+    for (const tw_buffer *b = s->buffers; b < s->buffers + s->n_buffers; b++)
+        n += b->kind == TW_BUFFER_WEIGHT && b->shape[0] > 1;
+    return n;
+}
+
+/* Counts a tape or pool at *next, and lists it. */
+static void count_tape(tw_mega_tape **next, tw_mega_tape **tapes, tw_memory_need *need) {
+    tw_mega_tape *t = (*next)++;
+    need->weights += (t->bytes + PAGE - 1) / PAGE * PAGE;
+    t->next = *tapes;
+    *tapes = t;
 }
 
 tw_status tw_mega_need(const tw_cuda_vm *vm, const tw_mega_program *programs, int n, tw_memory_need *need,
                        tw_diag *diag) {
     size_t workers = 0;
     *need = (tw_memory_need){0};
-    for (int i = 0; i < n; i++) workers += (size_t)programs[i].s->n_workers;
+    for (int i = 0; i < n; i++) workers += (size_t)programs[i].s->n_workers + pooled(programs[i].s);
     tw_mega_tape *room = calloc(workers, sizeof *room), *next = room, *tapes = vm->tapes;
     if (!room) return tw_fail_memory(diag);
     for (int i = 0; i < n; i++) {
         count_buffers(vm, programs, i, need);
         for (int w = 0; w < programs[i].s->n_workers; w++) {
+            for (int j = 0; j < programs[i].s->workers[w].count; j++) {
+                const tw_instr *in = &programs[i].s->workers[w].list[j];
+                if (!tw_mega_is_pooled(in->op)) continue;
+                *next = tw_mega_pool_tape(&programs[i], in);
+                if (tw_mega_tape_find(tapes, next->key)) continue;
+                count_tape(&next, &tapes, need);
+            }
             *next = tw_mega_tape_of(&programs[i], w);
             if (tw_mega_tape_find(tapes, next->key)) continue;
-            need->weights += (next->bytes + PAGE - 1) / PAGE * PAGE;
-            next->next = tapes;
-            tapes = next++;
+            count_tape(&next, &tapes, need);
         }
     }
     free(room);

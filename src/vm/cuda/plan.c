@@ -73,18 +73,26 @@ static const tw_buffer *first_matrix(const tw_schedule *s, const tw_instr *in) {
     return &s->buffers[tw_instr_matrices_of(in).matrix[0]];
 }
 
+/* Returns the columns of a product: of experts_down, those of all chosen experts. */
+static int64_t columns_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in) {
+    if (in->op == TW_INSTR_EXPERTS_DOWN) return p->m->n_experts_used * p->padded;
+    return first_matrix(s, in)->shape[2];
+}
+
 bool tw_mega_gated(const tw_instr *in) {
+    if (in->op == TW_INSTR_EXPERTS_UP) return true;
     return in->op == TW_INSTR_FFN && in->operand[TW_FFN_GATE] >= 0;
 }
 
 tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in) {
     const tw_mega_format *f = tw_mega_format_for(p, in->op);
     const int64_t rows = in->param[TW_TO] - in->param[TW_FROM], a_stage = tw_mega_stage_columns(p, f);
-    tw_mega_shape x = {.columns = first_matrix(s, in)->shape[2], .group_units = TW_MEGA_PART_ROWS / TW_MEGA_ROWS};
+    tw_mega_shape x = {.columns = columns_of(p, s, in), .group_units = TW_MEGA_PART_ROWS / TW_MEGA_ROWS};
     x.chunks = (int)tw_ceil_div(up(x.columns, a_stage), p->chunk_most);
     x.chunk_columns = up(tw_ceil_div(x.columns, x.chunks), a_stage);
     x.run = (int)(x.chunk_columns / p->tuning.warps / f->depth);
     x.units = (int)(up(rows, TW_MEGA_ROWS) / TW_MEGA_ROWS) * (tw_mega_gated(in) ? 2 : 1);
+    if (in->op == TW_INSTR_EXPERTS_UP) x.units *= (int)p->m->n_experts_used;
     /* A group has whole heads, since a head's RMS norm needs all of its rows. */
     if (in->op == TW_INSTR_QKV && p->qk_norm)
         x.group_units = (int)(TW_MEGA_PART_ROWS / p->m->head_dim * p->m->head_dim / TW_MEGA_ROWS);
@@ -93,12 +101,45 @@ tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, cons
     return x;
 }
 
+tw_mega_pool tw_mega_pool_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in) {
+    const bool gated = in->op == TW_INSTR_EXPERTS_UP;
+    const tw_mega_format *f = &p->body;
+    const int64_t rows = first_matrix(s, in)->shape[1];
+    tw_mega_pool pool = {.plan = *p, .stage_bytes = p->stage_bytes};
+    tw_mega_shape *x = &pool.shape;
+    *x = tw_mega_shape_of(p, s, in);
+    x->units = (int)(up(rows, TW_MEGA_ROWS) / TW_MEGA_ROWS) * (gated ? 2 : 1);
+    if (!gated) {
+        pool.plan.tuning.warps = 1;
+        pool.stage_bytes = p->tuning.blocks * (TW_MEGA_PIECE + f->scale_bytes);
+        x->columns = p->m->expert_dim;
+        x->chunk_columns = p->padded;
+        x->run = p->padded / f->depth;
+    }
+    const int64_t lines = tw_ceil_div(x->units, f->units);
+    pool.unit_bytes = (int64_t)(x->run / p->tuning.blocks) * pool.stage_bytes;
+    x->stages = (int)(lines * (x->run / p->tuning.blocks));
+    pool.expert_bytes = lines * pool.unit_bytes;
+    return pool;
+}
+
 static tw_status refuse(tw_diag *diag, const char *what) {
     return tw_fail(diag, TW_ERR_UNSUPPORTED, "the GPU's machine does not run %s yet: --device cpu does", what);
 }
 
-static tw_status covered(const tw_model *m, tw_diag *diag) {
-    if (m->n_experts) return refuse(diag, "mixtures of experts");
+static bool gateless(const tw_layer *y) {
+    return !y->experts && !y->gate.weight.rows;
+}
+
+static tw_status mixture_covered(const tw_model *m, int64_t tokens, tw_diag *diag) {
+    if (m->norm != TW_NORM_RMS) return refuse(diag, "layer norms in mixtures of experts");
+    if (m->n_experts > TW_MEGA_EXPERTS || m->n_experts_used > TW_MEGA_CHOSEN) return refuse(diag, "so many experts");
+    if (m->expert_dim % TW_MEGA_ROWS) return refuse(diag, "experts of sizes that 8 does not divide");
+    if (tokens > 1) return refuse(diag, "mixtures of experts at several positions a step");
+    return TW_OK;
+}
+
+static tw_status covered(const tw_model *m, int64_t tokens, tw_diag *diag) {
     const bool head_norms = m->layers[0].q_norm.rows > 0;
     if (m->norm != TW_NORM_RMS && head_norms) return refuse(diag, "norms of heads beside layer norms");
     if (m->head_dim % TW_MEGA_WIDE || m->head_dim > (head_norms ? (int)TW_MEGA_PART_ROWS : 32 * (int)TW_MEGA_WIDE))
@@ -106,9 +147,21 @@ static tw_status covered(const tw_model *m, tw_diag *diag) {
     if (m->dim % 4 || m->ffn_dim % 4 || m->n_heads * m->head_dim % 4)
         return refuse(diag, "sizes that 4 does not divide");
     for (int64_t i = 1; i < m->n_layers; i++)
-        if (!m->layers[i].gate.weight.rows != !m->layers[0].gate.weight.rows)
+        if (gateless(&m->layers[i]) != gateless(&m->layers[0]))
             return refuse(diag, "layers of which some have no gate");
-    return TW_OK;
+    return m->n_experts ? mixture_covered(m, tokens, diag) : TW_OK;
+}
+
+/* Gives every piece its rows' scales. In mixtures the pieces of a stage belong to several matrices. */
+static void scale_pieces(tw_mega_format *f) {
+    if (!f->row_bytes) return;
+    f->sets = 1;
+    f->scale_bytes = f->row_bytes;
+    f->row_bytes = 0;
+}
+
+static bool is_of_mixture(tw_instr_op op) {
+    return tw_mega_is_pooled(op) || op == TW_INSTR_SCORE || op == TW_INSTR_CHOOSE;
 }
 
 /* Reads the formats and other properties of the instructions, which must agree. */
@@ -129,22 +182,33 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
                 p->fours &= in->param[TW_FROM] % 4 == 0 && in->param[TW_TO] % 4 == 0;
             }
             if (in->op == TW_INSTR_OUTPUT) p->slots = (int)s->buffers[in->operand[TW_OUTPUT_BEST]].shape[0];
-            if (in->op == TW_INSTR_ROUTE || in->op == TW_INSTR_EXPERTS_UP || in->op == TW_INSTR_EXPERTS_DOWN)
-                return refuse(diag, "mixtures of experts");
+            if (in->op == TW_INSTR_ROUTE) return refuse(diag, "routers that are not dealt out");
+            if (is_of_mixture(in->op) && !p->experts) return refuse(diag, "experts of a model without any");
+            if (in->op == TW_INSTR_QKV && (in->operand[TW_QKV_ROPE] < 0) != (p->m->rope.kind == TW_ROPE_NONE))
+                return refuse(diag, "schedules that rotate where the model does not, or do not where it does");
+            if (in->op == TW_INSTR_EMBED && (in->operand[TW_EMBED_POSITIONS] < 0) != !p->m->positions.rows)
+                return refuse(diag, "schedules whose learned positions are not the model's");
+            if (in->op == TW_INSTR_SCORE) p->router = s->buffers[in->operand[TW_SCORE_ROUTER]].dtype;
             if (in->op == TW_INSTR_FFN && tw_mega_gated(in) != p->gated)
                 return refuse(diag, "layers of which some have no gate");
-            if (!tw_instr_op_multiplies(in->op)) continue;
+            if (!tw_mega_is_product(in->op)) continue;
             const tw_buffer *b = first_matrix(s, in);
             tw_mega_format f, *known = in->op == TW_INSTR_HEAD ? &p->head : &p->body;
             head |= in->op == TW_INSTR_HEAD;
             const bool floats = dequantise && (b->dtype == TW_I8 || b->dtype == TW_I4);
             if (!tw_mega_format_of(floats ? TW_F32 : b->dtype, floats ? 0 : b->group, &f))
                 return refuse(diag, "these weights");
+            if (p->experts) scale_pieces(&f);
+            const int whole = in->op == TW_INSTR_EXPERTS_UP ? 1 : f.units; /* Units of a row of pieces. */
+            if (tw_mega_is_pooled(in->op) && in->param[TW_FROM] % ((int64_t)whole * TW_MEGA_ROWS))
+                return refuse(diag, "experts' rows in such units");
+            if (in->op == TW_INSTR_EXPERTS_DOWN) p->padded = (int)up(p->m->expert_dim, p->tuning.blocks * f.depth);
             if (head && in->op != TW_INSTR_HEAD) p->head_last = false;
             if (known->depth && !tw_mega_same_format(known, &f))
                 return refuse(diag, "layers whose weights are of several types");
             *known = f;
-            if (b->shape[2] > p->max_columns) p->max_columns = (int)b->shape[2];
+            const int64_t columns = columns_of(p, s, in);
+            if (columns > p->max_columns) p->max_columns = (int)columns;
         }
     }
     if (p->body.pair != p->head.pair || p->body.units != p->head.units)
@@ -173,7 +237,7 @@ static int64_t layer_stages(const tw_mega_plan *p, const tw_schedule *s) {
     int64_t n = 0;
     for (int i = 0; i < s->workers[0].count; i++) {
         const tw_instr *in = &s->workers[0].list[i];
-        if (tw_instr_op_multiplies(in->op) && in->op != TW_INSTR_HEAD) n += tw_mega_shape_of(p, s, in).stages;
+        if (tw_mega_is_product(in->op) && in->op != TW_INSTR_HEAD) n += tw_mega_shape_of(p, s, in).stages;
     }
     return n / p->m->n_layers;
 }
@@ -201,7 +265,8 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     const int64_t a_stage = tw_mega_stage_columns(p, p->body.depth > p->head.depth ? &p->body : &p->head);
     const int64_t T = p->tokens;
     int64_t most = up(p->max_columns, a_stage);
-    const int64_t third = p->target->shared_block / 3, chunk = third < CHUNK_BYTES ? third : CHUNK_BYTES;
+    const int64_t third = p->target->shared_block / 3;
+    const int64_t chunk = p->experts ? 2 * third : third < CHUNK_BYTES ? third : CHUNK_BYTES;
     while (most > a_stage && T * 4 * most > chunk) most = up(most / 2, a_stage);
     p->chunk_most = most;
     p->one_chunk = most >= p->max_columns;
@@ -225,6 +290,10 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     p->full = take(&at, STAGES * 8);
     p->empty = take(&at, STAGES * 8);
     p->ready = take(&at, sizeof(int32_t));
+    if (p->experts) {
+        p->chosen = take(&at, p->m->n_experts_used * 8);
+        p->routed = take(&at, TW_RING_MBARRIER);
+    }
     p->ring = at;
     int64_t fit = (p->target->shared_block - at) / p->stage_bytes;
     if (fit < 2)
@@ -359,10 +428,11 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
                         .sequences = (int)s->sequences,
                         .max_seq = s->max_seq,
                         .vocab = m->vocab,
-                        .gated = m->layers[0].gate.weight.rows > 0,
+                        .gated = !gateless(&m->layers[0]),
+                        .experts = m->n_experts > 0,
                         .layer_norm = m->norm == TW_NORM_LAYER,
                         .qk_norm = m->layers[0].q_norm.rows > 0};
-    tw_status st = covered(m, diag);
+    tw_status st = covered(m, s->tokens, diag);
     if (st != TW_OK) return st;
     if (s->tokens > TW_CUDA_VM_TOKENS)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "a program of %lld positions a step: the GPU's machine takes %d",
@@ -384,6 +454,7 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
     p->cut_list = options->cut_list ? options->cut_list : CUT_LIST;
     choose_attention(p);
     if (st == TW_OK) st = divide(p, diag);
+    if (st == TW_OK && p->experts && !p->one_chunk) st = refuse(diag, "experts with so many columns on this GPU");
     if (st == TW_OK) choose_window(p, s);
     return st;
 }

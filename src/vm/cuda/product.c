@@ -65,6 +65,7 @@ static void group(product *o, tw_val first_unit, tw_val count) {
     tw_mega_mark(g, 3);
     tw_mega_barrier(g);
     tw_val first_row, paired = g->p->gated ? tw_eq(b, o->kind, tw_i32(b, TW_MEGA_FFN)) : TW_NONE;
+    if (g->p->experts) paired = tw_or(b, paired, tw_eq(b, o->kind, tw_i32(b, TW_MEGA_EXPERTS_UP)));
     first_row = tw_mul_imm(b, first_unit, TW_MEGA_ROWS);
     o->sums.rows = tw_mul_imm(b, count, TW_MEGA_ROWS);
     o->sums.first = paired.id ? tw_select(b, paired, tw_shr(b, first_row, 1), first_row) : first_row;
@@ -104,6 +105,7 @@ static product product_of(tw_mega_gen *g, tw_val kind) {
         a->tag = tw_select(b, tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), of_rest, of_x);
         a->mask = tw_mega_mask(g);
     }
+    if (p->experts) a->padded = tw_eq(b, kind, tw_i32(b, TW_MEGA_EXPERTS_DOWN));
     o.units = (tw_mega_units){.stages = stages, .positions = a->positions};
     return o;
 }
@@ -123,6 +125,21 @@ static tw_mega_sums sums_of(const product *o) {
     return sums;
 }
 
+/* Takes the first stage before the wait, unless its experts are not chosen before: then the activations, which a
+   mixture has in one chunk, go first. */
+static void wait_and_take(product *o) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    tw_val hears = tw_mega_hearing(g);
+    TW_IF (b, tw_not(b, hears)) tw_mega_build_units(g, &o->stream, o->is_head, NULL);
+    tw_mega_wait(g);
+    tw_mega_build_hear(g, hears);
+    stage_chunk(o, tw_i32(b, 0));
+    tell_producer(g);
+    TW_IF (b, hears) tw_mega_build_units(g, &o->stream, o->is_head, NULL);
+    tw_mega_mark(g, 2);
+}
+
 void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
@@ -130,11 +147,16 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
     tw_val count = tw_mega_word(g, TW_W_UNITS), group_units = tw_mega_word(g, TW_W_GROUP);
     o.sums = sums_of(&o);
     tw_mega_find_activations(&o.a);
-    tw_mega_begin_stream(g, &o.stream, o.is_head, tw_mega_word(g, TW_W_ALL));
-    tw_mega_wait(g);
+    tw_mega_begin_stream(g, &o.stream, tw_mega_word(g, TW_W_ALL));
+    if (p->experts) {
+        wait_and_take(&o);
+    } else {
+        tw_mega_build_units(g, &o.stream, o.is_head, NULL);
+        tw_mega_wait(g);
+    }
     tw_val part = o.units.part = o.sums.part = tw_var_of(b, tw_add_imm(b, g->shared, p->part));
     const int part_bytes = p->tuning.warps * p->tokens * TW_MEGA_PART_ROWS * 4;
-    if (p->one_chunk) {
+    if (p->one_chunk && !p->experts) {
         stage_chunk(&o, tw_i32(b, 0));
         tell_producer(g);
         tw_mega_mark(g, 2);

@@ -17,11 +17,11 @@ typedef struct source {
     const tw_buffer *buffer; /* The first matrix in the schedule. All matrices have its type. */
 } source;
 
-static source source_of(const tw_mega_program *p, const tw_model *m, const tw_instr *in) {
+static source source_of(const tw_mega_program *p, const tw_model *m, const tw_instr *in, int64_t expert) {
     const tw_instr_matrices matrices = tw_instr_matrices_of(in);
     source src = {.in = in, .m = m, .buffer = &p->s->buffers[matrices.matrix[0]]};
     for (int i = 0; i < matrices.n; i++) {
-        src.weight[i] = tw_weight_at(&p->weights, matrices.matrix[i], 0);
+        src.weight[i] = tw_weight_at(&p->weights, matrices.matrix[i], expert);
         if (matrices.bias[i] >= 0) src.bias[i] = tw_weight_at(&p->weights, matrices.bias[i], 0);
     }
     return src;
@@ -158,7 +158,7 @@ static void put_scales(const packer *k, int64_t row) {
         const int set = (int)(c % f->depth / (f->depth / f->sets)), blocks = k->p->tuning.blocks;
         const int64_t in_row = at.piece % blocks * f->sets + set;
         const int64_t cell = 2 * (row % TW_MEGA_ROWS * blocks * f->sets + in_row) + second(k, row);
-        const float scale = k->scales[c / f->group];
+        const float scale = k->scales[f->group ? c / f->group : 0];
         const uint16_t half = tw_f32_to_f16(scale);
         to += at.piece / blocks * blocks * f->scale_bytes;
         if (f->dtype == TW_I8)
@@ -192,14 +192,9 @@ static void pack_row(const packer *k, const tw_buffer *as, const tw_weight *w, i
         put_row_scale(k, row);
 }
 
-bool tw_mega_pack(const tw_mega_program *p, const tw_model *m, const tw_instr *in, tw_mega_strip *out) {
-    const source src = source_of(p, m, in);
+/* Packs all rows of a source. `k` lacks its room. */
+static bool pack(packer k, const source *src, tw_mega_strip *out) {
     tw_arena room = {0};
-    packer k = {.p = &p->plan,
-                .f = tw_mega_format_for(&p->plan, in->op),
-                .stages = out->stages,
-                .shape = tw_mega_shape_of(&p->plan, p->s, in),
-                .stage_bytes = tw_mega_stage_bytes(&p->plan, in->op)};
     const size_t columns = (size_t)k.shape.columns;
     k.raw = tw_arena_array(&room, columns, 4);
     k.row = tw_arena_array(&room, columns, sizeof *k.row);
@@ -211,12 +206,37 @@ bool tw_mega_pack(const tw_mega_program *p, const tw_model *m, const tw_instr *i
         int which;
         int64_t at;
         out->bias[row] = 0;
-        if (!locate(&src, row, &which, &at)) continue;
-        pack_row(&k, src.buffer, src.weight[which], at, row);
-        if (!src.bias[which]) continue;
-        tw_weight_read(src.bias[which], at, 0, 1, &out->bias[row]);
+        if (!locate(src, row, &which, &at)) continue;
+        pack_row(&k, src->buffer, src->weight[which], at, row);
+        if (!src->bias[which]) continue;
+        tw_weight_read(src->bias[which], at, 0, 1, &out->bias[row]);
         out->has_bias = true;
     }
     tw_arena_free(&room);
     return ready;
+}
+
+bool tw_mega_pack(const tw_mega_program *p, const tw_model *m, const tw_instr *in, tw_mega_strip *out) {
+    const source src = source_of(p, m, in, 0);
+    const packer k = {.p = &p->plan,
+                      .f = tw_mega_format_for(&p->plan, in->op),
+                      .stages = out->stages,
+                      .shape = tw_mega_shape_of(&p->plan, p->s, in),
+                      .stage_bytes = tw_mega_stage_bytes(&p->plan, in->op)};
+    return pack(k, &src, out);
+}
+
+bool tw_mega_pack_expert(const tw_mega_program *p, const tw_model *m, const tw_instr *in, int64_t expert,
+                         tw_mega_strip *out) {
+    const tw_mega_pool pool = tw_mega_pool_of(&p->plan, p->s, in);
+    tw_instr all = *in;
+    source src = source_of(p, m, &all, expert);
+    all.param[TW_FROM] = 0;
+    all.param[TW_TO] = src.buffer->shape[1];
+    const packer k = {.p = &pool.plan,
+                      .f = &pool.plan.body,
+                      .stages = out->stages,
+                      .shape = pool.shape,
+                      .stage_bytes = pool.stage_bytes};
+    return pack(k, &src, out);
 }

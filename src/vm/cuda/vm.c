@@ -97,6 +97,10 @@ void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l) {
     l->group_heads = true;
 }
 
+int64_t tw_cuda_vm_tokens(const tw_cuda_vm *vm) {
+    return vm->m->n_experts ? 1 : TW_CUDA_VM_TOKENS;
+}
+
 int64_t tw_cuda_vm_short_past(const tw_cuda_vm *vm, const tw_lowering *l) {
     enum { BYTES = 80 << 10, MOST = 384 }; /* A head's keys and values that an SM reads while others merge parts. */
     const int64_t n = BYTES / (2 * vm->m->head_dim * (int64_t)tw_dtype_bits(l->kv) / 8), most = n < MOST ? n : MOST;

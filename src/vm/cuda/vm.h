@@ -60,6 +60,8 @@ tw_status tw_cuda_vm_room(const tw_cuda_vm *vm, const tw_schedule *const *schedu
    tw_cuda_vm_run takes programs of one sequence. */
 tw_status tw_cuda_vm_load(tw_cuda_vm *vm, const tw_checked *program, int *id, tw_diag *diag);
 tw_status tw_cuda_vm_run(tw_cuda_vm *vm, tw_vm_step *step, tw_diag *diag);
+/* Returns the most positions of a step of a program of one sequence. */
+int64_t tw_cuda_vm_tokens(const tw_cuda_vm *vm);
 int64_t tw_cuda_vm_tape_bytes(const tw_cuda_vm *vm);
 int64_t tw_cuda_vm_streamed_bytes(const tw_cuda_vm *vm);
 void tw_cuda_vm_explain(const tw_cuda_vm *vm, char *out, size_t size);
@@ -112,7 +114,7 @@ typedef struct tw_cuda_vm_times {
     int count;                                                 /* Instructions of all workers together. */
     double clocks[TW_CUDA_VM_PHASES], most[TW_CUDA_VM_PHASES]; /* Mean and largest time in clocks of an SM. */
 } tw_cuda_vm_times;
-enum { TW_CUDA_VM_KINDS = 9 };
+enum { TW_CUDA_VM_KINDS = 13 };
 /* Gets the times of the last step. tw_cuda_vm_options.trace must have been set. */
 tw_status tw_cuda_vm_trace(tw_cuda_vm *vm, int program, tw_cuda_vm_times times[TW_CUDA_VM_KINDS], tw_diag *diag);
 

@@ -29,6 +29,8 @@ typedef struct tw_prefill_shape {
     int64_t rows, columns;  /* Extents of a matrix, or of rows of activations. */
     int64_t window;         /* Attention: positions of the sliding window. 0: all. */
     bool bias;              /* A bias is added. */
+    tw_dtype router;        /* score: element type of the router. */
+    bool gated;             /* gate: rows have gates and values. False: values alone. */
     bool early;             /* The launch begins, and waits, before the one before it is over. */
     tw_mega_format format;  /* unpack: how weights lie in pieces. */
     int warps, blocks, run; /* unpack: as in tw_machine_tuning and tw_mega_shape. */
@@ -59,13 +61,14 @@ typedef struct tw_prefill_kind {
 
 /* Kinds. Rows are those of a step; a row of x has `columns` f32, other activations have elements of `type`.
    embed   Rows of the table become rows of x.
-   norm    RMS norm: rows of x, normed and times the weights, become rows of y.
+   norm    The model's norm: rows of x, normed and times the weights, become rows of y.
    rope    A product's f32 rows, of q, k and v as tw_qkv_locate orders them, get biases, norms of heads and rope.
    Queries go to q, [tokens][heads][head], keys and values to the cache. attend  Attention of all heads over the cache.
-   gate    SiLU(gate) * up of a product's f32 rows, which have eight gates, their eight values, and so on.
+   gate    act(gate) * up of a product's f32 rows, which have eight gates, their eight values, and so on; or act(up).
+   score, choose, sort, gather, sum_experts: experts.c.
    unpack  A matrix, from tapes to rows that are densely packed. */
 extern const tw_prefill_kind tw_prefill_embed, tw_prefill_norm, tw_prefill_rope, tw_prefill_attend, tw_prefill_gate,
-    tw_prefill_unpack;
+    tw_prefill_unpack, tw_prefill_score, tw_prefill_route, tw_prefill_sort, tw_prefill_gather, tw_prefill_sum_experts;
 
 /* Where a unit of 8 rows lies on the tapes: an entry of unpack's buffer "units". */
 typedef struct tw_prefill_unit {
@@ -82,6 +85,8 @@ typedef struct tw_prefill_problem {
 } tw_prefill_problem;
 tw_status tw_prefill_make(const void *problem, tw_plan *out, const tw_target *target, tw_diag *diag);
 
+/* Adds up a number (f32) of all threads, through shared memory of that name. */
+tw_val tw_prefill_sum(tw_prefill_gen *g, tw_val x, const char *name);
 /* Loads a word of the step. */
 tw_val tw_prefill_step(tw_prefill_gen *g, tw_val step, int word);
 /* Loads n elements (2, 4 or 8) of a type as f32, where `when` holds (TW_NONE: always). Others are 0. */

@@ -94,20 +94,21 @@ static tw_status add_embed(const builder *o, const tw_instr *in, tw_diag *diag) 
     const tw_prefill *p = o->p;
     tw_prefill_shape shape;
     common(o, p->vm->m->dim, &shape);
-    const binding to[] = {
-        {"step", p->memory.step}, {"table", shared(p, in->operand[TW_EMBED_TABLE])}, {"x", p->memory.x}, {NULL, 0}};
+    const binding to[] = {{"step", p->memory.step},
+                          {"table", shared(p, in->operand[TW_EMBED_TABLE])},
+                          {"x", p->memory.x},
+                          {"positions", shared(p, in->operand[TW_EMBED_POSITIONS])},
+                          {NULL, 0}};
     return add_kind(o, &tw_prefill_embed, &shape, to, diag);
 }
 
-static tw_status add_norm(const builder *o, int weight, tw_diag *diag) {
+static tw_status add_norm(const builder *o, int weight, int bias, tw_diag *diag) {
     const tw_prefill *p = o->p;
     tw_prefill_shape shape;
     common(o, p->vm->m->dim, &shape);
-    const binding to[] = {{"step", p->memory.step},
-                          {"x", p->memory.x},
-                          {"weight", shared(p, weight)},
-                          {"y", p->memory.normed},
-                          {NULL, 0}};
+    shape.bias = bias >= 0;
+    const binding to[] = {{"step", p->memory.step}, {"x", p->memory.x},        {"weight", shared(p, weight)},
+                          {"y", p->memory.normed},  {"bias", shared(p, bias)}, {NULL, 0}};
     return add_kind(o, &tw_prefill_norm, &shape, to, diag);
 }
 
@@ -126,11 +127,15 @@ static tw_status add_product(const builder *o, const tw_instr *in, uint64_t a, u
         shape.early = !p->options.late;
         st = add_kind(o, &tw_prefill_unpack, &shape, to, diag);
     }
-    binding to[] = {{"a", a}, {"b", reads_tapes ? matrix->table : p->memory.matrix}, {"c", c}, {NULL, 0}, {NULL, 0},
-                    {NULL, 0}};
+    binding to[8] = {{"a", a}, {"b", reads_tapes ? matrix->table : p->memory.matrix}, {"c", c}};
     int n = 3;
     if (bias) to[n++] = (binding){"bias", bias};
-    if (o->list->masked) to[n++] = (binding){"counts", p->memory.step + 4 * TW_STEP_COUNT};
+    if (matrix->groups) to[n++] = (binding){"ends", p->memory.ends};
+    if (in->op == TW_INSTR_EXPERTS_DOWN) {
+        to[n++] = (binding){"places", p->memory.places};
+        to[n++] = (binding){"factors", p->memory.factors};
+    }
+    if (o->list->masked && !matrix->groups) to[n++] = (binding){"counts", p->memory.step + 4 * TW_STEP_COUNT};
     return st == TW_OK ? add_launch(o, k, to, diag) : st;
 }
 
@@ -140,7 +145,7 @@ static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
     tw_prefill_shape shape;
     common(o, 0, &shape);
     shape.bias = bias != 0;
-    tw_status st = add_norm(o, in->operand[TW_QKV_NORM], diag);
+    tw_status st = add_norm(o, in->operand[TW_QKV_NORM], in->operand[TW_QKV_NORM_BIAS], diag);
     if (st == TW_OK) st = add_product(o, in, p->memory.normed, p->memory.sums, 0, "out=f32", diag);
     const binding to[] = {{"step", p->memory.step},
                           {"y", p->memory.sums},
@@ -221,18 +226,75 @@ static tw_status add_project(const builder *o, const tw_instr *in, tw_diag *diag
     return add_product(o, in, a, p->memory.x, bias, bias ? "out=f32 beta=1 bias=1" : "out=f32 beta=1", diag);
 }
 
-/* Gates are computed by the product, but not if there are biases. */
+/* Names the activation as a product's words do. */
+static const char *activation_of(const tw_model *m) {
+    return m->activation == TW_ACT_GELU ? "gelu_erf" : m->activation == TW_ACT_GELU_TANH ? "gelu" : "silu";
+}
+
+/* Activations are computed by the product where it can. */
 static tw_status add_ffn(const builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill *p = o->p;
     const uint64_t bias = matrix_of(p, in)->bias;
     tw_prefill_shape shape;
     common(o, in->param[TW_TO], &shape);
-    tw_status st = add_norm(o, in->operand[TW_FFN_NORM], diag);
+    shape.gated = tw_mega_gated(in);
+    tw_status st = add_norm(o, in->operand[TW_FFN_NORM], in->operand[TW_FFN_NORM_BIAS], diag);
     if (st != TW_OK) return st;
-    if (!bias) return add_product(o, in, p->memory.normed, p->memory.h, 0, "gated=1 activation=silu", diag);
+    if (!tw_prefill_gates_apart(p->vm->m, bias != 0)) {
+        char words[64];
+        const char *kind = shape.gated ? "gated=1 " : bias ? "bias=1 " : "";
+        snprintf(words, sizeof words, "%sactivation=%s", kind, activation_of(p->vm->m));
+        return add_product(o, in, p->memory.normed, p->memory.h, bias, words, diag);
+    }
     const binding to[] = {{"step", p->memory.step}, {"y", p->memory.sums}, {"h", p->memory.h}, {NULL, 0}};
-    st = add_product(o, in, p->memory.normed, p->memory.sums, bias, "out=f32 bias=1", diag);
+    st = add_product(o, in, p->memory.normed, p->memory.sums, bias, bias ? "out=f32 bias=1" : "out=f32", diag);
     return st == TW_OK ? add_kind(o, &tw_prefill_gate, &shape, to, diag) : st;
+}
+
+static tw_status add_score(const builder *o, const tw_instr *in, tw_diag *diag) {
+    const tw_prefill *p = o->p;
+    tw_prefill_shape shape;
+    common(o, p->vm->m->dim, &shape);
+    shape.router = p->s->buffers[in->operand[TW_SCORE_ROUTER]].dtype;
+    const binding to[] = {{"step", p->memory.step},
+                          {"x", p->memory.x},
+                          {"weight", shared(p, in->operand[TW_SCORE_NORM])},
+                          {"router", shared(p, in->operand[TW_SCORE_ROUTER])},
+                          {"scores", p->memory.scores},
+                          {NULL, 0}};
+    return add_kind(o, &tw_prefill_score, &shape, to, diag);
+}
+
+static tw_status add_choose(const builder *o, tw_diag *diag) {
+    const tw_prefill_memory *m = &o->p->memory;
+    tw_prefill_shape shape;
+    common(o, 0, &shape);
+    const binding to[] = {{"step", m->step}, {"scores", m->scores}, {"route", m->route}, {NULL, 0}};
+    const binding sorted[] = {{"step", m->step},     {"route", m->route},     {"ends", m->ends}, {"rows", m->rows},
+                              {"places", m->places}, {"factors", m->factors}, {NULL, 0}};
+    const tw_status st = add_kind(o, &tw_prefill_route, &shape, to, diag);
+    return st == TW_OK ? add_kind(o, &tw_prefill_sort, &shape, sorted, diag) : st;
+}
+
+static tw_status add_experts_up(const builder *o, const tw_instr *in, tw_diag *diag) {
+    const tw_prefill_memory *m = &o->p->memory;
+    tw_prefill_shape shape;
+    char words[64];
+    common(o, o->p->vm->m->dim, &shape);
+    const binding to[] = {{"step", m->step}, {"rows", m->rows}, {"x", m->normed}, {"y", m->gathered}, {NULL, 0}};
+    tw_status st = add_norm(o, in->operand[TW_EXPERTS_UP_NORM], -1, diag);
+    if (st == TW_OK) st = add_kind(o, &tw_prefill_gather, &shape, to, diag);
+    snprintf(words, sizeof words, "gated=1 activation=%s", activation_of(o->p->vm->m));
+    return st == TW_OK ? add_product(o, in, m->gathered, m->chosen, 0, words, diag) : st;
+}
+
+static tw_status add_experts_down(const builder *o, const tw_instr *in, tw_diag *diag) {
+    const tw_prefill_memory *m = &o->p->memory;
+    tw_prefill_shape shape;
+    common(o, o->p->vm->m->dim, &shape);
+    const binding to[] = {{"step", m->step}, {"y", m->sums}, {"x", m->x}, {NULL, 0}};
+    const tw_status st = add_product(o, in, m->chosen, m->sums, 0, "scatter=1 out=f32", diag);
+    return st == TW_OK ? add_kind(o, &tw_prefill_sum_experts, &shape, to, diag) : st;
 }
 
 static tw_status add_instr(const builder *o, const tw_instr *in, tw_diag *diag) {
@@ -247,6 +309,14 @@ static tw_status add_instr(const builder *o, const tw_instr *in, tw_diag *diag) 
         return add_project(o, in, diag);
     case TW_INSTR_FFN:
         return add_ffn(o, in, diag);
+    case TW_INSTR_SCORE:
+        return add_score(o, in, diag);
+    case TW_INSTR_CHOOSE:
+        return add_choose(o, diag);
+    case TW_INSTR_EXPERTS_UP:
+        return add_experts_up(o, in, diag);
+    case TW_INSTR_EXPERTS_DOWN:
+        return add_experts_down(o, in, diag);
     case TW_INSTR_INPUT: /* The host uploads tokens and angles. */
     case TW_INSTR_HEAD:
     case TW_INSTR_OUTPUT:

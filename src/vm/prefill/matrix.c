@@ -15,7 +15,7 @@ static const tw_buffer *first_matrix(const tw_schedule *s, const tw_instr *in) {
 
 /* Returns the number of the matrix's row that the instruction has at `row`, of gate (0) or up (1). */
 static int64_t place_of(const tw_instr *in, int64_t row, int which) {
-    if (in->op != TW_INSTR_FFN) return row;
+    if (!tw_mega_gated(in)) return row;
     return row / TW_MEGA_ROWS * 2 * TW_MEGA_ROWS + which * TW_MEGA_ROWS + row % TW_MEGA_ROWS;
 }
 
@@ -26,13 +26,27 @@ static tw_status enter(const tw_prefill *p, const tw_instr *in, uint64_t stages,
     const tw_mega_format *f = tw_mega_format_for(plan, in->op);
     const tw_mega_shape shape = tw_mega_shape_of(plan, p->decode->s, in);
     const int64_t bytes = tw_mega_stage_bytes(plan, in->op), from = in->param[TW_FROM];
-    const int of = in->op == TW_INSTR_FFN ? 2 : 1;
+    const int of = tw_mega_gated(in) ? 2 : 1;
     if (from % TW_MEGA_ROWS) return tw_fail(diag, TW_ERR_UNSUPPORTED, "rows of a matrix are not dealt out in eights");
     for (int u = 0; u < shape.units; u++) {
         const tw_mega_unit at = tw_mega_unit_of(plan, f, &shape, u);
         const int64_t place = place_of(in, from + u / of * TW_MEGA_ROWS, u % of) / TW_MEGA_ROWS;
         units[place] = (tw_prefill_unit){stages + (uint64_t)(at.first * bytes), (int32_t)(at.chunk * bytes), at.second};
     }
+    return TW_OK;
+}
+
+/* Enters all units of a pool of the decode program, expert by expert. */
+static tw_status enter_pool(const tw_prefill *p, const tw_instr *in, tw_prefill_unit *units, tw_diag *diag) {
+    const tw_mega_plan *plan = &p->decode->plan;
+    const tw_mega_pool pool = tw_mega_pool_of(plan, p->decode->s, in);
+    const tw_mega_tape *t = tw_mega_pool_find(p->vm, p->decode, in);
+    if (!t) return tw_fail(diag, TW_ERR_UNSUPPORTED, "the decode program lacks experts");
+    for (int64_t e = 0; e < p->vm->m->n_experts; e++)
+        for (int64_t u = 0; u < pool.shape.units; u++)
+            units[e * pool.shape.units + u] = (tw_prefill_unit){
+                .first = t->address + (uint64_t)(e * pool.expert_bytes + u / plan->body.units * pool.unit_bytes),
+                .second = (int32_t)(u % plan->body.units)};
     return TW_OK;
 }
 
@@ -45,7 +59,9 @@ static tw_status enter_all(const tw_prefill *p, const tw_instr *in, tw_prefill_u
         uint64_t at = p->decode->tapes[w]->address;
         for (int i = 0; i < s->workers[w].count && st == TW_OK; i++) {
             const tw_instr *d = &s->workers[w].list[i];
-            if (!tw_instr_op_multiplies(d->op)) continue;
+            if (d->op == in->op && tw_mega_is_pooled(d->op) && !strcmp(first_matrix(s, d)->name, name))
+                return enter_pool(p, d, units, diag);
+            if (!tw_mega_is_taped(d->op)) continue;
             if (d->op == in->op && !strcmp(first_matrix(s, d)->name, name)) st = enter(p, d, at, units, diag);
             const tw_mega_shape shape = tw_mega_shape_of(&p->decode->plan, s, d);
             at += (uint64_t)shape.stages * (uint64_t)tw_mega_stage_bytes(&p->decode->plan, d->op);
@@ -56,20 +72,24 @@ static tw_status enter_all(const tw_prefill *p, const tw_instr *in, tw_prefill_u
 
 static tw_status find_matrix(tw_prefill *p, const tw_instr *in, tw_prefill_matrix *out, tw_diag *diag) {
     const tw_mega_plan *plan = &p->decode->plan;
-    const tw_mega_shape shape = tw_mega_shape_of(plan, p->s, in);
-    const int64_t rows = in->param[TW_TO] * (in->op == TW_INSTR_FFN ? 2 : 1), units = rows / TW_MEGA_ROWS;
+    const bool pooled = tw_mega_is_pooled(in->op);
+    const tw_mega_pool pool = tw_mega_pool_of(plan, p->s, in);
+    const tw_mega_shape shape = pooled ? pool.shape : tw_mega_shape_of(plan, p->s, in);
+    const int64_t of_one = in->param[TW_TO] * (tw_mega_gated(in) ? 2 : 1);
     memset(out, 0, sizeof *out);
+    out->groups = pooled ? p->vm->m->n_experts : 0;
+    const int64_t rows = of_one * (pooled ? out->groups : 1), units = rows / TW_MEGA_ROWS;
     out->rows = rows;
     out->columns = shape.columns;
     out->shape.rows = rows;
     out->shape.columns = shape.columns;
     out->shape.type = p->type;
     out->shape.format = *tw_mega_format_for(plan, in->op);
-    out->shape.warps = plan->tuning.warps;
+    out->shape.warps = pooled ? pool.plan.tuning.warps : plan->tuning.warps;
     out->shape.blocks = plan->tuning.blocks;
     out->shape.run = shape.run;
-    out->shape.stage_bytes = tw_mega_stage_bytes(plan, in->op);
-    if (rows % TW_MEGA_ROWS || shape.columns % TW_MEGA_ROWS)
+    out->shape.stage_bytes = pooled ? pool.stage_bytes : tw_mega_stage_bytes(plan, in->op);
+    if (of_one % TW_MEGA_ROWS || shape.columns % TW_MEGA_ROWS)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "prompts: a matrix of %lld x %lld is not divided into eights",
                        (long long)rows, (long long)shape.columns);
     tw_prefill_unit *table = calloc((size_t)units, sizeof *table);
@@ -99,7 +119,7 @@ static void read_bias(const tw_prefill *p, const tw_instr *in, const tw_weight *
 
 static tw_status find_bias(tw_prefill *p, const tw_instr *in, uint64_t *address, tw_diag *diag) {
     const tw_instr_matrices of = tw_instr_matrices_of(in);
-    const int64_t rows = in->param[TW_TO] * (in->op == TW_INSTR_FFN ? 2 : 1);
+    const int64_t rows = in->param[TW_TO] * (tw_mega_gated(in) ? 2 : 1);
     bool any = false;
     for (int i = 0; i < of.n; i++) any |= of.bias[i] >= 0;
     if (!any) return TW_OK;
@@ -119,7 +139,7 @@ tw_status tw_prefill_find_matrices(tw_prefill *p, tw_diag *diag) {
     tw_status st = TW_OK;
     for (int i = 0; i < w->count && st == TW_OK; i++) {
         const tw_instr *in = &w->list[i];
-        if (!tw_instr_op_multiplies(in->op) || in->op == TW_INSTR_HEAD) continue;
+        if (!tw_mega_is_product(in->op) || in->op == TW_INSTR_HEAD) continue;
         st = find_matrix(p, in, &p->matrices[i], diag);
         if (st == TW_OK) st = find_bias(p, in, &p->matrices[i].bias, diag);
     }

@@ -145,8 +145,17 @@ tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, co
     char words[TW_PLAN_TEXT / 2], tape[TW_PLAN_TEXT - 8];
     const tw_prefill_shape *s = &matrix->shape;
     const char *type = p->type == TW_T_f32 ? "tf32x3" : tw_type_name(p->type);
-    snprintf(words, sizeof words, "type=%s m=%lld n=%lld k=%lld tb=1 %s %s", type, (long long)list->tokens,
-             (long long)matrix->rows, (long long)matrix->columns, list->masked ? "groups=1 masked=1" : "", epilogue);
+    const int64_t experts = matrix->groups, used = p->vm->m->n_experts_used;
+    char groups[48];
+    snprintf(groups, sizeof groups,
+             experts        ? "groups=%lld"
+             : list->masked ? "groups=1 masked=1"
+                            : "",
+             (long long)experts);
+    snprintf(words, sizeof words, "type=%s m=%lld n=%lld k=%lld tb=1 %s %s", type,
+             (long long)(experts ? list->tokens * used : list->tokens),
+             (long long)(experts ? matrix->rows / experts : matrix->rows), (long long)matrix->columns, groups,
+             epilogue);
     *reads_tapes = !p->options.unpack && (s->format.dtype == TW_F16 || s->format.dtype == TW_BF16);
     if (*reads_tapes) {
         snprintf(tape, sizeof tape, "%s tape=%dx%dx%d", words, s->warps, s->blocks, s->run);

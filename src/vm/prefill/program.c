@@ -16,15 +16,9 @@ enum { MASKED = 1024 /* From so many positions on, products leave out rows that 
 /* Returns what of a model the kernels do not run, in words. NULL: they run all of it. */
 static const char *lacking(const tw_cuda_vm *vm) {
     const tw_model *m = vm->m;
-    const int64_t sizes[] = {m->dim, m->ffn_dim, m->n_heads * m->head_dim, m->n_kv_heads * m->head_dim};
+    const int64_t sizes[] = {m->dim, m->ffn_dim, m->n_heads * m->head_dim, m->n_kv_heads * m->head_dim, m->expert_dim};
     if (vm->target->sm != 90) return "targets without products by warpgroups";
-    if (m->n_experts) return "mixtures of experts";
-    if (m->norm != TW_NORM_RMS) return "layer norms";
-    if (m->positions.rows || m->rope.kind == TW_ROPE_NONE) return "positions other than rope's";
-    if (m->activation != TW_ACT_SILU) return "activations other than SiLU";
     if (m->head_dim % TW_MEGA_ROWS || m->head_dim > TW_PREFILL_HEAD) return "heads of this size";
-    for (int64_t i = 0; i < m->n_layers; i++)
-        if (!m->layers[i].gate.weight.rows) return "layers without a gate";
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i] % TW_MEGA_ROWS) return "matrices whose rows 8 does not divide";
     return NULL;
@@ -44,6 +38,7 @@ static tw_status covered(const tw_prefill *p, tw_diag *diag) {
         const int64_t heads = in->param[TW_ATTEND_HEAD_TO] - in->param[TW_ATTEND_HEAD_FROM];
         if (in->param[TW_ATTEND_SPLITS] != 1 || heads != p->vm->m->n_heads) why = "attention that is dealt out";
     }
+    if (p->vm->m->n_experts && p->vm->m->activation == TW_ACT_RELU) why = "experts with ReLU";
     return why ? tw_fail(diag, TW_ERR_UNSUPPORTED, "prompts: kernels do not run %s", why) : TW_OK;
 }
 
@@ -62,14 +57,23 @@ typedef struct need {
     const char *name;
     int64_t bytes;
 } need;
-enum { NEEDS = 7 };
+enum { NEEDS = 15 };
+
+bool tw_prefill_gates_apart(const tw_model *m, bool biases) {
+    const bool gated = m->layers[0].gate.weight.rows || m->layers[0].experts;
+    return m->activation == TW_ACT_RELU || (gated && biases);
+}
 
 static void count(tw_prefill *p, need out[NEEDS]) {
     const tw_model *m = p->vm->m;
     const int64_t T = p->s->tokens, es = tw_prefill_bytes(p->type), heads = m->n_heads * m->head_dim;
     int64_t sums = (m->n_heads + 2 * m->n_kv_heads) * m->head_dim;
     for (int64_t i = 0; i < m->n_layers; i++)
-        if ((m->layers[i].gate.bias.rows || m->layers[i].up.bias.rows) && sums < 2 * m->ffn_dim) sums = 2 * m->ffn_dim;
+        if (tw_prefill_gates_apart(m, m->layers[i].gate.bias.rows || m->layers[i].up.bias.rows) &&
+            sums < 2 * m->ffn_dim)
+            sums = 2 * m->ffn_dim;
+    const int64_t pairs = T * m->n_experts_used;
+    if (sums < m->n_experts_used * m->dim) sums = m->n_experts_used * m->dim;
     tw_prefill_memory *to = &p->memory;
     const need all[NEEDS] = {{&to->step, "step", (TW_STEP_TOKENS + T) * 4},
                              {&to->x, "x", T * m->dim * 4},
@@ -77,7 +81,15 @@ static void count(tw_prefill *p, need out[NEEDS]) {
                              {&to->sums, "sums", T * sums * 4},
                              {&to->q, "q", T * heads * es},
                              {&to->attended, "attended", T * heads * es},
-                             {&to->h, "h", T * m->ffn_dim * es}};
+                             {&to->h, "h", T * m->ffn_dim * es},
+                             {&to->scores, "scores", T * m->n_experts * 4},
+                             {&to->route, "route", pairs * 8},
+                             {&to->ends, "ends", m->n_experts * 4},
+                             {&to->rows, "rows", pairs * 4},
+                             {&to->places, "places", pairs * 4},
+                             {&to->factors, "factors", pairs * 4},
+                             {&to->gathered, "gathered", pairs * m->dim * es},
+                             {&to->chosen, "chosen", pairs * m->expert_dim * es}};
     memcpy(out, all, sizeof all);
 }
 

@@ -27,6 +27,14 @@ typedef struct tw_prefill_memory {
     uint64_t q;        /* [tokens][heads][head] */
     uint64_t attended; /* [tokens][heads * head] */
     uint64_t h;        /* [tokens][ffn] */
+    uint64_t scores;   /* f32 [tokens][experts] */
+    uint64_t route;    /* f32 [tokens][2][used] */
+    uint64_t ends;     /* i32 [experts]: the pair behind each expert's last. Pairs are sorted by expert. */
+    uint64_t rows;     /* i32 [pairs]: the position of each. */
+    uint64_t places;   /* i32 [pairs]: its number among the pairs by position. */
+    uint64_t factors;  /* f32 [pairs]: its weight. */
+    uint64_t gathered; /* [pairs][dim] */
+    uint64_t chosen;   /* [pairs][width of an expert] */
     uint64_t matrix;   /* An unpacked matrix. 0: no product needs one. */
 } tw_prefill_memory;
 
@@ -34,7 +42,8 @@ typedef struct tw_prefill_memory {
 typedef struct tw_prefill_matrix {
     uint64_t table;        /* Address of tw_prefill_unit[rows / 8]. 0: the instruction has no matrix, or is the head. */
     uint64_t bias;         /* Address of the rows' biases (f32). 0: there are none. */
-    int64_t rows, columns; /* Extents. */
+    int64_t rows, columns; /* Extents. Experts' matrices lie one behind the other. */
+    int64_t groups;        /* Number of experts. 0: it is no mixture's. */
     tw_prefill_shape shape; /* What unpack is generated for. */
 } tw_prefill_matrix;
 
@@ -84,6 +93,9 @@ tw_status tw_prefill_alloc(tw_prefill *p, const char *name, int64_t bytes, uint6
 /* matrix.c. Finds where the rows of the instructions' matrices lie on the decode program's tapes, and uploads tables
    and biases. */
 tw_status tw_prefill_find_matrices(tw_prefill *p, tw_diag *diag);
+
+/* Tells whether an ffn's activation has a kernel of its own, which products of these biases do not compute. */
+bool tw_prefill_gates_apart(const tw_model *m, bool biases);
 
 /* product.c. Opens the kernel of words (tw_gpu_kernel_open), unless it is open. */
 tw_status tw_prefill_open_words(tw_prefill *p, const char *words, const char *configuration, tw_prefill_kernel **out,

@@ -70,6 +70,7 @@ static void norm(tw_prefill_gen *g, const head *h, pair *pairs, int n) {
 static void turn(tw_prefill_gen *g, tw_val angles, pair *p) {
     tw_builder *b = g->b;
     const int half = (int)g->s->m->rope.dims / 2;
+    if (!half) return;
     tw_val at = tw_prefill_at(g, angles, p->number, 4), angle[2];
     for (int i = 0; i < 2; i++) {
         tw_when(b, p->turned);
