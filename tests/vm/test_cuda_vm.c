@@ -192,6 +192,25 @@ static void every_mixture(void **state) {
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
 }
 
+/* The processor's machine scores and chooses in two steps what it otherwise routes in one. */
+static void a_route_in_two_steps_is_the_same(void **state) {
+    (void)state;
+    tw_model *m = open_model("qwen3moe-dense-first");
+    machine one = cpu(m, 3, true), two = {0};
+    const tw_vm_options o = {.workers = 2, .no_vendor = true, .no_pin = true};
+    static const int32_t text[3] = {3, 1, 4};
+    tw_diag d;
+    two.program = lower(m, (tw_lowering){.workers = 2, .tokens = 3, .all_logits = true, .group_heads = true});
+    if (tw_vm_open(&two.cpu, m, &o, &d) != TW_OK || tw_vm_load(two.cpu, two.program, &two.id, &d) != TW_OK)
+        fail_msg("%s", d.message);
+    tw_vm_step a = {.tokens = text, .n = 3}, b = a;
+    if (run(&one, &a, &d) != TW_OK || run(&two, &b, &d) != TW_OK) fail_msg("%s", d.message);
+    same(b.logits, a.logits, 3 * m->vocab, 1e-5, "a route in two steps", 0);
+    end(&one);
+    end(&two);
+    tw_model_close(m);
+}
+
 /* Caches of each type, numbers of workers, ways to split attention. */
 static void every_division(void **state) {
     (void)state;
@@ -536,6 +555,7 @@ int main(void) {
         cmocka_unit_test(every_family),
         cmocka_unit_test(every_kind_of_layer),
         cmocka_unit_test(every_mixture),
+        cmocka_unit_test(a_route_in_two_steps_is_the_same),
         cmocka_unit_test(every_division),
         cmocka_unit_test(every_tuning),
         cmocka_unit_test(every_interleaving),
