@@ -256,12 +256,8 @@ static tw_status add_score(const builder *o, int norm, int router, tw_diag *diag
     tw_prefill_shape shape;
     common(o, p->vm->m->dim, &shape);
     shape.router = p->s->buffers[router].dtype;
-    const binding to[] = {{"step", p->memory.step},
-                          {"x", p->memory.x},
-                          {"weight", shared(p, norm)},
-                          {"router", shared(p, router)},
-                          {"scores", p->memory.scores},
-                          {NULL, 0}};
+    const binding to[] = {{"step", p->memory.step},      {"x", p->memory.x},           {"weight", shared(p, norm)},
+                          {"router", shared(p, router)}, {"scores", p->memory.scores}, {NULL, 0}};
     return add_kind(o, &tw_prefill_score, &shape, to, diag);
 }
 
