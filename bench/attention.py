@@ -54,7 +54,7 @@ class Set:
         self.out = torch.full_like(self.q, float("nan"))
         # Torch's operands are contiguous in its own order, which is the one that its libraries are fastest with.
         self.theirs = [x.transpose(1, 2).contiguous() for x in (self.q, self.k, self.v)]
-        self.counters = torch.zeros(1, device="cuda", dtype=torch.int32)
+        self.ours = {"q": self.q, "k": self.k, "v": self.v, "out": self.out}
         self.grouped = heads != kv_heads
 
     def torch(self, causal):
@@ -132,16 +132,25 @@ def candidates(case, config, step):
     for rows, columns in BLOCKS[min(d for d in BLOCKS if d >= case[4])]: yield dict(config, rows=rows, columns=columns)
 
 
+def bind(k, tensors):
+    """Returns a function that launches a kernel with these tensors, and scratch buffers of its own."""
+    tensors = dict(tensors)
+    for name, size in k.buffers().items():
+        if name not in tensors: tensors[name] = torch.zeros((size + 3) // 4, device="cuda", dtype=torch.int32)
+    launch = k.launch(**{name: tensors[name].data_ptr() for name in k.buffers()})
+    return lambda kept=tensors: launch.run(torch.cuda.current_stream().cuda_stream)
+
+
 def run_ours(gpu, words, configuration, sets):
-    """Returns a function that launches a kernel with a set's buffers, or None if the configuration is not legal."""
+    """Returns a function that launches a kernel with a set's buffers, or None if the configuration is not legal. A set is a
+    dictionary of tensors, or has one."""
     try:
         k = gpu.kernel(words, configuration)
     except Error as e:
         if "not legal" not in str(e): print(f"{words} {configuration}: {e}", file=sys.stderr)
         return None
-    names = k.buffers()
-    launches = {id(s): k.launch(**{n: getattr(s, n).data_ptr() for n in names}) for s in sets}
-    return lambda s: launches[id(s)].run(torch.cuda.current_stream().cuda_stream)
+    launches = {id(s): bind(k, s if isinstance(s, dict) else s.ours) for s in sets}
+    return lambda s: launches[id(s)]()
 
 
 def tune(gpu, o, cases):
@@ -198,38 +207,38 @@ def bandwidth():
     return 2 * x.numel() / time_of(lambda s: y.copy_(x), [0], SAMPLES)[0] * 1e-3
 
 
-def launch_of(gpu, words, configuration, tensors):
-    """Opens a kernel, with scratch buffers of its own, and returns a function that launches it."""
-    k = gpu.kernel(words, configuration)
-    for name, size in k.buffers().items():
-        if name not in tensors: tensors[name] = torch.zeros((size + 3) // 4, device="cuda", dtype=torch.int32)
-    launch = k.launch(**{name: tensors[name].data_ptr() for name in k.buffers()})
-    return lambda s, kept=tensors: launch.run(torch.cuda.current_stream().cuda_stream)
+DECODE = [(1, 8192), (1, 32768), (8, 1024), (8, 8192), (16, 4096), (64, 1024), (64, 8192)]  # Sequences, keys of each.
+DECODE_HEADS, DECODE_KV_HEADS, DECODE_HEAD = 32, 8, 128
+
+
+def decode_words(batch, n, page):
+    words = (f"attention type=bf16 batch={batch} heads={DECODE_HEADS} kv_heads={DECODE_KV_HEADS} queries=1 keys={n} "
+             f"head={DECODE_HEAD} causal=1")
+    return words + (f" page={page} pool={batch * n // page}" if page else "")
+
+
+def decode_configurations(batch, n):
+    """Yields those whose blocks are half as many as the SMs at least, and four times as many at most."""
+    yield ""
+    for splits in (1, 2, 3, 4, 6, 8, 12, 16, 32):
+        if 66 <= batch * DECODE_KV_HEADS * splits <= 528 and splits * 128 <= n:
+            for blocks in ("columns=128 stages=2", "columns=64 stages=4", "columns=64 stages=2"): yield f"{blocks} splits={splits}"
 
 
 def decode_case(gpu, batch, n, page, peak):
-    """One query of each sequence. Keys of all layouts are far more than the L2 holds, or rotate."""
-    heads, kv_heads, d = 32, 8, 128
+    """One query of each sequence. Keys of all sets together are more than the L2 holds."""
     bf16 = dict(device="cuda", dtype=torch.bfloat16)
-    words = f"attention type=bf16 batch={batch} heads={heads} kv_heads={kv_heads} queries=1 keys={n} head={d} causal=1"
-    moved = 2 * batch * n * kv_heads * d * 2
+    moved = 2 * batch * n * DECODE_KV_HEADS * DECODE_HEAD * 2
     sets = []
     for _ in range(max(2, min(16, 2 * L2 // moved + 1))):
-        t = {"q": torch.randn(batch, heads, d, **bf16), "out": torch.empty(batch, heads, d, **bf16)}
-        for name in "kv": t[name] = torch.randn(batch, n, kv_heads, d, **bf16)
+        t = {x: torch.randn(batch, DECODE_HEADS, DECODE_HEAD, **bf16) for x in ("q", "out")}
+        for x in "kv": t[x] = torch.randn(batch, n, DECODE_KV_HEADS, DECODE_HEAD, **bf16)
         if page: t["pages"] = torch.randperm(batch * n // page, device="cuda").to(torch.int32)
         sets.append(t)
     best = (float("inf"), None)
-    for splits in (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32):
-        for columns in (64, 128):
-            configuration = f"columns={columns}" + (f" splits={splits}" if splits else "")
-            try:
-                runs = {id(t): launch_of(gpu, words + (f" page={page} pool={batch * n // page}" if page else ""), configuration,
-                                         dict(t)) for t in sets}
-            except Error:
-                continue
-            us, _ = time_of(lambda t: runs[id(t)](t), sets, TRIES)
-            best = min(best, (us, configuration))
+    for configuration in decode_configurations(batch, n):
+        run = run_ours(gpu, decode_words(batch, n, page), configuration, sets)
+        if run: best = min(best, (time_of(run, sets, TRIES)[0], configuration))
     us = best[0]
     return {"kind": "decode", "batch": batch, "keys": n, "page": page, "config": best[1], "us": us, "gbs": moved / us * 1e-3,
             "share": moved / us * 1e-3 / peak}
@@ -248,18 +257,19 @@ def ragged_case(gpu, lengths):
         for x in "kv": t[x] = torch.randn(len(of), kv_heads, max(of), d, **bf16)
         words = (f"attention type=bf16 batch={len(of)} heads={heads} kv_heads={kv_heads} queries={rows} keys={max(of)} "
                  f"capacity={max(of)} head={d} causal=1 ragged=1")
-        us = min(time_of(launch_of(gpu, words, c, dict(t)), [t], TRIES)[0]
-                 for c in ("splits=1", "splits=1 pack=0", "splits=1 lazy=1", "splits=1 pack=0 lazy=1"))
+        runs = [run_ours(gpu, words, c, [t]) for c in ("splits=1", "splits=1 pack=0", "splits=1 lazy=1", "splits=1 pack=0 lazy=1")]
+        us = min(time_of(run, [t], TRIES)[0] for run in runs if run)
         times[name] = sum(2 * heads * d * x * x for x in of) / us * 1e-6
     return {"kind": "ragged", "lengths": lengths, "even_tflops": times["even"], "tflops": times["ragged"],
             "ratio": times["ragged"] / times["even"]}
 
 
-def decode(gpu):
+def decode(gpu, o):
     peak = bandwidth()
     print(json.dumps({"kind": "copy", "gbs": peak}), flush=True)
-    for batch, n in ((1, 8192), (1, 32768), (8, 1024), (8, 8192), (16, 4096), (64, 1024), (64, 8192)):
-        for page in (0, 16): print(json.dumps(decode_case(gpu, batch, n, page, peak)), flush=True)
+    cases = [(batch, n, page) for batch, n in DECODE for page in (0, 16)]
+    compile_all(o.object, [(decode_words(*c), x) for c in cases for x in decode_configurations(*c[:2])], o.processes)
+    for c in cases: print(json.dumps(decode_case(gpu, *c, peak)), flush=True)
     for lengths in ([512, 1024, 2048, 4096], [100, 3000, 700, 1500, 4000, 60, 2048, 900], [128] * 15 + [8192]):
         print(json.dumps(ragged_case(gpu, lengths)), flush=True)
 
@@ -280,7 +290,7 @@ def main():
                     peer="torch " + torch.__version__ + ", cuDNN " + str(torch.backends.cudnn.version()),
                     protocol=f"cold L2 by rotation, CUDA graphs, medians of {SAMPLES}, peers before and after ours"), flush=True)
     torch.manual_seed(1)
-    if o.decode: return decode(gpu)
+    if o.decode: return decode(gpu, o)
     shapes = SHAPES + (MORE if o.more else [])
     cases = [(s, causal) for causal in (True, False) for s in shapes]
     if o.cases: cases = [cases[int(i)] for i in o.cases.split(",")]

@@ -3,9 +3,7 @@
    precision. What fails is printed as a command that shows it again in the emulator; the last line is a summary in
    JSON. Exit status 1 when anything failed or was left out; 77 where there is no GPU. */
 #include "base/clock.h"
-#include "device/cuda/cuda.h"
 #include "kernels/random_attention.h"
-#include "ptx/load.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -13,9 +11,6 @@
 #include <string.h>
 
 enum { BATCH = 128, SHOWN = 20, NO_GPU = 77, FEATURES = 64 };
-
-/* Multiplications of a case's reference. Of longer ones some queries are compared. */
-static const double most_work = 2e7;
 
 typedef struct session {
     tw_cuda *cuda;
@@ -39,78 +34,12 @@ static void report(session *s, const attention_case *c, const char *message) {
     fflush(stdout);
 }
 
-/* Memory of a case: what the kernel reads is uploaded, what it writes poisoned. */
-static tw_status upload(session *s, const tw_attention_data *d, const tw_gpu_buffer *buffers, uint64_t *at,
-                        tw_diag *diag) {
-    tw_status st = TW_OK;
-    for (int i = 0; i < TW_ATTENTION_BUFFERS && st == TW_OK; i++) {
-        const tw_gpu_buffer *b = &buffers[i];
-        if (!b->bytes) continue;
-        st = tw_cuda_alloc(s->cuda, (b->bytes + 3) / 4 * 4, &at[i], diag);
-        if (st == TW_OK && b->written)
-            st = tw_cuda_fill(s->cuda, at[i], b->zeroed ? 0 : UINT32_MAX, (b->bytes + 3) / 4, diag);
-        else if (st == TW_OK)
-            st = tw_cuda_upload(s->cuda, at[i], d->of[i], b->bytes, diag);
-    }
-    return st;
-}
-
-static tw_status launch(session *s, const attention_case *c, const tw_cubin *cubin, const uint64_t *at, tw_diag *diag) {
-    tw_cuda_module *module = NULL;
-    tw_launch_values l;
-    uint64_t words[TW_ARGUMENTS];
-    tw_attention_resources need;
-    tw_kernel *k = tw_attention_make(&c->problem, &c->config, s->target, false, diag);
-    if (!k) return diag->status;
-    const tw_signature signature = tw_signature_of(k);
-    tw_kernel_free(k);
-    tw_attention_legal(&c->problem, &c->config, s->target, &need, NULL);
-    tw_attention_launch_of(&c->problem, &c->config, at, &l);
-    tw_arguments_place(&l.arguments, &signature, words);
-    tw_status st = tw_cuda_load(s->cuda, &module, cubin->data, cubin->bytes, "attention", need.shared_bytes, diag);
-    const tw_cuda_launch how = {.module = module,
-                                .grid = {l.grid[0], l.grid[1], l.grid[2]},
-                                .threads = need.threads,
-                                .dynamic_shared = need.shared_bytes,
-                                .arguments = words,
-                                .argument_bytes = signature.bytes,
-                                .n_arguments = signature.n};
-    /* A second launch finds the counters as the first one left them. */
-    for (int i = 0; i < 2 && st == TW_OK; i++) st = tw_cuda_run(s->cuda, &how, diag);
-    if (st == TW_OK) st = tw_cuda_sync(s->cuda, diag);
-    if (module) tw_cuda_unload(module);
-    return st;
-}
-
-static tw_status judge(session *s, const tw_attention_data *d, const tw_gpu_buffer *buffers, const uint64_t *at,
-                       tw_diag *diag) {
-    const tw_attention_problem *p = &d->problem;
-    const double work = (double)p->queries * (double)(p->ragged ? 1 : p->batch) * (double)p->heads * (double)p->keys *
-                        (double)p->head * 2;
-    void *out = malloc(buffers[TW_ATTENTION_OUT].bytes), *lse = malloc(buffers[TW_ATTENTION_LSE].bytes + 1);
-    tw_status st = out && lse ? TW_OK : TW_ERR_MEMORY;
-    if (st == TW_OK) st = tw_cuda_download(s->cuda, out, at[TW_ATTENTION_OUT], buffers[TW_ATTENTION_OUT].bytes, diag);
-    if (st == TW_OK && p->lse)
-        st = tw_cuda_download(s->cuda, lse, at[TW_ATTENTION_LSE], buffers[TW_ATTENTION_LSE].bytes, diag);
-    if (st == TW_OK) st = tw_attention_data_judge(d, out, p->lse ? lse : NULL, 1 + (int64_t)(work / most_work), diag);
-    free(out);
-    free(lse);
-    return st;
-}
-
 static void check_one(session *s, const attention_case *c, const tw_ptx_job *job) {
     tw_diag diag = job->diag;
     tw_attention_data d = {0};
-    tw_gpu_buffer buffers[TW_ATTENTION_BUFFERS];
-    uint64_t at[TW_ATTENTION_BUFFERS] = {0};
-    tw_attention_describe_buffers(&c->problem, &c->config, buffers);
     tw_status st = job->status;
     if (st == TW_OK) st = tw_attention_data_make(&d, &c->problem, c->seed, &diag);
-    if (st == TW_OK) st = upload(s, &d, buffers, at, &diag);
-    if (st == TW_OK) st = launch(s, c, &job->cubin, at, &diag);
-    if (st == TW_OK) st = judge(s, &d, buffers, at, &diag);
-    for (int i = 0; i < TW_ATTENTION_BUFFERS; i++)
-        if (at[i]) tw_cuda_release(s->cuda, at[i]);
+    if (st == TW_OK) st = tw_attention_run(&d, &c->config, s->cuda, &job->cubin, NULL, 0, &diag);
     tw_attention_data_free(&d);
     s->done++;
     for (int f = 0; f < attention_features(); f++) s->of[f] += attention_has(c, f);

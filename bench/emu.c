@@ -51,8 +51,8 @@ static bool once(const tw_gemm_data *d, const tw_gemm_config *c, const tw_target
     void *zeros = calloc(1, extra), *result = malloc(d->bytes[TW_GEMM_C]);
     bool fine = k && e && zeros && result && tw_pipeline_default(k, true, &diag) == TW_OK;
     if (fine) {
-        tw_gemm_buffers at = {{[TW_GEMM_WORKSPACE] = tw_emu_alloc(e, "workspace", zeros, extra, false),
-                               [TW_GEMM_COUNTERS] = tw_emu_alloc(e, "counters", zeros, extra, false)}};
+        tw_gemm_buffers at = {.of = {[TW_GEMM_WORKSPACE] = tw_emu_alloc(e, "workspace", zeros, extra, false),
+                                     [TW_GEMM_COUNTERS] = tw_emu_alloc(e, "counters", zeros, extra, false)}};
         for (int i = TW_GEMM_A; i <= TW_GEMM_C; i++)
             at.of[i] =
                 tw_emu_alloc(e, tw_gemm_buffer_names[i], i == TW_GEMM_C ? NULL : d->of[i], d->bytes[i], i != TW_GEMM_C);

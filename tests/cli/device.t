@@ -43,8 +43,8 @@ $ hide() { sed 's/[0-9.]* [GM]B/N/g'; }; tilewright run models/demo -p x -c 2000
   tilewright: models/demo: needs N of memory, of which N are available: N for weights, N for keys and values; a shorter context (-c) would need less
   tilewright: llama-8b: needs N of memory, of which N are available: N for weights, N for keys and values; a shorter context (-c) would need less
 $ export TILEWRIGHT_LIBCUDA="$(dirname "$(command -v json)")/../libfake_cuda.so" FAKE_CUDA_FREE_MB=1000; tilewright bench --shape llama-8b --device cuda; tilewright bench --shape llama-8b --device cuda --weights int4
-  tilewright: llama-8b: needs 31.4 GB of the GPU's memory, of which 1049 MB are available: 31.3 GB for weights, 68.16 MB for keys and values; --weights int8 or int4 would need less
-  tilewright: llama-8b: needs 9983 MB of the GPU's memory, of which 1049 MB are available: 9910 MB for weights, 68.16 MB for keys and values; a smaller model is needed
+  tilewright: llama-8b: needs 16.2 GB of the GPU's memory, of which 1049 MB are available: 16.2 GB for weights, 68.16 MB for keys and values; --weights int8 or int4 would need less
+  tilewright: llama-8b: needs 5550 MB of the GPU's memory, of which 1049 MB are available: 5481 MB for weights, 68.16 MB for keys and values; a smaller model is needed
   [1]
 # "auto" goes on to the processor where the GPU has no room for a model.
 $ export TILEWRIGHT_LIBCUDA="$(dirname "$(command -v json)")/../libfake_cuda.so" FAKE_CUDA_FREE_MB=1

@@ -231,6 +231,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     tilewright kernel gemm m=64 n=64 k=256 type=f16 kg=4 --emulate
     tilewright kernel gemm m=2560 n=16 k=2560 --emit ptx
     tilewright kernel gemm type=bf16 m=512 n=4096 k=4096 tb=1 --artefact gemm.select
+    tilewright kernel attention heads=8 kv_heads=2 head=64 queries=256 causal=1 --emulate
     tilewright kernel gemm --list
   
   tilewright trace MODEL|kernel gemm WORD... [flags]

@@ -119,7 +119,7 @@ static void every_tape(void **state) {
     (void)state;
     static const tw_schedule_config unpacked = {.prompts = TW_PROMPTS_UNPACKED, .machine = {.warps = 2, .blocks = 3}},
                                     small = {.machine = {.warps = 3, .blocks = 2}},
-                                    odd = {.machine = {.warps = 2, .blocks = 1}};
+                                    odd = {.machine = {.warps = 3, .blocks = 1}};
     agrees("llama-linear-mqa", (tw_engine_options){.workers = 2, .config = &unpacked}, 0, 4e-3);
     agrees("llama-linear-mqa", (tw_engine_options){.workers = 3, .config = &small}, 0, 4e-3);
     agrees("llama-linear-mqa", (tw_engine_options){.workers = 1, .config = &odd}, 0, 4e-3);

@@ -59,7 +59,8 @@ static void all_ways(tw_engine *e) {
 
 /* Each step of a prompt streams what its last position sees. */
 static void prompt_streams_by_steps(const tw_engine *e) {
-    const int64_t most = e->machine.tokens;
+    const bool prompts = e->program[TW_PROGRAM_PROMPT] >= 0;
+    const int64_t most = prompts ? tw_engine_step_tokens(e, TW_PROGRAM_PROMPT) : e->machine.tokens;
     static const int64_t cases[][2] = {{0, 0}, {0, 1}, {3, 7}, {3, 8}, {3, 20}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t depth = cases[i][0], n = cases[i][1];

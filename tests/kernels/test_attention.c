@@ -16,7 +16,7 @@ static void random_attention_is_right(void **state) {
     const attention_limits most = {.queries = 70, .keys = 130, .heads = 4, .batch = 2, .blocks = 3};
     const tw_target *t = tw_target_find("sm_90a");
     const char *other = getenv("TEST_ATTENTION");
-    unsigned long long first = 1, count = 120;
+    unsigned long long first = 1, count = 100;
     int had[64] = {0}, legal = 0;
     if (other) sscanf(other, "%llu,%llu", &first, &count);
     for (unsigned long long i = first; i < first + count; i++) {
@@ -37,6 +37,37 @@ static void random_attention_is_right(void **state) {
     for (int f = 0; f < attention_features(); f++)
         if (!had[f]) fail_msg("no case has %s", attention_feature_name(f));
     assert_true(legal * 10 >= (int)count * 9);
+}
+
+/* Lengths at which a tile's last query stands at a block's first or last key, with windows of a block and a key more.
+ */
+static void edges_of_masks_are_right(void **state) {
+    (void)state;
+    const tw_target *t = tw_target_find("sm_90a");
+    const attention_case plain = {
+        .config = {.rows = 64, .columns = 16, .stages = 2, .overlap = 1, .splits = 1, .band = 1}};
+    static const int64_t windows[] = {0, 1, 16, 17};
+    for (int64_t queries = 63; queries <= 65; queries++)
+        for (int64_t more = -1; more <= 17; more += more == 2 ? 11 : 1)
+            for (int w = 0; w < 8; w++) {
+                attention_case c = plain;
+                tw_attention_data d;
+                tw_diag diag;
+                c.problem = (tw_attention_problem){.heads = 1,
+                                                   .head = 32,
+                                                   .queries = queries,
+                                                   .keys = queries + more,
+                                                   .causal = w % 2,
+                                                   .window = windows[w / 2]};
+                assert_int_equal(tw_attention_complete(&c.problem, &diag), TW_OK);
+                assert_int_equal(tw_attention_data_make(&d, &c.problem, 1, &diag), TW_OK);
+                if (tw_attention_emulate(&d, &c.config, t, 1, NULL, &diag) != TW_OK) {
+                    char text[900];
+                    attention_case_print(&c, text, sizeof text);
+                    fail_msg("%s --emulate\n%s", text, diag.message);
+                }
+                tw_attention_data_free(&d);
+            }
 }
 
 static void words_without_sense_are_refused(void **state) {
@@ -82,8 +113,7 @@ static void printed_problems_are_read_again(void **state) {
     }
 }
 
-/* What is chosen where nothing is said takes no more registers than a thread has, beside some numbers of a tile that
-   three warpgroups lay aside. Sums or scores would be hundreds of bytes. */
+/* What is chosen where nothing is said takes no more registers than a thread has. */
 static void defaults_do_not_spill(void **state) {
     (void)state;
     static const char *const of[] = {
@@ -117,7 +147,7 @@ static void defaults_do_not_spill(void **state) {
         const tw_attention_config c = tw_attention_config_default(&p);
         if (tw_attention_ptx(&p, &c, tw_target_find("sm_90a"), &ptx, &d) != TW_OK) fail_msg("%s: %s", of[i], d.message);
         if (tw_ptx_compile_by(&by, ptx.data, ptx.size, &cubin, &d) != TW_OK) fail_msg("%s: %s", of[i], d.message);
-        if (cubin.spill_bytes > 64) fail_msg("%s: %d bytes are spilt", of[i], cubin.spill_bytes);
+        if (cubin.spill_bytes) fail_msg("%s: %d bytes are spilt", of[i], cubin.spill_bytes);
         tw_cubin_free(&cubin);
         tw_buf_free(&ptx);
     }
@@ -149,8 +179,8 @@ static void programs_open_it_by_words(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_attention_is_right), cmocka_unit_test(words_without_sense_are_refused),
-        cmocka_unit_test(printed_problems_are_read_again), cmocka_unit_test(defaults_do_not_spill),
-        cmocka_unit_test(programs_open_it_by_words)};
+        cmocka_unit_test(random_attention_is_right),       cmocka_unit_test(edges_of_masks_are_right),
+        cmocka_unit_test(words_without_sense_are_refused), cmocka_unit_test(printed_problems_are_read_again),
+        cmocka_unit_test(defaults_do_not_spill),           cmocka_unit_test(programs_open_it_by_words)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,8 +8,10 @@
 #ifndef TW_KERNELS_ATTENTION_ATTENTION_H
 #define TW_KERNELS_ATTENTION_ATTENTION_H
 
+#include "device/cuda/cuda.h"
 #include "emu/emu.h"
 #include "kernels/plan.h"
+#include "ptx/load.h"
 #include "space/space.h"
 
 enum { TW_ATTENTION_LEAST_HEAD = 32, TW_ATTENTION_MOST_HEAD = 256 };
@@ -140,5 +142,10 @@ tw_status tw_attention_emulate(const tw_attention_data *d, const tw_attention_co
 /* The same with a kernel that was made. */
 tw_status tw_attention_emulate_kernel(const tw_attention_data *d, const tw_attention_config *c, const tw_kernel *k,
                                       uint64_t seed, tw_emu_report *report, tw_diag *diag);
+
+/* device.c: launches compiled code on a GPU, and compares some of its results. TW_ERR_MISMATCH: they are wrong. Then
+   takes `n` samples of a launch's microseconds, of launches that follow one another on the same buffers. */
+tw_status tw_attention_run(const tw_attention_data *d, const tw_attention_config *c, tw_cuda *cuda,
+                           const tw_cubin *cubin, double *samples, int n, tw_diag *diag);
 
 #endif

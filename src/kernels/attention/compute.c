@@ -3,7 +3,6 @@
    are, and its softmax is computed while the latter product still runs. The first blocks of a tile, of which some
    queries do not see all keys, have a loop of their own, so that the loop of the others has no mask. */
 #include "kernels/attention/generate.h"
-#include "kernels/parts/meet.h"
 
 /* A tile's state in the loops over its blocks. */
 typedef struct state {
@@ -129,19 +128,13 @@ static void sum_block(tw_attention_gen *g, const state *s) {
     give_back(g, &g->values, s->v);
 }
 
-/* Returns a block's keys when its scores are weights. ptxas would wait for the product of values before it computes
-   these, unless something before that wait depends on them. */
-static void give_back_weighed(tw_attention_gen *g, const tw_ring *ring, const tw_ring_cursor *c) {
+/* Makes the weights be computed here. ptxas would wait for the product of values first, unless a store that it does not
+   move behind that wait depends on them. Sums of weights are not negative, so that nothing is stored. */
+static void pin_weights(tw_attention_gen *g) {
     tw_builder *b = g->b;
-    const tw_val weighed[2] = {tw_bitcast(b, TW_T_i32, g->sum[0]), tw_bitcast(b, TW_T_i32, g->sum[1])};
-    tw_ring_give_back(b, &(tw_ring_return){.ring = ring,
-                                           .empty = tw_ring_empty(b, ring, c),
-                                           .loaded = weighed,
-                                           .n = 2,
-                                           .nothing = tw_add_imm(b, tw_sreg(b, TW_SREG_nctaid_y), -1),
-                                           .blocks = 1,
-                                           .lane = g->lane});
-    tw_ring_advance(b, ring, c);
+    tw_val zero = tw_f32(b, 0);
+    tw_when(b, tw_or(b, tw_lt(b, g->sum[0], zero), tw_lt(b, g->sum[1], zero)));
+    tw_st(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared}, g->shared, &zero);
 }
 
 static void overlapped(tw_attention_gen *g, const state *s, bool masked) {
@@ -154,8 +147,9 @@ static void overlapped(tw_attention_gen *g, const state *s, bool masked) {
     sum_values(g, s);
     pass_turn(g);
     tw_tile_wait(b, 1);
+    give_back(g, &g->keys, s->k);
     tw_attention_weigh(g, s->sight, next_block(g, s, masked), keep);
-    give_back_weighed(g, &g->keys, s->k);
+    pin_weights(g);
     tw_tile_wait(b, 0);
     give_back(g, &g->values, s->v);
     tw_attention_convert(g);
@@ -185,15 +179,6 @@ static void blocks_down_to(tw_attention_gen *g, const state *s, tw_val from, boo
     TW_FOR (b, i, tw_i32(b, 0), count, tw_i32(b, 1), false) (g->c->overlap ? overlapped : in_order)(g, s, masked);
 }
 
-static void reset(tw_attention_gen *g) {
-    tw_builder *b = g->b;
-    for (int i = 0; i < g->plan.sums; i++) tw_assign(b, g->sums[i], tw_f32(b, 0));
-    for (int r = 0; r < 2; r++) {
-        tw_assign(b, g->max[r], tw_f32(b, -__builtin_inff()));
-        tw_assign(b, g->sum[r], tw_f32(b, 0));
-    }
-}
-
 static void declare(tw_attention_gen *g) {
     tw_builder *b = g->b;
     for (int i = 0; i < g->plan.scores; i++) g->scores[i] = tw_var_of(b, tw_f32(b, 0));
@@ -211,7 +196,7 @@ static void compute_tile(tw_attention_gen *g, state *s, const tw_attention_tile 
     const tw_attention_sight sight = tw_attention_sight_of(g, t, blocks);
     s->sight = &sight;
     tw_assign(b, s->block, tw_add_imm(b, blocks->below, -1));
-    reset(g);
+    tw_attention_reset(g);
     wait_for(g, &g->q, q);
     begin_tile(g, s);
     /* Without a mask's edge only the last key's block is no whole one, and that is the first. */

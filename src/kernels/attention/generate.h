@@ -107,7 +107,11 @@ tw_scope tw_attention_push_told(tw_attention_gen *g, tw_attention_tile *t);
 /* Opens the block of those that have a tile whose part has blocks. */
 tw_scope tw_attention_push_part(tw_attention_gen *g, const tw_attention_tile *t, const tw_attention_blocks *blocks);
 
-/* softmax.c: takes the block's scores into account. `columns` is the block's first key; TW_NONE: all queries see all of
+/* softmax.c: forgets all scores and values. */
+void tw_attention_reset(tw_attention_gen *g);
+/* Returns what multiplies scores to make them exponents of 2. */
+float tw_attention_factor(const tw_attention_gen *g);
+/* Takes the block's scores into account. `columns` is the block's first key; TW_NONE: all queries see all of
    its keys. keep[] gets the factors of the sums so far. Scores become weights. */
 typedef struct tw_attention_sight {
     tw_val from[2], below[2]; /* Keys that each of the thread's rows sees, less the thread's first column. */

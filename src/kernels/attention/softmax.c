@@ -19,9 +19,17 @@ static int column_of(int i) {
     return i / 4 * 8 + i % 2;
 }
 
-/* Returns what multiplies scores to make them exponents of 2. */
-static float factor(const tw_attention_gen *g) {
+float tw_attention_factor(const tw_attention_gen *g) {
     return (float)((g->p->cap > 0 ? 1 : g->p->scale) * (double)TW_SOFTMAX_LOG2E);
+}
+
+void tw_attention_reset(tw_attention_gen *g) {
+    tw_builder *b = g->b;
+    for (int i = 0; i < g->plan.sums; i++) tw_assign(b, g->sums[i], tw_f32(b, 0));
+    for (int r = 0; r < ROWS; r++) {
+        tw_assign(b, g->max[r], tw_f32(b, -INFINITY));
+        tw_assign(b, g->sum[r], tw_f32(b, 0));
+    }
 }
 
 tw_attention_sight tw_attention_sight_of(tw_attention_gen *g, const tw_attention_tile *t,
@@ -70,7 +78,7 @@ void tw_attention_weigh(tw_attention_gen *g, const tw_attention_sight *s, tw_val
     tw_builder *b = g->b;
     const bool masks = columns.id;
     tw_val most[ROWS][CHAINS] = {{{0}}}, total[ROWS][CHAINS] = {{{0}}}, shift[ROWS];
-    tw_val by = tw_f32(b, factor(g)), zero = tw_f32(b, 0);
+    tw_val by = tw_f32(b, tw_attention_factor(g)), zero = tw_f32(b, 0);
     if (g->p->cap > 0) cap(g);
     if (masks) mask(g, s, columns);
     for (int i = 0; i < g->plan.scores; i++) {
@@ -82,7 +90,7 @@ void tw_attention_weigh(tw_attention_gen *g, const tw_attention_sight *s, tw_val
         m = tw_max(b, m, g->max[r]);
         /* The maximum of no scores is -infinity, whose differences are no numbers. */
         tw_val finite = masks ? tw_select(b, tw_eq(b, m, tw_f32(b, -INFINITY)), zero, m) : m;
-        shift[r] = tw_mul(b, finite, tw_f32(b, -factor(g)));
+        shift[r] = tw_mul(b, finite, tw_f32(b, -tw_attention_factor(g)));
         keep[r] = tw_unary(b, TW_OP_exp2_f32, tw_mul(b, tw_sub(b, g->max[r], finite), by)); /* 1 if it stays. */
         tw_assign(b, g->max[r], m);
     }

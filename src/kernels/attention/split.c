@@ -3,7 +3,6 @@
    itself. The last of the warps that have these rows, in as many blocks, merges the sums in the order of the parts. A
    thread's values lie as it holds them, so that loads and stores are whole lines. */
 #include "kernels/attention/generate.h"
-#include "kernels/parts/softmax.h"
 
 #include <math.h>
 
@@ -54,12 +53,11 @@ static tw_val is_last(tw_attention_gen *g, const tw_attention_tile *t, tw_val pa
 static void add_part(tw_attention_gen *g, tw_val at) {
     tw_builder *b = g->b;
     tw_attrs from = {.type = TW_T_f32, .vec = VECTOR, .cache = TW_CACHE_cg};
-    const float by = (float)((g->p->cap > 0 ? 1 : g->p->scale) * (double)TW_SOFTMAX_LOG2E);
     tw_val state[VECTOR] = {{0}}, keep[2], take[2], none = tw_f32(b, -INFINITY), zero = tw_f32(b, 0);
     tw_ld_vec(b, from, at, state);
     for (int r = 0; r < 2; r++) {
         tw_val max = tw_max(b, g->max[r], state[r]), finite = tw_select(b, tw_eq(b, max, none), zero, max);
-        tw_val scale = tw_f32(b, by);
+        tw_val scale = tw_f32(b, tw_attention_factor(g));
         keep[r] = tw_unary(b, TW_OP_exp2_f32, tw_mul(b, tw_sub(b, g->max[r], finite), scale));
         take[r] = tw_unary(b, TW_OP_exp2_f32, tw_mul(b, tw_sub(b, state[r], finite), scale));
         tw_assign(b, g->max[r], max);
@@ -76,15 +74,6 @@ static void add_part(tw_attention_gen *g, tw_val at) {
     }
 }
 
-static void forget(tw_attention_gen *g) {
-    tw_builder *b = g->b;
-    for (int i = 0; i < g->plan.sums; i++) tw_assign(b, g->sums[i], tw_f32(b, 0));
-    for (int r = 0; r < 2; r++) {
-        tw_assign(b, g->max[r], tw_f32(b, -INFINITY));
-        tw_assign(b, g->sum[r], tw_f32(b, 0));
-    }
-}
-
 tw_val tw_attention_merge(tw_attention_gen *g, const tw_attention_tile *t, tw_val parts) {
     tw_builder *b = g->b;
     const int part = vectors_of(g) * LINE;
@@ -93,7 +82,7 @@ tw_val tw_attention_merge(tw_attention_gen *g, const tw_attention_tile *t, tw_va
     tw_val last = is_last(g, t, parts);
     TW_IF (b, last) {
         tw_val at = tw_var_of(b, first);
-        forget(g);
+        tw_attention_reset(g);
         TW_FOR (b, i, tw_i32(b, 0), parts, tw_i32(b, 1), false) {
             add_part(g, at);
             tw_add_to(b, at, tw_i64(b, part));

@@ -46,7 +46,6 @@ tw_attention_row tw_attention_row_of(const tw_attention_gen *g, const tw_attenti
 /* Computes the factor of each row's sums, and stores the logarithms of the sums of exponents. */
 static void finish_sums(tw_attention_gen *g, const tw_attention_tile *t, tw_val factor[2]) {
     tw_builder *b = g->b;
-    const float by = (float)((g->p->cap > 0 ? 1 : g->p->scale) * (double)TW_SOFTMAX_LOG2E);
     tw_val zero = tw_f32(b, 0), none = tw_f32(b, -INFINITY), sink = TW_NONE;
     tw_val first = tw_add(b, tw_mul_imm(b, g->warp, ROWS), tw_shr(b, g->lane, 2));
     for (int r = 0; r < 2; r++) {
@@ -56,7 +55,7 @@ static void finish_sums(tw_attention_gen *g, const tw_attention_tile *t, tw_val 
             sink = tw_mul(b, tw_ld(b, (tw_attrs){.type = TW_T_f32}, at), tw_f32(b, TW_SOFTMAX_LOG2E));
         }
         tw_val sum = tw_part_warp_sum(b, g->sum[r], 1, 4), sees = tw_lt(b, none, g->max[r]);
-        tw_val max = tw_select(b, sees, tw_mul(b, g->max[r], tw_f32(b, by)), zero);
+        tw_val max = tw_select(b, sees, tw_mul(b, g->max[r], tw_f32(b, tw_attention_factor(g))), zero);
         if (sink.id) sum = tw_add(b, sum, tw_unary(b, TW_OP_exp2_f32, tw_sub(b, sink, max)));
         factor[r] = tw_select(b, sees, tw_unary(b, TW_OP_rcp_f32, sum), zero);
         if (!g->p->lse) continue;
@@ -170,6 +169,8 @@ static void store(tw_attention_gen *g, const tw_attention_tile *t) {
     put(g, rows, factor);
     send(g, t, rows);
     if (!g->plan.results) wait_for_stores(g);
+    /* Where lanes may be apart, ptxas computes addresses of the next tile in every lane, not once for the warp. */
+    tw_do(g->b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(g->b, -1), TW_NONE);
 }
 
 void tw_attention_store(tw_attention_gen *g, const tw_attention_tile *t, tw_val parts) {

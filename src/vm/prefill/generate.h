@@ -37,6 +37,7 @@ typedef struct tw_prefill_shape {
     int stage_bytes;        /* unpack: bytes of a stage of the tape. */
 } tw_prefill_shape;
 
+enum { TW_PREFILL_HEAD = 256 /* The most elements of a head. */ };
 enum { TW_PREFILL_BUFFERS = 10, TW_PREFILL_THREADS = 128, TW_PREFILL_WARPS = TW_PREFILL_THREADS / 32 };
 
 /* A kernel that is built. */

@@ -61,7 +61,8 @@ static bool estimate(const tw_prefill *p, const tw_gemm_problem *problem, tw_gem
                 c.swap = swap;
                 c.ml = rows[i];
                 c.nl = columns[j];
-                if (problem->type == TW_GEMM_TF32X3) c.u = 32;
+                /* Stages are whole blocks of a tape, or halves. */
+                if (problem->type == TW_GEMM_TF32X3 || problem->tape.blocks % 2) c.u = 32;
                 consider_tile(&o, c);
             }
     *out = o.best;

@@ -13,18 +13,24 @@ enum { MASKED = 1024 /* From so many positions on, products leave out rows that 
 
 /* ---- what is covered */
 
-bool tw_prefill_covers(const tw_cuda_vm *vm) {
+/* Returns what of a model the kernels do not run, in words. NULL: they run all of it. */
+static const char *lacking(const tw_cuda_vm *vm) {
     const tw_model *m = vm->m;
     const int64_t sizes[] = {m->dim, m->ffn_dim, m->n_heads * m->head_dim, m->n_kv_heads * m->head_dim, m->expert_dim};
-    bool eights = vm->target->sm == 90;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) eights &= sizes[i] % TW_MEGA_ROWS == 0;
-    return eights;
+    if (vm->target->sm != 90) return "targets without products by warpgroups";
+    if (m->head_dim % TW_MEGA_ROWS || m->head_dim > TW_PREFILL_HEAD) return "heads of this size";
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i] % TW_MEGA_ROWS) return "matrices whose rows 8 does not divide";
+    return NULL;
+}
+
+bool tw_prefill_covers(const tw_cuda_vm *vm) {
+    return !lacking(vm);
 }
 
 static tw_status covered(const tw_prefill *p, tw_diag *diag) {
     const tw_schedule *s = p->s;
-    const char *why = NULL;
-    if (p->gpu.target->sm != 90) why = "targets without products by warpgroups";
+    const char *why = lacking(p->vm);
     if (s->n_workers != 1 || s->sequences != 1) why = "schedules of several workers or sequences";
     for (int i = 0; i < s->workers[0].count && !why; i++) {
         const tw_instr *in = &s->workers[0].list[i];

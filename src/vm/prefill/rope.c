@@ -5,7 +5,7 @@
 #include "vm/prefill/generate.h"
 
 enum { STEP, Y, BIAS, ANGLES, Q_NORM, K_NORM, Q, K, V };
-enum { MOST_PAIRS = 256 / 2 / 32 /* Pairs of a lane. */ };
+enum { MOST_PAIRS = TW_PREFILL_HEAD / 2 / 32 /* Pairs of a lane. */ };
 
 static int64_t heads_of(const tw_prefill_shape *s) {
     return s->m->n_heads + 2 * s->m->n_kv_heads;
