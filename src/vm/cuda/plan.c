@@ -166,7 +166,8 @@ static tw_status choices_covered(const tw_schedule *s, tw_diag *diag) {
 static tw_status covered(const tw_model *m, int64_t tokens, tw_diag *diag) {
     const bool head_norms = m->layers[0].q_norm.rows > 0;
     if (m->norm != TW_NORM_RMS && head_norms) return refuse(diag, "norms of heads beside layer norms");
-    if (m->head_dim % TW_MEGA_WIDE || m->head_dim > (head_norms ? (int)TW_MEGA_PART_ROWS : 32 * (int)TW_MEGA_WIDE))
+    if (m->head_dim % (head_norms ? TW_MEGA_WIDE : 4) ||
+        m->head_dim > (head_norms ? (int)TW_MEGA_PART_ROWS : 32 * (int)TW_MEGA_WIDE))
         return refuse(diag, "heads of this size");
     if (m->dim % 4 || m->ffn_dim % 4 || m->n_heads * m->head_dim % 4)
         return refuse(diag, "sizes that 4 does not divide");
