@@ -6,6 +6,7 @@
 #include "support/support.h"
 
 #include "base/diag.h"
+#include "prof/trace.h"
 #include "vm/cuda/machine.h"
 
 #include <math.h>
@@ -406,6 +407,27 @@ static void what_is_traced_took_time(void **state) {
     tw_model_close(m);
 }
 
+static void a_mixture_is_traced(void **state) {
+    (void)state;
+    tw_model *m = open_model("qwen3moe-dense-first");
+    const tw_cuda_vm_options o = {.workers = 3, .seed = 4, .trace = true, .tuning = {1, 2, 3, 2, 1, 0, 0}};
+    tw_cuda_vm_times times[TW_CUDA_VM_KINDS];
+    const int32_t token = 7;
+    struct tw_trace *trace;
+    tw_diag d;
+    machine g = gpu(m, o, (tw_lowering){.tokens = 1, .kv_splits = 2, .group_heads = true, .kv = TW_F32});
+    tw_vm_step step = {.tokens = &token, .n = 1, .length = 8};
+    if (run(&g, &step, &d) != TW_OK || tw_cuda_vm_trace(g.gpu, g.id, times, &d) != TW_OK) fail_msg("%s", d.message);
+    for (int k = 0; k < TW_CUDA_VM_KINDS; k++) {
+        assert_true(times[k].count > 0);
+        assert_int_equal(times[k].count, instructions(tw_checked_schedule(g.program), times[k].name));
+    }
+    if (tw_cuda_vm_timeline(g.gpu, g.id, 1, 0, "mixture", &trace, &d) != TW_OK) fail_msg("%s", d.message);
+    tw_trace_free(trace);
+    end(&g);
+    tw_model_close(m);
+}
+
 /* ---- what is refused */
 
 static void refused(const char *folder, tw_cuda_vm_options o, tw_lowering l, tw_status want, const char *why) {
@@ -564,6 +586,7 @@ int main(void) {
         cmocka_unit_test(positions_are_taken_again),
         cmocka_unit_test(programs_share_the_cache),
         cmocka_unit_test(what_is_traced_took_time),
+        cmocka_unit_test(a_mixture_is_traced),
         cmocka_unit_test(what_is_not_covered_is_refused),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(bad_steps_are_refused),
