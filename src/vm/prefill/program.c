@@ -204,13 +204,14 @@ static int64_t list_tokens(const tw_prefill *p, int64_t n) {
 /* Finds the list for a step of n positions, or makes it. */
 static tw_status list_for(tw_prefill *p, int64_t n, tw_prefill_list **out, tw_diag *diag) {
     const int64_t tokens = list_tokens(p, n);
+    const bool masked = tokens >= p->options.masked && n < tokens;
     for (int i = 0; i < p->n_lists; i++)
-        if (p->lists[i].tokens == tokens) {
+        if (p->lists[i].tokens == tokens && p->lists[i].masked == masked) {
             *out = &p->lists[i];
             return TW_OK;
         }
     tw_prefill_list *list = *out = &p->lists[p->n_lists];
-    *list = (tw_prefill_list){.tokens = tokens, .masked = tokens >= p->options.masked};
+    *list = (tw_prefill_list){.tokens = tokens, .masked = masked};
     const tw_status st = tw_prefill_list_make(p, list, diag);
     if (st == TW_OK)
         p->n_lists++;

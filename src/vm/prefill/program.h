@@ -57,7 +57,7 @@ typedef struct tw_prefill_list {
     bool one_by_one;          /* The driver does not capture them. */
 } tw_prefill_list;
 
-enum { TW_PREFILL_LISTS = 12 };
+enum { TW_PREFILL_LISTS = 16 };
 
 /* An artefact of a kind of products. */
 typedef struct tw_prefill_artefact {
@@ -104,6 +104,10 @@ tw_status tw_prefill_open_words(tw_prefill *p, const char *words, const char *co
    matrix's table, or the unpacked matrix. */
 tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
                                   const char *epilogue, tw_prefill_kernel **out, bool *reads_tapes, tw_diag *diag);
+
+/* tiles.c. Chooses a product's configuration by what was measured. False: no tile of those is legal, or they know no
+   such products. */
+bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_target *target, int sms, tw_gemm_config *out);
 
 /* chosen.c. Gets the configuration that an artefact chooses for a product. False: none does. */
 bool tw_prefill_chosen(tw_prefill *p, const tw_gemm_problem *problem, tw_gemm_config *out);
