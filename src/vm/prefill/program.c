@@ -4,12 +4,11 @@
 #include "vm/prefill/program.h"
 
 #include "base/diag.h"
+#include "base/divide.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MASKED = 1024 /* From so many positions on, products leave out rows that a step does not have. */ };
 
 /* ---- what is covered */
 
@@ -156,7 +155,6 @@ tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw
     p->s = tw_checked_schedule(program);
     p->h = -1;
     p->options = *options;
-    if (!p->options.masked) p->options.masked = MASKED;
     const tw_status st = open_program(p, decode, diag);
     if (st == TW_OK)
         *out = p;
@@ -188,28 +186,36 @@ void tw_prefill_close(tw_prefill *p) {
     forget(p);
     tw_prefill_forget_artefacts(p);
     free(p->artefact);
+    free(p->lists);
     tw_mega_free(p->vm, p);
     tw_arena_free(&p->arena);
     free(p);
 }
 
-/* Returns the positions of the list for a step of n: the least that is enough. */
+/* Returns the positions of the list for a step of n: the least that is enough. Tiles have 64 or 128 rows at least, so
+   that rows in finer steps would save no work. */
 static int64_t list_tokens(const tw_prefill *p, int64_t n) {
-    static const int64_t all[] = {32, 64, 128, 192, 256, 384, 512, 1024, 2048, 4096};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i] >= n && all[i] < p->s->tokens) return all[i];
-    return p->s->tokens;
+    enum { LEAST = 32, FEW = 256, SOME = 64, MANY = 128 };
+    const int64_t enough = n <= LEAST ? LEAST : n <= FEW ? tw_ceil_div(n, SOME) * SOME : tw_ceil_div(n, MANY) * MANY;
+    return enough < p->s->tokens ? enough : p->s->tokens;
 }
 
 /* Finds the list for a step of n positions, or makes it. */
 static tw_status list_for(tw_prefill *p, int64_t n, tw_prefill_list **out, tw_diag *diag) {
     const int64_t tokens = list_tokens(p, n);
-    const bool masked = tokens >= p->options.masked && n < tokens;
+    const bool masked = p->options.masked && tokens >= p->options.masked && n < tokens;
     for (int i = 0; i < p->n_lists; i++)
         if (p->lists[i].tokens == tokens && p->lists[i].masked == masked) {
             *out = &p->lists[i];
             return TW_OK;
         }
+    if (p->n_lists == p->room_lists) {
+        const int room = 2 * p->room_lists + 8;
+        tw_prefill_list *grown = realloc(p->lists, (size_t)room * sizeof *grown);
+        if (!grown) return tw_fail_memory(diag);
+        p->lists = grown;
+        p->room_lists = room;
+    }
     tw_prefill_list *list = *out = &p->lists[p->n_lists];
     *list = (tw_prefill_list){.tokens = tokens, .masked = masked};
     const tw_status st = tw_prefill_list_make(p, list, diag);

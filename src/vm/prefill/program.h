@@ -57,8 +57,6 @@ typedef struct tw_prefill_list {
     bool one_by_one;          /* The driver does not capture them. */
 } tw_prefill_list;
 
-enum { TW_PREFILL_LISTS = 16 };
-
 /* An artefact of a kind of products. */
 typedef struct tw_prefill_artefact {
     bool asked;            /* It was looked for. */
@@ -80,9 +78,9 @@ struct tw_prefill {
     tw_prefill_kernel *kernels;
     tw_prefill_memory memory;
     tw_prefill_matrix *matrices; /* Of each instruction of the schedule. */
-    tw_prefill_list lists[TW_PREFILL_LISTS];
-    int n_lists;
-    char *artefact; /* Path of the only artefact. "": none decides. NULL: tw_prefill_choose says which do. */
+    tw_prefill_list *lists;
+    int n_lists, room_lists; /* Number of lists, and how many `lists` has room for. */
+    char *artefact;          /* Path of the only artefact. "": none decides. NULL: tw_prefill_choose says which do. */
     tw_prefill_artefact artefacts[TW_GEMM_FORMS];
     int32_t *step; /* Words of a step on the host. */
 };
