@@ -119,6 +119,7 @@ static void set_tile(const tw_attention_problem *p, tw_attention_config *c) {
         c->rows = 192;
         c->columns = 96;
         c->pingpong = 0;
+        c->persistent = 0; /* The loop over tiles takes registers. */
     } else if (p->head <= 96) {
         if (masks) c->columns = 160;
     } else if (p->head <= 128) {
