@@ -252,17 +252,13 @@ static tw_status add_ffn(const builder *o, const tw_instr *in, tw_diag *diag) {
     return st == TW_OK ? add_kind(o, &tw_prefill_gate, &shape, to, diag) : st;
 }
 
-static tw_status add_score(const builder *o, const tw_instr *in, tw_diag *diag) {
+static tw_status add_score(const builder *o, int norm, int router, tw_diag *diag) {
     const tw_prefill *p = o->p;
     tw_prefill_shape shape;
     common(o, p->vm->m->dim, &shape);
-    shape.router = p->s->buffers[in->operand[TW_SCORE_ROUTER]].dtype;
-    const binding to[] = {{"step", p->memory.step},
-                          {"x", p->memory.x},
-                          {"weight", shared(p, in->operand[TW_SCORE_NORM])},
-                          {"router", shared(p, in->operand[TW_SCORE_ROUTER])},
-                          {"scores", p->memory.scores},
-                          {NULL, 0}};
+    shape.router = p->s->buffers[router].dtype;
+    const binding to[] = {{"step", p->memory.step},      {"x", p->memory.x},           {"weight", shared(p, norm)},
+                          {"router", shared(p, router)}, {"scores", p->memory.scores}, {NULL, 0}};
     return add_kind(o, &tw_prefill_score, &shape, to, diag);
 }
 
@@ -275,6 +271,11 @@ static tw_status add_choose(const builder *o, tw_diag *diag) {
                               {"places", m->places}, {"factors", m->factors}, {NULL, 0}};
     const tw_status st = add_kind(o, &tw_prefill_route, &shape, to, diag);
     return st == TW_OK ? add_kind(o, &tw_prefill_sort, &shape, sorted, diag) : st;
+}
+
+static tw_status add_route(const builder *o, const tw_instr *in, tw_diag *diag) {
+    const tw_status st = add_score(o, in->operand[TW_ROUTE_NORM], in->operand[TW_ROUTE_ROUTER], diag);
+    return st == TW_OK ? add_choose(o, diag) : st;
 }
 
 static tw_status add_experts_up(const builder *o, const tw_instr *in, tw_diag *diag) {
@@ -310,8 +311,10 @@ static tw_status add_instr(const builder *o, const tw_instr *in, tw_diag *diag) 
         return add_project(o, in, diag);
     case TW_INSTR_FFN:
         return add_ffn(o, in, diag);
+    case TW_INSTR_ROUTE:
+        return add_route(o, in, diag);
     case TW_INSTR_SCORE:
-        return add_score(o, in, diag);
+        return add_score(o, in->operand[TW_SCORE_NORM], in->operand[TW_SCORE_ROUTER], diag);
     case TW_INSTR_CHOOSE:
         return add_choose(o, diag);
     case TW_INSTR_EXPERTS_UP:

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MASKED = 1024 /* From so many positions on, products leave out rows that a step does not have. */ };
-
 /* ---- what is covered */
 
 /* Returns what of a model the kernels do not run, in words. NULL: they run all of it. */
@@ -190,7 +188,6 @@ tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw
     p->s = tw_checked_schedule(program);
     p->h = -1;
     p->options = *options;
-    if (!p->options.masked) p->options.masked = MASKED;
     const tw_status st = open_program(p, decode, diag);
     if (st == TW_OK)
         *out = p;
@@ -223,17 +220,19 @@ void tw_prefill_close(tw_prefill *p) {
     forget(p);
     tw_prefill_forget_artefacts(p);
     free(p->artefact);
+    free(p->lists);
     tw_mega_free(p->vm, p);
     tw_arena_free(&p->arena);
     free(p);
 }
 
-/* Returns the positions of the list for a step of n: the least that is enough. */
+/* Returns the positions of the list for a step of n: the least that is enough. Tiles have 64 or 128 rows at least, so
+   that rows in finer steps would save no work. */
 static int64_t list_tokens(const tw_prefill *p, int64_t n) {
-    static const int64_t all[] = {16, 32, 64, 128, 192, 256, 384, 512, 1024, 2048, 4096};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i] >= n && all[i] < p->s->tokens) return all[i];
-    return p->s->tokens;
+    enum { LEAST = 16, FEW = 32, SOME = 64, MANY = 128, FROM = 256 };
+    const int64_t step = n <= LEAST ? LEAST : n <= FEW ? FEW : n <= FROM ? SOME : MANY;
+    const int64_t enough = tw_ceil_div(n, step) * step;
+    return enough < p->s->tokens ? enough : p->s->tokens;
 }
 
 /* Returns the positions that the sequence of a step's list may reach: few values, from which attention chooses in how
@@ -251,13 +250,21 @@ static int64_t list_keys(const tw_prefill *p, int64_t n, int64_t pos) {
 /* Finds the list for a step of n positions from `pos` on, or makes it. */
 static tw_status list_for(tw_prefill *p, int64_t n, int64_t pos, tw_prefill_list **out, tw_diag *diag) {
     const int64_t tokens = list_tokens(p, n), keys = list_keys(p, n, pos);
+    const bool masked = p->options.masked && tokens >= p->options.masked && n < tokens;
     for (int i = 0; i < p->n_lists; i++)
-        if (p->lists[i].tokens == tokens && p->lists[i].keys == keys) {
+        if (p->lists[i].tokens == tokens && p->lists[i].keys == keys && p->lists[i].masked == masked) {
             *out = &p->lists[i];
             return TW_OK;
         }
+    if (p->n_lists == p->room_lists) {
+        const int room = 2 * p->room_lists + 8;
+        tw_prefill_list *grown = realloc(p->lists, (size_t)room * sizeof *grown);
+        if (!grown) return tw_fail_memory(diag);
+        p->lists = grown;
+        p->room_lists = room;
+    }
     tw_prefill_list *list = *out = &p->lists[p->n_lists];
-    *list = (tw_prefill_list){.tokens = tokens, .keys = keys, .masked = tokens >= p->options.masked};
+    *list = (tw_prefill_list){.tokens = tokens, .keys = keys, .masked = masked};
     const tw_status st = tw_prefill_list_make(p, list, diag);
     if (st == TW_OK)
         p->n_lists++;
@@ -329,7 +336,7 @@ static tw_status hear(tw_prefill *p, int32_t *token, tw_diag *diag) {
 static tw_status begin(tw_prefill *p, const tw_vm_step *step, bool ends, tw_diag *diag) {
     tw_status st = TW_OK;
     for (int64_t done = 0, number = 0, k; done < step->n && st == TW_OK; done += k, number++) {
-        tw_prefill_list *list;
+        tw_prefill_list *list = NULL;
         const int64_t pos = step->pos + done;
         k = step_of(p, done, step->n);
         st = list_for(p, k, pos, &list, diag);
@@ -343,7 +350,7 @@ static tw_status begin(tw_prefill *p, const tw_vm_step *step, bool ends, tw_diag
 /* Captures all lists of a run, which is over. */
 static void capture(tw_prefill *p, const tw_vm_step *step) {
     for (int64_t done = 0; done < step->n; done += p->s->tokens) {
-        tw_prefill_list *list;
+        tw_prefill_list *list = NULL;
         if (list_for(p, step_of(p, done, step->n), step->pos + done, &list, NULL) == TW_OK)
             tw_prefill_list_capture(p, list);
     }

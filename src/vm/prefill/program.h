@@ -61,8 +61,6 @@ typedef struct tw_prefill_list {
     bool one_by_one;          /* The driver does not capture them. */
 } tw_prefill_list;
 
-enum { TW_PREFILL_LISTS = 48 };
-
 /* An artefact of a kind of products. */
 typedef struct tw_prefill_artefact {
     bool asked;            /* It was looked for. */
@@ -85,10 +83,10 @@ struct tw_prefill {
     tw_prefill_memory memory;
     tw_prefill_matrix *matrices; /* Of each instruction of the schedule. The head has none here. */
     tw_prefill_matrix head;
-    tw_prefill_list lists[TW_PREFILL_LISTS];
-    int n_lists;
-    tw_prefill_list end; /* What follows the last step of a prompt. No launches: it is not made. */
-    char *artefact;      /* Path of the only artefact. "": none decides. NULL: tw_prefill_choose says which do. */
+    tw_prefill_list *lists;
+    int n_lists, room_lists; /* Number of lists, and how many `lists` has room for. */
+    tw_prefill_list end;     /* What follows the last step of a prompt. No launches: it is not made. */
+    char *artefact;          /* Path of the only artefact. "": none decides. NULL: tw_prefill_choose says which do. */
     tw_prefill_artefact artefacts[TW_GEMM_FORMS];
     int32_t *steps;        /* Host memory with the words of all steps of a run, one behind another. */
     _Atomic int32_t *said; /* Host memory that the device writes the token to. NULL: the machine is emulated. */
@@ -112,6 +110,10 @@ tw_status tw_prefill_open_words(tw_prefill *p, const char *words, const char *co
    matrix's table, or the unpacked matrix. */
 tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
                                   const char *epilogue, tw_prefill_kernel **out, bool *reads_tapes, tw_diag *diag);
+
+/* tiles.c. Chooses a product's configuration by what was measured. False: no tile of those is legal, or they know no
+   such products. */
+bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_target *target, int sms, tw_gemm_config *out);
 
 /* chosen.c. Gets the configuration that an artefact chooses for a product. False: none does. */
 bool tw_prefill_chosen(tw_prefill *p, const tw_gemm_problem *problem, tw_gemm_config *out);
