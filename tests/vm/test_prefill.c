@@ -148,13 +148,6 @@ static void what_is_not_covered_is_refused(void **state) {
     refused(m, (tw_lowering){0}, l, NULL, "attention that is dealt out");
     refused(m, (tw_lowering){.row_unit = 4}, list, NULL, "rows of a matrix are not dealt out in eights");
     tw_model_close(m);
-    static const char *const folders[][2] = {{"gpt2-gelu-bare", "layer norms"},
-                                             {"llama-yarn-mha", "activations other than SiLU"}};
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        m = open_model(folders[i][0]);
-        refused(m, (tw_lowering){0}, list, NULL, folders[i][1]);
-        tw_model_close(m);
-    }
 }
 
 static void wrong_steps_are_refused(void **state) {
