@@ -10,7 +10,7 @@ typedef enum tw_program_kind {
     TW_PROGRAM_DECODE,  /* Takes one position. */
     TW_PROGRAM_SHORT,   /* Takes one position while the past is short. Attention is in one part. */
     TW_PROGRAM_PREFILL, /* Takes several positions, and has logits of the last one. */
-    TW_PROGRAM_PROMPT,  /* Takes many positions, and has no logits. Only a GPU's machine runs it. */
+    TW_PROGRAM_PROMPT,  /* Takes many positions, and has logits of the last one. Only a GPU's machine runs it. */
     TW_PROGRAM_SCORE,   /* Takes several positions, and has logits of all. */
     TW_PROGRAM_COUNT
 } tw_program_kind;

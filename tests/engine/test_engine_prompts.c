@@ -73,7 +73,7 @@ static void agrees_for(const char *folder, tw_engine_options o, int64_t step, do
         const double off = difference(got, want, m->vocab);
         if (!(off <= tolerance)) fail_msg("%s, steps of %d, prompt %d: %g off", folder, (int)step, i, off);
     }
-    if (gpu->program[TW_PROGRAM_PROMPT] < 0 || gpu->program[TW_PROGRAM_PREFILL] >= 0)
+    if (gpu->program[TW_PROGRAM_PROMPT] < 0 || gpu->program[TW_PROGRAM_PREFILL] >= 0 || gpu->no_prompts)
         fail_msg("%s: prompts did not run by their kernels", folder);
     tw_engine_close(gpu);
     tw_engine_close(cpu);
