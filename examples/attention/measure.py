@@ -142,12 +142,11 @@ def main():
             return launch
 
         def answer(self, r):
-            began, configs, end = time.monotonic(), r["configs"], None if r["seconds"] is None else r["seconds"]
+            began, configs, end = time.monotonic(), r["configs"], r["seconds"]
             step = len(configs) if r["turns"] else AT_ONCE
             for first in range(0, len(configs), max(step, 1)):
                 some = configs[first:first + step]
-                left = None if end is None else end - (time.monotonic() - began)
-                if left is not None and left <= 0: break
+                if end is not None and time.monotonic() - began >= end: break
                 texts = [t for t in map(text_of, some) if t is not None]
                 self.compilers.run(words_of(r["problem"]), texts,
                                    lambda n: runner.say({"busy": f"compiled {n} of {len(texts)}"}))
