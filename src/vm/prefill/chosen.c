@@ -18,9 +18,14 @@ static bool fits(const tw_prefill *p, const tw_selector *s) {
     return tw_selector_match(s, here.device, here.alike, here.architecture) <= TW_SELECT_ARCHITECTURE;
 }
 
+/* Returns the path of the artefact that the caller or the environment names. NULL: none is named. */
+static const char *given_by(const tw_prefill *p) {
+    return p->artefact ? p->artefact : getenv("TILEWRIGHT_SELECT");
+}
+
 static tw_selector *open_artefact(const tw_prefill *p, tw_gemm_kind kind) {
     char name[TW_GEMM_KIND_NAME], file[TW_GEMM_KIND_NAME + 8], path[4096];
-    const char *given = p->artefact ? p->artefact : getenv("TILEWRIGHT_SELECT");
+    const char *given = given_by(p);
     tw_selector *s;
     tw_selector_info info;
     if (given && !*given) return NULL;
@@ -43,6 +48,9 @@ static const tw_selector *find(tw_prefill *p, tw_gemm_kind kind) {
 }
 
 bool tw_prefill_chosen(tw_prefill *p, const tw_gemm_problem *problem, tw_gemm_config *out) {
+    /* Artefacts of the cache folder learnt from matrices. Of a tape's small tiles they think too well: a bulk copy
+       fetches eight columns alone. */
+    if (problem->tape.warps && !given_by(p)) return false;
     const tw_selector *s = find(p, tw_gemm_kind_of(problem));
     tw_select_source source = TW_SELECT_NONE;
     if (!s || tw_gemm_choose(s, problem, p->gpu.target, 0, out, &source, NULL) != TW_OK) return false;

@@ -33,8 +33,9 @@ void tw_prefill_close(tw_prefill *p); /* NULL is fine. */
 tw_status tw_prefill_warm(tw_prefill *p, int64_t n, int64_t pos, tw_diag *diag);
 
 /* Chooses anew how the products of later steps are computed. `artefact` names a file of tilewright/select.h. NULL: the
-   file that $TILEWRIGHT_SELECT names, or those of the user's cache folder. "": no file. Products that no file decides
-   are decided by estimates. A file that is missing, damaged or of another architecture is no error. */
+   file that $TILEWRIGHT_SELECT names, or those of the user's cache folder, which products of tapes ignore. "": no file.
+   Products that no file decides are decided by tiles that were measured, or by estimates. A file that is missing,
+   damaged or of another architecture is no error. */
 tw_status tw_prefill_choose(tw_prefill *p, const char *artefact, tw_diag *diag);
 
 /* Runs step->n positions from step->pos on, as many of the schedule's steps as that takes, and waits for their end.
