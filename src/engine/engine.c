@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { DEFAULT_CONTEXT = 4096, DEFAULT_PREFILL = 512, DEFAULT_PROMPT = 2048, SCORE_TOKENS = 128 };
+enum { DEFAULT_CONTEXT = 4096, DEFAULT_PREFILL = 512, DEFAULT_PROMPT = 8192, LEAST_PROMPT = 512, SCORE_TOKENS = 128 };
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -88,6 +88,16 @@ static tw_status load(tw_engine *e, tw_program_kind kind, tw_diag *diag) {
     }
     tw_checked_free(e->checked[kind]);
     e->checked[kind] = NULL;
+    return st;
+}
+
+/* Loads the program for prompts, of fewer positions where memory lacks. */
+static tw_status load_prompts(tw_engine *e, tw_diag *diag) {
+    tw_status st = load(e, TW_PROGRAM_PROMPT, diag);
+    while (st == TW_ERR_MEMORY && e->prompt_tokens > LEAST_PROMPT) {
+        e->prompt_tokens /= 2;
+        st = load(e, TW_PROGRAM_PROMPT, diag);
+    }
     return st;
 }
 
@@ -263,7 +273,7 @@ int tw_engine_products(const tw_engine *e, tw_vm_product *out, int most) {
 tw_status tw_engine_choose(tw_engine *e, const char *artefact, tw_diag *diag) {
     const tw_engine_backend *b = e->machine.backend;
     if (has_prompts(e)) { /* On a GPU prompts alone have a choice. */
-        const tw_status st = load(e, TW_PROGRAM_PROMPT, diag);
+        const tw_status st = load_prompts(e, diag);
         if (st != TW_OK) return st;
     }
     if (!b->choose)
@@ -280,7 +290,7 @@ void tw_engine_rewind(tw_engine *e, int64_t position) {
 static tw_status load_for(tw_engine *e, int64_t n, tw_program_kind *kind, tw_diag *diag) {
     *kind = n > 1 && e->machine.tokens > 1 ? TW_PROGRAM_PREFILL : tw_engine_decoder(e, e->position);
     if (n > 1 && has_prompts(e)) {
-        tw_status st = load(e, TW_PROGRAM_PROMPT, diag);
+        tw_status st = load_prompts(e, diag);
         if (st == TW_OK) st = e->machine.backend->warm_prefill(&e->machine, n, e->position, diag);
         e->no_prompts = st != TW_OK;
         if (st == TW_OK) *kind = TW_PROGRAM_PROMPT;

@@ -38,6 +38,10 @@ tw_program_kind tw_engine_decoder(const tw_engine *e, int64_t position);
 int64_t tw_engine_step_tokens(const tw_engine *e, tw_program_kind kind);
 /* Returns true if tw_engine_draw draws on the device. */
 bool tw_engine_draws(const tw_engine *e);
+/* Compares a random prompt of n ids, fed at once, and `greedy` random ids after it with the same ids fed one by one.
+   n + greedy is at most the context. Adds to the verdict. Rewinds the engine. */
+tw_status tw_engine_compare_steps(tw_engine *e, int64_t n, int64_t greedy, uint64_t seed, tw_verdict *verdict,
+                                  tw_diag *diag);
 /* Returns TW_ERR_USAGE if n more positions do not fit. */
 tw_status tw_engine_check_fit(const tw_engine *e, int64_t n, tw_diag *diag);
 

@@ -1,10 +1,10 @@
 # Attention: what it takes, and a checked run.
 $ tilewright kernel attention heads=32 kv_heads=8 head=128 queries=4096 causal=1
   problem    type=bf16 heads=32 kv_heads=8 head=128 queries=4096 keys=4096 causal=1
-  config     rows=128 columns=128 stages=2 overlap=1 pingpong=1 lazy=0 pack=0 splits=1 persistent=132 band=4 early=0
+  config     rows=128 columns=160 stages=2 overlap=1 pingpong=1 lazy=0 pack=0 splits=1 persistent=132 band=16 early=0
   target     sm_90a
   legal      yes
-  block      384 threads, 196784 bytes of shared memory, 168 registers a thread at launch
+  block      384 threads, 229552 bytes of shared memory, 168 registers a thread at launch
   grid       132 blocks: 1024 tiles
 $ tilewright kernel attention heads=2 head=64 queries=40 keys=70 causal=1 rows=64 columns=32 --emulate | sed 's/; .*//'
   emulated for sm_90a, seed 1: correct, nothing found

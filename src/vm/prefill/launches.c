@@ -172,8 +172,8 @@ static tw_status open_attention(const builder *o, int64_t window, tw_prefill_ker
              "attention type=%s heads=%lld kv_heads=%lld head=%lld queries=%lld keys=%lld capacity=%lld causal=1 "
              "ragged=1 window=%lld scale=%.9g",
              tw_type_name(p->type), (long long)m->n_heads, (long long)m->n_kv_heads, (long long)m->head_dim,
-             (long long)o->list->tokens, (long long)(o->list->first ? o->list->tokens : p->s->max_seq),
-             (long long)p->s->max_seq, (long long)window, (double)m->attn_scale);
+             (long long)o->list->tokens, (long long)o->list->keys, (long long)p->s->max_seq, (long long)window,
+             (double)m->attn_scale);
     const tw_status st = tw_prefill_open_words(p, words, p->options.late ? "early=0" : "early=1", out, diag);
     return st == TW_ERR_USAGE ? TW_OK : st; /* Such heads have no kernel of this kind. */
 }

@@ -226,21 +226,33 @@ void tw_prefill_close(tw_prefill *p) {
     free(p);
 }
 
-/* Returns the positions of the list for a step of n: the least that is enough. Tiles have 64 or 128 rows at least, so
-   that rows in finer steps would save no work. */
+/* Returns the positions of the list for a step of n: the least that is enough. Tiles of many rows have 64 or 128, so
+   that lists in finer steps would save no work. */
 static int64_t list_tokens(const tw_prefill *p, int64_t n) {
-    enum { LEAST = 16, FEW = 32, SOME = 64, MANY = 128, FROM = 256 };
-    const int64_t step = n <= LEAST ? LEAST : n <= FEW ? FEW : n <= FROM ? SOME : MANY;
+    enum { LEAST = 16, FEW = 32, SOME = 64, MANY = 128, MOST = 256, FROM = 256, LONG = 2048 };
+    const int64_t step = n <= LEAST ? LEAST : n <= FEW ? FEW : n <= FROM ? SOME : n <= LONG ? MANY : MOST;
     const int64_t enough = tw_ceil_div(n, step) * step;
     return enough < p->s->tokens ? enough : p->s->tokens;
 }
 
+/* Returns the positions that the sequence of a step's list may reach: few values, from which attention chooses in how
+   many parts to read them. */
+static int64_t list_keys(const tw_prefill *p, int64_t n, int64_t pos) {
+    static const int64_t all[] = {1024, 4096};
+    enum { LEAST = 256 };
+    int64_t keys = p->s->max_seq;
+    if (!pos) keys = list_tokens(p, n) > LEAST ? list_tokens(p, n) : LEAST;
+    for (int i = 1; i >= 0 && pos; i--)
+        if (pos + n <= all[i]) keys = all[i];
+    return keys < p->s->max_seq ? keys : p->s->max_seq;
+}
+
 /* Finds the list for a step of n positions from `pos` on, or makes it. */
 static tw_status list_for(tw_prefill *p, int64_t n, int64_t pos, tw_prefill_list **out, tw_diag *diag) {
-    const int64_t tokens = list_tokens(p, n);
-    const bool first = !pos, masked = p->options.masked && tokens >= p->options.masked && n < tokens;
+    const int64_t tokens = list_tokens(p, n), keys = list_keys(p, n, pos);
+    const bool masked = p->options.masked && tokens >= p->options.masked && n < tokens;
     for (int i = 0; i < p->n_lists; i++)
-        if (p->lists[i].tokens == tokens && p->lists[i].first == first && p->lists[i].masked == masked) {
+        if (p->lists[i].tokens == tokens && p->lists[i].keys == keys && p->lists[i].masked == masked) {
             *out = &p->lists[i];
             return TW_OK;
         }
@@ -252,7 +264,7 @@ static tw_status list_for(tw_prefill *p, int64_t n, int64_t pos, tw_prefill_list
         p->room_lists = room;
     }
     tw_prefill_list *list = *out = &p->lists[p->n_lists];
-    *list = (tw_prefill_list){.tokens = tokens, .first = first, .masked = masked};
+    *list = (tw_prefill_list){.tokens = tokens, .keys = keys, .masked = masked};
     const tw_status st = tw_prefill_list_make(p, list, diag);
     if (st == TW_OK)
         p->n_lists++;

@@ -53,7 +53,7 @@ typedef struct tw_prefill_matrix {
 /* The launches of steps of up to `tokens` positions. */
 typedef struct tw_prefill_list {
     int64_t tokens;
-    bool first;               /* Steps begin at position 0. False: there may be positions before. */
+    int64_t keys;             /* The most positions of the sequence after a step. */
     bool masked;              /* Products have as many rows as the step has positions. False: they have `tokens`. */
     tw_gpu_launch **launches; /* In order. */
     int n, room;              /* Number of launches, and how many `launches` has room for. */
@@ -119,7 +119,7 @@ bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_target *target, in
 bool tw_prefill_chosen(tw_prefill *p, const tw_gemm_problem *problem, tw_gemm_config *out);
 void tw_prefill_forget_artefacts(tw_prefill *p); /* Closes all artefacts. */
 
-/* launches.c. Makes the launches of a list, whose `tokens`, `first` and `masked` are set. */
+/* launches.c. Makes the launches of a list, whose `tokens`, `keys` and `masked` are set. */
 tw_status tw_prefill_list_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag);
 /* Makes the launches of a prompt's end, after a step of any list. */
 tw_status tw_prefill_end_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag);
