@@ -36,6 +36,7 @@ static const known shapes[] = {
     {"tinyllama-1.1b", TW_FAMILY_LLAMA, 22, 2048, 32, 4, 64, 5632, 32000, 2048, false, 1e-5, 1e4, 0, 0, 0, 0},
     {"gpt2", TW_FAMILY_GPT2, 12, 768, 12, 12, 64, 3072, 50257, 1024, true, 1e-5, 0, 0, 0, 0, 0},
     {"llama-tiny", TW_FAMILY_LLAMA, 2, 64, 4, 2, 16, 160, 256, 256, true, 1e-5, 1e4, 0, 0, 0, 0},
+    {"gpt2-tiny", TW_FAMILY_GPT2, 2, 64, 4, 4, 16, 256, 256, 256, true, 1e-5, 0, 0, 0, 0, 0},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 

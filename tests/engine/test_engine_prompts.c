@@ -57,9 +57,8 @@ static void ids_of(int32_t *ids, int n, int seed) {
 }
 
 /* A prompt, a second one behind it, and a token: the first `n` of these. Chunks have `step` positions (0: as many as
-   there are). */
-static void agrees_for(const char *folder, tw_engine_options o, int64_t step, double tolerance, int n) {
-    tw_model *m = open_model(folder);
+   there are). Closes the model. */
+static void agrees_of(tw_model *m, const char *folder, tw_engine_options o, int64_t step, double tolerance, int n) {
     tw_engine *cpu = open_engine(m, (tw_engine_options){.workers = 1, .weights = o.weights, .group = o.group}, false);
     o.prefill = step;
     tw_engine *gpu = open_engine(m, o, true);
@@ -81,8 +80,13 @@ static void agrees_for(const char *folder, tw_engine_options o, int64_t step, do
     tw_model_close(m);
 }
 
+static void agrees_for(const char *folder, tw_engine_options o, int64_t step, double tolerance, int n) {
+    agrees_of(open_model(folder), folder, o, step, tolerance, n);
+}
+
+static const tw_schedule_config few = {.machine = {.warps = 2}}; /* The emulator runs few warps faster. */
+
 static void agrees(const char *folder, tw_engine_options o, int64_t step, double tolerance) {
-    static const tw_schedule_config few = {.machine = {.warps = 2}}; /* The emulator runs few warps faster. */
     if (!o.config) o.config = &few;
     agrees_for(folder, o, step, tolerance, 3);
 }
@@ -107,6 +111,22 @@ static void every_mixture(void **state) {
     agrees("mixtral-window", two, 8, 2e-2);
     agrees("qwen3moe-dense-first", (tw_engine_options){.workers = 3, .weights = TW_I8}, 0, 2e-2);
     agrees("qwen3moe-step-fused", two, 0, 2e-2);
+}
+
+/* Biases before an activation, which a product adds in its own type: in 16 bits, too. */
+static void biases_in_16_bits(void **state) {
+    (void)state;
+    static const struct {
+        tw_dtype dtype;
+        double tolerance;
+    } types[] = {{TW_BF16, 1e-2}, {TW_F16, 2e-3}};
+    for (int i = 0; i < 2; i++) {
+        tw_model *m;
+        tw_diag d;
+        if (tw_model_synthetic(&m, "gpt2-tiny", types[i].dtype, 1, &d) != TW_OK) fail_msg("%s", d.message);
+        agrees_of(m, tw_dtype_name(types[i].dtype), (tw_engine_options){.workers = 2, .config = &few}, 0,
+                  types[i].tolerance, 3);
+    }
 }
 
 /* Heads for which there is attention by tensor cores. */
@@ -183,6 +203,7 @@ int main(void) {
         cmocka_unit_test(every_family),
         cmocka_unit_test(large_heads),
         cmocka_unit_test(every_mixture),
+        cmocka_unit_test(biases_in_16_bits),
         cmocka_unit_test(every_tape),
         cmocka_unit_test(floats),
         cmocka_unit_test(quantised),

@@ -2,6 +2,7 @@
 /* Where an instruction's rows lie on the tapes of a decode program. */
 #include "base/diag.h"
 #include "base/divide.h"
+#include "base/dtype.h"
 #include "kernels/gemm/gemm.h"
 #include "vm/prefill/program.h"
 
@@ -120,9 +121,17 @@ static void read_bias(const tw_prefill *p, const tw_instr *in, const tw_weight *
     }
 }
 
+/* Returns the type in which the instruction's biases are uploaded. A product's bias has the type of its result, which
+   is f32 unless the product activates it. */
+static tw_dtype bias_type(const tw_prefill *p, const tw_instr *in) {
+    if (in->op != TW_INSTR_FFN || tw_prefill_gates_apart(p->vm->m, true)) return TW_F32;
+    return p->type == TW_T_f32 ? TW_F32 : p->type == TW_T_f16 ? TW_F16 : TW_BF16;
+}
+
 static tw_status find_bias(tw_prefill *p, const tw_instr *in, uint64_t *address, tw_diag *diag) {
     const tw_instr_matrices of = tw_instr_matrices_of(in);
     const int64_t rows = in->param[TW_TO] * (tw_mega_gated(in) ? 2 : 1);
+    const tw_dtype type = bias_type(p, in);
     bool any = false;
     for (int i = 0; i < of.n; i++) any |= of.bias[i] >= 0;
     if (!any) return TW_OK;
@@ -130,7 +139,9 @@ static tw_status find_bias(tw_prefill *p, const tw_instr *in, uint64_t *address,
     if (!all) return tw_fail_memory(diag);
     for (int i = 0; i < of.n; i++)
         if (of.bias[i] >= 0) read_bias(p, in, tw_weight_at(&p->weights, of.bias[i], 0), i, all);
-    const tw_status st = tw_mega_alloc(p->vm, p, "bias", all, (size_t)rows * sizeof *all, true, address, diag);
+    if (type != TW_F32) tw_from_f32(type, all, all, (size_t)rows); /* In place: a half is written behind its float. */
+    const size_t bytes = (size_t)rows * tw_dtype_bits(type) / 8;
+    const tw_status st = tw_mega_alloc(p->vm, p, "bias", all, bytes, true, address, diag);
     free(all);
     return st;
 }
