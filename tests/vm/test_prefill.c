@@ -73,8 +73,8 @@ static void run(const machine *r, const int *steps, int n, float *logits, int64_
     for (int i = 0; i <= n; i++) {
         s = (tw_vm_step){.program = r->id, .tokens = ids + pos, .n = 1, .pos = pos, .length = MAX_SEQ};
         const bool prompt = i < n && steps[i];
-        const tw_status st =
-            prompt ? tw_prefill_run(r->prefill, ids + pos, steps[i], pos, MAX_SEQ, &d) : tw_cuda_vm_run(r->vm, &s, &d);
+        const tw_status st = prompt ? tw_prefill_run(r->prefill, 0, ids + pos, steps[i], pos, MAX_SEQ, &d)
+                                    : tw_cuda_vm_run(r->vm, &s, &d);
         if (st != TW_OK) fail_msg("%s", d.message);
         pos += prompt ? steps[i] : 1;
     }
@@ -164,10 +164,10 @@ static void wrong_steps_are_refused(void **state) {
     tw_diag d;
     static const int32_t ids[MAX_SEQ + 1], wrong[2] = {1, 256};
     if (try_open(&r, m, (tw_lowering){0}, list, NULL, &(tw_prefill_options){0}, &d) != TW_OK) fail_msg("%s", d.message);
-    assert_int_equal(tw_prefill_run(r.prefill, ids, 0, 0, 1, &d), TW_ERR_USAGE);
-    assert_int_equal(tw_prefill_run(r.prefill, ids, MAX_SEQ + 1, 0, MAX_SEQ, &d), TW_ERR_USAGE);
-    assert_int_equal(tw_prefill_run(r.prefill, ids, 2, MAX_SEQ - 1, MAX_SEQ, &d), TW_ERR_USAGE);
-    assert_int_equal(tw_prefill_run(r.prefill, wrong, 2, 0, 2, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_prefill_run(r.prefill, 0, ids, 0, 0, 1, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_prefill_run(r.prefill, 0, ids, MAX_SEQ + 1, 0, MAX_SEQ, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_prefill_run(r.prefill, 0, ids, 2, MAX_SEQ - 1, MAX_SEQ, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_prefill_run(r.prefill, 0, wrong, 2, 0, 2, &d), TW_ERR_USAGE);
     assert_non_null(strstr(d.message, "token 256"));
     end(&r);
     tw_model_close(m);

@@ -22,7 +22,8 @@ typedef struct tw_prefill_options {
 bool tw_prefill_covers(const tw_cuda_vm *vm);
 
 /* Makes kernels and launches for a checked schedule of one worker and one sequence, whose attention is in one part.
-   `decode` is the number of a loaded program with the same model, weights and caches. The machine `vm` and `program`
+   `decode` is the number of a loaded program with the same model and weights, whose caches may be of several
+   sequences. The machine `vm` and `program`
    must outlive the result. TW_ERR_UNSUPPORTED: the schedule is not covered. TW_ERR_MEMORY: there is no memory for it.
    The caller closes it before the machine. */
 tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw_checked *program,
@@ -38,9 +39,11 @@ tw_status tw_prefill_warm(tw_prefill *p, int64_t n, tw_diag *diag);
    are decided by estimates. A file that is missing, damaged or of another architecture is no error. */
 tw_status tw_prefill_choose(tw_prefill *p, const char *artefact, tw_diag *diag);
 
-/* Runs a step of n positions from `pos` on, and waits for its end. n is at most the schedule's tokens. Positions below
-   `pos` were run before. `length` is the number of positions that the whole prompt reaches. */
-tw_status tw_prefill_run(tw_prefill *p, const int32_t *tokens, int64_t n, int64_t pos, int64_t length, tw_diag *diag);
+/* Runs a step of n positions of a sequence of the decode program, from `pos` on, and waits for its end. n is at most
+   the schedule's tokens. Positions below `pos` were run before. `length` is the number of positions that the whole
+   prompt reaches. */
+tw_status tw_prefill_run(tw_prefill *p, int64_t sequence, const int32_t *tokens, int64_t n, int64_t pos, int64_t length,
+                         tw_diag *diag);
 
 /* Writes a line for each kernel, with its problem and its configuration. `out` is always terminated. */
 void tw_prefill_explain(const tw_prefill *p, char *out, size_t size);

@@ -226,7 +226,11 @@ tw_status tw_prefill_warm(tw_prefill *p, int64_t n, tw_diag *diag) {
     return st == TW_OK && n % most ? list_for(p, n % most, &list, diag) : st;
 }
 
-static tw_status check(const tw_prefill *p, const int32_t *tokens, int64_t n, int64_t pos, tw_diag *diag) {
+static tw_status check(const tw_prefill *p, int64_t sequence, const int32_t *tokens, int64_t n, int64_t pos,
+                       tw_diag *diag) {
+    if (sequence < 0 || sequence >= p->decode->s->sequences)
+        return tw_fail(diag, TW_ERR_USAGE, "sequence %lld is not within 0..%lld", (long long)sequence,
+                       (long long)p->decode->s->sequences - 1);
     if (n < 1 || n > p->s->tokens || pos < 0 || pos + n > p->s->max_seq)
         return tw_fail(diag, TW_ERR_USAGE, "positions %lld..%lld do not fit a step of %lld within %lld", (long long)pos,
                        (long long)(pos + n), (long long)p->s->tokens, (long long)p->s->max_seq);
@@ -237,17 +241,26 @@ static tw_status check(const tw_prefill *p, const int32_t *tokens, int64_t n, in
     return TW_OK;
 }
 
-tw_status tw_prefill_run(tw_prefill *p, const int32_t *tokens, int64_t n, int64_t pos, int64_t length, tw_diag *diag) {
+/* Writes the words of a step of n positions of a sequence. The other sequences have no rows in it. */
+static void set_step(tw_prefill *p, int64_t sequence, const int32_t *tokens, int64_t n, int64_t pos) {
+    int32_t *step = p->step;
+    memset(step, 0, TW_STEP_TOKENS * sizeof *step);
+    step[TW_STEP_COUNT] = (int32_t)n;
+    step[TW_STEP_POS] = (int32_t)pos;
+    step[TW_STEP_HEAD] = (int32_t)(sequence * p->vm->m->n_kv_heads);
+    for (int64_t i = sequence; i < TW_CUDA_VM_TOKENS; i++) step[TW_STEP_STARTS + 1 + i] = (int32_t)n;
+    step[TW_STEP_LENGTHS + sequence] = (int32_t)(pos + n);
+    memcpy(step + TW_STEP_TOKENS, tokens, (size_t)n * sizeof *tokens);
+}
+
+tw_status tw_prefill_run(tw_prefill *p, int64_t sequence, const int32_t *tokens, int64_t n, int64_t pos, int64_t length,
+                         tw_diag *diag) {
     tw_prefill_list *list;
-    tw_status st = check(p, tokens, n, pos, diag);
+    tw_status st = check(p, sequence, tokens, n, pos, diag);
     if (st == TW_OK) st = list_for(p, n, &list, diag);
     if (st == TW_OK) st = tw_mega_make_angles(p->vm, p->s->max_seq, pos, n, length, diag);
     if (st != TW_OK) return st;
-    p->step[TW_STEP_ZERO] = 0;
-    p->step[TW_STEP_COUNT] = (int32_t)n;
-    p->step[TW_STEP_POS] = (int32_t)pos;
-    p->step[TW_STEP_LENGTH] = (int32_t)(pos + n);
-    memcpy(p->step + TW_STEP_TOKENS, tokens, (size_t)n * sizeof *tokens);
+    set_step(p, sequence, tokens, n, pos);
     const size_t bytes = (size_t)(TW_STEP_TOKENS + n) * sizeof *p->step;
     st = tw_mega_write(p->vm, p->memory.step, p->step, bytes, diag);
     return st == TW_OK ? tw_prefill_list_run(p, list, diag) : st;

@@ -114,7 +114,8 @@ static void build(tw_prefill_gen *g) {
         } else {
             tw_val cache = tw_select(b, h.is_v, g->buffer[V], g->buffer[K]);
             tw_val before = tw_select(b, h.is_v, tw_i32(b, queries + keys), tw_i32(b, queries));
-            tw_val of = tw_prefill_at(g, cache, tw_sub(b, h.number, before), g->s->max_seq * d * tw_prefill_bytes(kv));
+            tw_val of_cache = tw_add(b, tw_sub(b, h.number, before), tw_prefill_step(g, g->buffer[STEP], TW_STEP_HEAD));
+            tw_val of = tw_prefill_at(g, cache, of_cache, g->s->max_seq * d * tw_prefill_bytes(kv));
             store(g, kv, tw_prefill_at(g, of, position, d * tw_prefill_bytes(kv)), pairs, n);
         }
     }
