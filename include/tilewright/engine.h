@@ -290,6 +290,10 @@ tw_status tw_engine_verify(tw_engine *e, const tw_tokenizer *tokenizer, const ch
 tw_status tw_engine_check_kernels(tw_engine *e, int64_t prompt_length, uint64_t seed, tw_verdict *verdict,
                                   tw_diag *diag);
 
+/* Compares generations of all sequences of a batch, one of them with a prompt of `prompt_length`, with the processor's:
+   each id is the most likely one there, or its logit is within twice the tolerance of the largest. */
+tw_status tw_batch_check(tw_batch *b, int64_t prompt_length, uint64_t seed, tw_verdict *verdict, tw_diag *diag);
+
 /* Positions that comparing with this file takes. */
 tw_status tw_golden_context(const char *golden, int64_t *positions, tw_diag *diag);
 

@@ -36,7 +36,7 @@ typedef struct prompts {
 /* ---- reading */
 
 static tw_status refuse(const prompts *p, int line, tw_diag *d, const char *why) {
-    return tw_fail_line(d, TW_ERR_FORMAT, strcmp(p->o->path, "-") ? p->o->path : "(standard input)", line, -1, "%s",
+    return tw_fail_line(d, TW_ERR_FORMAT, strcmp(p->o->path, "-") ? p->o->path : "(standard input)", line, 1, "%s",
                         why);
 }
 
@@ -152,7 +152,7 @@ static tw_status read_all(prompts *p, tw_diag *d) {
 static bool emit(void *user, int32_t id, const char *text) {
     request *r = user;
     (void)id;
-    tw_buf_str(&r->text, text);
+    if (!tw_buf_str(&r->text, text)) return false;
     /* The handler is installed here, at the first token: before it an interrupt ends the program at once. */
     if (cli_interrupted()) r->owner->interrupted = true;
     return !r->owner->interrupted;
@@ -178,6 +178,13 @@ static bool print(const prompts *p, request *r) {
 
 static bool is_complete(const request *r) {
     return r->g.ids && r->g.finish != TW_FINISH_ABORTED;
+}
+
+/* Prints what is complete. Only an interrupt, or a lack of memory for the text, ends a generation before. */
+static tw_status finish(const prompts *p, request *r, tw_diag *d) {
+    if (r->text.failed) return tw_fail_memory(d);
+    if (!is_complete(r) || print(p, r)) return TW_OK;
+    return cli_say(d, TW_ERR_IO, "standard output: not written");
 }
 
 static tw_status add_all(prompts *p, tw_batch *b, tw_diag *d) {
@@ -211,8 +218,7 @@ static tw_status run_all(prompts *p, const tw_model *model, const tw_engine_opti
     if (st == TW_OK) st = add_all(p, b, d);
     const int64_t begin = tw_now_ns();
     tw_generation *g;
-    while (st == TW_OK && !p->interrupted && (st = tw_batch_next(b, &g, d)) == TW_OK && g)
-        if (is_complete(g->user) && !print(p, g->user)) st = cli_say(d, TW_ERR_IO, "standard output: not written");
+    while (st == TW_OK && !p->interrupted && (st = tw_batch_next(b, &g, d)) == TW_OK && g) st = finish(p, g->user, d);
     if (st == TW_OK && !p->interrupted && !c->quiet) report(p, b, (double)(tw_now_ns() - begin) * 1e-9);
     tw_batch_close(b);
     /* Some may have been complete when an interrupt ended the others. */
