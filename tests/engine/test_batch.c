@@ -5,7 +5,9 @@
 #include "support/support.h"
 
 #include "engine/engine.h"
+#include "engine/timing.h"
 #include "tilewright/model.h"
+#include "vm/cuda/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +19,7 @@ static tw_model *open_model(const char *folder) {
     tw_model *m;
     tw_diag d;
     char path[4096];
-    snprintf(path, sizeof path, TEST_DATA "/models/%s", folder);
+    snprintf(path, sizeof path, "%s%s", *folder == '/' ? "" : TEST_DATA "/models/", folder);
     if (tw_model_open(&m, path, &d) != TW_OK) fail_msg("%s: %s", d.path, d.message);
     return m;
 }
@@ -101,20 +103,28 @@ static void same_alone(const tw_model *m, const tw_engine_options *o, const requ
     tw_engine_close(e);
 }
 
-static void agrees(const char *folder, tw_engine_options o, int64_t sequences, int64_t expected, int n) {
+/* Runs n requests on a batch, and compares with each alone on a processor, or with `there` on the same machine. */
+static void agrees(const char *folder, tw_engine_options o, int64_t sequences, int64_t expected, int n, bool there,
+                   const tw_sampling *how) {
     tw_model *m = open_model(folder);
     tw_batch *b = open_batch(m, o, sequences);
     static requests r;
     int order[MOST];
     make(&r, n, m->vocab);
+    for (int i = 0; i < n && how; i++) {
+        r.g[i].sampling = how[i % 3];
+        r.g[i].sampling.seed += (uint64_t)i;
+    }
     assert_int_equal(tw_batch_sequences(b), expected);
     add_all(b, &r);
     run_all(b, &r, order);
     tw_batch_close(b);
     if (expected == 1)
         for (int i = 0; i < n; i++) assert_int_equal(order[i], i);
-    o.emulate = false; /* A processor's answers are quick, and independent of the emulated machine. */
-    o.config = NULL;
+    if (!there) {
+        o.emulate = false;
+        o.config = NULL;
+    }
     same_alone(m, &o, &r, folder);
     free_ids(&r);
     tw_model_close(m);
@@ -122,20 +132,188 @@ static void agrees(const char *folder, tw_engine_options o, int64_t sequences, i
 
 static void lanes_agree_with_a_processor(void **state) {
     (void)state;
-    agrees("llama-biases", options(true, 0), 3, 3, 5);
-    if (!TEST_SANITIZED) agrees("qwen2-window", options(true, 0), 2, 2, 4);
-    agrees("qwen2-window", options(true, TW_I8), 4, 4, 4);
+    agrees("llama-biases", options(true, 0), 3, 3, 5, false, NULL);
+    if (!TEST_SANITIZED) agrees("qwen2-window", options(true, 0), 2, 2, 4, false, NULL);
+    agrees("qwen2-window", options(true, TW_I8), 4, 4, 4, false, NULL);
+}
+
+/* Heads for which there is attention by tensor cores, which finds each sequence's part of the cache by itself. */
+static void large_heads(void **state) {
+    (void)state;
+    agrees(TW_SOURCE_DIR "/models/demo", options(true, 0), 2, 2, TEST_SANITIZED ? 2 : 3, false, NULL);
+}
+
+/* Without kernels for prompts, decode steps read them while others decode. */
+static void steps_read_prompts(void **state) {
+    (void)state;
+    static const tw_schedule_config steps = {.machine = {.warps = 2}, .prompts = TW_PROMPTS_STEPS};
+    tw_engine_options o = options(true, 0);
+    o.config = &steps;
+    agrees("llama-biases", o, 2, 2, 3, false, NULL);
 }
 
 static void one_after_another(void **state) {
     (void)state;
-    agrees("llama-biases", options(false, 0), 8, 1, 6);
-    agrees("llama-dynamic", options(true, 0), 4, 1, 2);
-    agrees("mixtral-window", options(true, 0), 4, 1, 1);
+    agrees("llama-biases", options(false, 0), 8, 1, 6, false, NULL);
+    agrees("llama-dynamic", options(true, 0), 4, 1, 2, false, NULL);
+    if (!TEST_SANITIZED) agrees("mixtral-window", options(true, 0), 4, 1, 1, false, NULL);
+}
+
+static const tw_sampling drawn[3] = {
+    {.temperature = 0.8, .top_k = 30, .top_p = 0.9, .seed = 5},
+    {.temperature = 1.2, .repetition_penalty = 1.3, .presence_penalty = 0.5, .seed = 9},
+    {.frequency_penalty = 0.7}};
+
+/* Every lane draws by its own rules, seed and counts. */
+static void rules_are_each_lanes_own(void **state) {
+    (void)state;
+    agrees("llama-biases", options(true, 0), 3, 3, 5, true, drawn);
+}
+
+/* A machine whose program does not draw has the host do it. */
+static void the_host_draws(void **state) {
+    (void)state;
+    tw_model *m = open_model("llama-biases");
+    tw_batch *b = open_batch(m, options(true, 0), 3);
+    const tw_engine *e = tw_batch_engine(b);
+    static requests r;
+    int order[MOST];
+    tw_mega_program_of(e->machine.vm, e->program[TW_PROGRAM_DECODE])->plan.samples = false;
+    assert_int_equal(e->short_past, 0);
+    make(&r, 3, m->vocab);
+    for (int i = 0; i < 3; i++) r.g[i].sampling = drawn[i];
+    add_all(b, &r);
+    run_all(b, &r, order);
+    const tw_engine_options alone = options(true, 0);
+    same_alone(m, &alone, &r, "host");
+    tw_batch_close(b);
+    free_ids(&r);
+    tw_model_close(m);
+}
+
+/* What ends one generation does not touch the others, and its lane is used again. */
+static bool refuse_second(void *user, int32_t id, const char *text) {
+    (void)id, (void)text;
+    return ++*(int *)user < 2;
+}
+
+static void ends_are_each_lanes_own(void **state) {
+    (void)state;
+    enum { N = 5 };
+    tw_model *m = open_model("llama-biases");
+    tw_batch *b = open_batch(m, options(true, 0), 2);
+    static requests r, before;
+    int order[MOST], heard = 0;
+    make(&before, N, m->vocab);
+    add_all(b, &before);
+    run_all(b, &before, order);
+    make(&r, N, m->vocab);
+    for (int i = 0; i < 3; i++) m->eos[i] = m->vocab + i;
+    m->eos[0] = before.g[1].ids[4];
+    m->n_eos = 3;
+    int64_t until = 0;
+    while (before.g[1].ids[until] != m->eos[0]) until++;
+    r.g[1].ignore_eos = false;
+    r.g[0].limit = 40; /* The context ends before. */
+    r.g[2].limit = 0;
+    r.g[3].emit = refuse_second;
+    r.g[3].user = &heard;
+    add_all(b, &r);
+    run_all(b, &r, order);
+    assert_int_equal(r.g[0].finish, TW_FINISH_CONTEXT);
+    assert_int_equal(r.g[0].n_ids, CONTEXT - r.g[0].n_prompt + 1);
+    assert_int_equal(r.g[1].finish, TW_FINISH_EOS);
+    assert_int_equal(r.g[1].n_ids, until);
+    assert_int_equal(r.g[2].finish, TW_FINISH_LENGTH);
+    assert_int_equal(r.g[2].n_ids, 0);
+    assert_int_equal(r.g[3].finish, TW_FINISH_ABORTED);
+    assert_int_equal(r.g[3].n_ids, 2);
+    for (int i = 0; i < N; i++) {
+        const int64_t n = r.g[i].n_ids < before.g[i].n_ids ? r.g[i].n_ids : before.g[i].n_ids;
+        assert_memory_equal(r.g[i].ids, before.g[i].ids, (size_t)n * sizeof(int32_t));
+    }
+    assert_int_equal(r.g[4].n_ids, r.g[4].limit);
+    tw_batch_close(b);
+    free_ids(&before);
+    free_ids(&r);
+    tw_model_close(m);
+}
+
+static void wrong_requests_are_refused(void **state) {
+    (void)state;
+    tw_model *m = open_model("llama-biases");
+    tw_batch *b;
+    tw_diag d;
+    static const int32_t ids[CONTEXT + 1] = {1, 2}, outside[1] = {1 << 30};
+    static const char *const stop[] = {"x"};
+    const tw_generation wrong[] = {{.prompt = ids, .n_prompt = 0, .limit = 1},
+                                   {.prompt = ids, .n_prompt = CONTEXT + 1, .limit = 1},
+                                   {.prompt = outside, .n_prompt = 1, .limit = 1},
+                                   {.prompt = ids, .n_prompt = 1, .limit = -1},
+                                   {.prompt = ids, .n_prompt = 1, .limit = 1, .stop = stop, .n_stop = 1},
+                                   {.prompt = ids, .n_prompt = 1, .limit = 1, .past = ids, .n_past = 1},
+                                   {.prompt = ids, .n_prompt = 1, .limit = 1, .sampling.temperature = -1}};
+    const tw_engine_options o = options(false, 0);
+    assert_int_equal(tw_batch_open(&b, m, &o, 0, NULL, &d), TW_ERR_USAGE);
+    assert_null(b);
+    b = open_batch(m, o, 2);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        tw_generation g = wrong[i], *out;
+        assert_int_equal(tw_batch_add(b, &g, &d), TW_ERR_USAGE);
+        assert_null(g.ids);
+        assert_int_equal(tw_batch_next(b, &out, &d), TW_OK);
+        assert_null(out);
+    }
+    tw_batch_close(b);
+    tw_batch_close(NULL);
+    tw_model_close(m);
+}
+
+/* What is closed before its time leaves nothing behind. */
+static void a_batch_is_closed_early(void **state) {
+    (void)state;
+    tw_model *m = open_model("llama-biases");
+    tw_batch *b = open_batch(m, options(true, 0), 2);
+    static requests r;
+    tw_generation *g;
+    tw_diag d;
+    make(&r, 4, m->vocab);
+    r.g[0].limit = 1;
+    add_all(b, &r);
+    assert_int_equal(tw_batch_next(b, &g, &d), TW_OK);
+    assert_ptr_equal(g, &r.g[0]);
+    tw_batch_close(b);
+    assert_true(r.g[0].ids && !r.g[1].ids && !r.g[2].ids && !r.g[3].ids);
+    free_ids(&r);
+    tw_model_close(m);
+}
+
+/* The processor judges a batch, and finds what is not its own. Times are those of all sequences. */
+static void a_batch_is_checked_and_timed(void **state) {
+    (void)state;
+    tw_model *m = open_model("llama-biases");
+    tw_batch *b = open_batch(m, options(true, 0), 2);
+    tw_random random = tw_random_seed(1);
+    tw_batch_times t;
+    tw_verdict v;
+    tw_diag d;
+    if (tw_batch_check(b, 20, 1, &v, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(v.cases, 2);
+    assert_int_equal(v.tokens + v.close, 8);
+    if (tw_time_batch(b, &random, 5, 3, &t, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_true(t.decode_seconds > 0 && t.prompt_seconds > 0 && t.seconds > t.decode_seconds);
+    m->norm_eps = 100;
+    assert_int_equal(tw_batch_check(b, 20, 1, &v, &d), TW_ERR_MISMATCH);
+    tw_batch_close(b);
+    tw_model_close(m);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(lanes_agree_with_a_processor),
-                                       cmocka_unit_test(one_after_another)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lanes_agree_with_a_processor), cmocka_unit_test(large_heads),
+        cmocka_unit_test(steps_read_prompts),           cmocka_unit_test(one_after_another),
+        cmocka_unit_test(rules_are_each_lanes_own),     cmocka_unit_test(the_host_draws),
+        cmocka_unit_test(ends_are_each_lanes_own),      cmocka_unit_test(wrong_requests_are_refused),
+        cmocka_unit_test(a_batch_is_closed_early),      cmocka_unit_test(a_batch_is_checked_and_timed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

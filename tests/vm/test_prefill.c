@@ -168,6 +168,8 @@ static void wrong_steps_are_refused(void **state) {
     assert_int_equal(tw_prefill_run(r.prefill, 0, ids, MAX_SEQ + 1, 0, MAX_SEQ, &d), TW_ERR_USAGE);
     assert_int_equal(tw_prefill_run(r.prefill, 0, ids, 2, MAX_SEQ - 1, MAX_SEQ, &d), TW_ERR_USAGE);
     assert_int_equal(tw_prefill_run(r.prefill, 0, wrong, 2, 0, 2, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_prefill_run(r.prefill, 1, ids, 2, 0, 2, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_prefill_run(r.prefill, -1, ids, 2, 0, 2, &d), TW_ERR_USAGE);
     assert_non_null(strstr(d.message, "token 256"));
     end(&r);
     tw_model_close(m);
