@@ -157,10 +157,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"-p", CLI_TEXT, &f.prompt, "TEXT", "the prompt; - reads standard input"},
         {"--ids", CLI_TEXT, &f.ids, "1,2,3", "the prompt as token ids"},
         {"--prompts", CLI_TEXT, &f.prompts, "FILE",
-         "many prompts: lines of {\"prompt\": TEXT} or {\"ids\": [1,2,3]}, and if wanted \"n\", \"seed\" and \"id\"; - "
-         "is "
-         "standard input"},
-        {"--sequences", CLI_INT, &f.sequences, "N", "with --prompts: decode up to N together (default 8)"},
+         "many prompts, a line of JSON each: {\"prompt\": TEXT} or {\"ids\": [1,2,3]}; - reads standard input"},
+        "is " {"--sequences", CLI_INT, &f.sequences, "N", "with --prompts: decode up to N together (default 8)"},
         {"-n", CLI_INT, &f.n, "N", "new tokens at most (default 128)"},
         CLI_SAMPLING_FLAGS(f.sampling),
         {"--chat", CLI_FLAG, &f.chat, NULL, "wrap the prompt in the model's chat template"},
