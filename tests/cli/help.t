@@ -42,8 +42,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
   flags:
     -p TEXT                      the prompt; - reads standard input
     --ids 1,2,3                  the prompt as token ids
-    --prompts FILE               many prompts: lines of {"prompt": TEXT} or {"ids": [1,2,3]}, and if wanted "n", "seed" and "id"; - is standard input
-    --sequences N                with --prompts: decode up to N together (default 8)
+    --prompts FILE               many prompts, a line of JSON each: {"prompt": TEXT} or {"ids": [1,2,3]}; - reads standard input
     -n N                         new tokens at most (default 128)
     -s SEED                      of the sampling (default: from the clock)
     --temp T                     0 is greedy (default of this and the next four: generation_config.json's, else greedy)
