@@ -158,6 +158,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--ids", CLI_TEXT, &f.ids, "1,2,3", "the prompt as token ids"},
         {"--prompts", CLI_TEXT, &f.prompts, "FILE",
          "many prompts, a line of JSON each: {\"prompt\": TEXT} or {\"ids\": [1,2,3]}; - reads standard input"},
+        {"--sequences", CLI_INT, &f.sequences, "N", "with --prompts: decode up to N together (default 8)"},
         {"-n", CLI_INT, &f.n, "N", "new tokens at most (default 128)"},
         CLI_SAMPLING_FLAGS(f.sampling),
         {"--chat", CLI_FLAG, &f.chat, NULL, "wrap the prompt in the model's chat template"},

@@ -174,7 +174,7 @@ static void one_after_another(void **state) {
 static const tw_sampling drawn[3] = {
     {.temperature = 0.8, .top_k = 30, .top_p = 0.9, .seed = 5},
     {.temperature = 1.2, .repetition_penalty = 1.3, .presence_penalty = 0.5, .seed = 9},
-    {.frequency_penalty = 0.7}};
+    {.frequency_penalty = 0.7, .repetition_penalty = 0.01}}; /* The prompt's ids are all but certain. */
 
 /* Every lane draws by its own rules, seed and counts. */
 static void rules_are_each_lanes_own(void **state) {
