@@ -122,9 +122,9 @@ static int32_t draw(evidence *e, int s) {
 static tw_status read_prompt(evidence *e, int64_t target, tw_diag *d) {
     tw_status st = TW_OK;
     while (e->filled[0] < target && st == TW_OK) {
-        const int64_t left = target - e->filled[0];
+        const int64_t left = target - e->filled[0], most = tw_cuda_vm_tokens(e->m->vm);
         tw_vm_step step = {.program = e->m->id[DECODE_PROMPT], .pos = e->filled[0], .length = target};
-        step.n = left < TW_CUDA_VM_TOKENS ? left : TW_CUDA_VM_TOKENS;
+        step.n = left < most ? left : most;
         step.tokens = e->fed[0] + step.pos;
         for (int64_t i = 0; i < step.n; i++) e->fed[0][step.pos + i] = draw(e, 0);
         st = tw_cuda_vm_run(e->m->vm, &step, d);

@@ -31,7 +31,7 @@ tw_status decode_machine_open(decode_machine *m, const tw_model *model, const tw
     other.kv_splits = 1;
     if (st == TW_OK && m->short_past) st = load(m, DECODE_SHORT, other, d);
     other = *l;
-    other.tokens = TW_CUDA_VM_TOKENS < l->max_seq ? TW_CUDA_VM_TOKENS : l->max_seq;
+    other.tokens = tw_cuda_vm_tokens(m->vm) < l->max_seq ? tw_cuda_vm_tokens(m->vm) : l->max_seq;
     tw_cuda_vm_lowering(m->vm, &other);
     if (st == TW_OK && m->batch == 1) st = load(m, DECODE_PROMPT, other, d);
     return st;

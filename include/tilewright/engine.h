@@ -17,7 +17,7 @@ typedef struct tw_engine tw_engine;
 typedef struct tw_engine_options {
     int workers;      /* threads; 0: every core this process may run on */
     int64_t context;  /* positions kept; 0: what the model was made for, at most 4096 */
-    int64_t prefill;  /* positions a prefill step takes at most; 0: 512, or 2048 by a GPU's kernels for prompts */
+    int64_t prefill;  /* positions a prefill step takes at most; 0: 512, or 8192 by a GPU's kernels for prompts */
     tw_dtype weights; /* TW_I8, TW_I4: quantise at load; 0 (TW_F32): as stored */
     int group;        /* columns a scale; 0: a row (int8), 64 (int4) */
     bool dequantise;  /* with weights: run the floats that the integers stand for, in plain C; a reference */
@@ -285,8 +285,9 @@ tw_status tw_engine_verify(tw_engine *e, const tw_tokenizer *tokenizer, const ch
 
 /* The verdict that belongs beside a speed: a prompt of a few positions and a token with the engine's kernels and with
    plain C ones, on the same packed weights; then a prompt of `prompt_length` (at most 96) with the engine's choice of
-   kernels and with our own for AVX2. On a GPU: short random prompts, one of `prompt_length`, and a few tokens after
-   each, there and on the processor, under the GPU's tolerances. Rewinds the engine. */
+   kernels and with our own for AVX2. On a GPU: short random prompts, one of `prompt_length` (at most 1024), and a few
+   tokens after each, there and on the processor, under the GPU's tolerances; and a longer prompt there at once and token
+   by token. Rewinds the engine. */
 tw_status tw_engine_check_kernels(tw_engine *e, int64_t prompt_length, uint64_t seed, tw_verdict *verdict,
                                   tw_diag *diag);
 

@@ -129,11 +129,15 @@ static tw_status read_prompt(tw_batch *b, int at, tw_diag *diag) {
     lane *l = &b->lanes[at];
     const int64_t left = l->g->n_prompt - 1 - l->fed, room = tw_engine_step_tokens(e, TW_PROGRAM_PROMPT);
     bool loaded = false;
-    tw_status st = left > FEW ? tw_engine_load_prompts(e, least(left, room), &loaded, diag) : TW_OK;
+    tw_status st = left > FEW ? tw_engine_load_prompts(e, least(left, room), l->fed, &loaded, diag) : TW_OK;
     if (st != TW_OK || !loaded) return st;
-    const int64_t n = least(left, room);
-    st = e->machine.backend->run_prefill(&e->machine, at, l->g->prompt + l->fed, n, l->fed, l->g->n_prompt, diag);
-    if (st == TW_OK) l->fed += n;
+    tw_vm_step step = {.tokens = l->g->prompt + l->fed,
+                       .n = least(left, tw_engine_step_tokens(e, TW_PROGRAM_PROMPT)),
+                       .pos = l->fed,
+                       .length = l->g->n_prompt,
+                       .no_logits = true};
+    st = e->machine.backend->run_prefill(&e->machine, at, &step, false, diag);
+    if (st == TW_OK) l->fed += step.n;
     return st;
 }
 

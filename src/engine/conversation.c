@@ -10,7 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-enum { CHUNK = 512 /* Ids of a prompt that are fed before the caller is asked whether to go on. */ };
+/* Ids of a prompt that are fed before the caller is asked whether to go on: on a processor, and on a GPU. */
+enum { CHUNK = 512, CHUNK_GPU = 4096 };
 
 struct tw_conversation {
     tw_engine *e;
@@ -172,19 +173,20 @@ static int64_t reuse(tw_conversation *c, const prompt *p) {
    the prompt's whole length. */
 static tw_status feed_chunks(tw_conversation *c, const prompt *p, tw_split *split, bool *stopped, double *seconds,
                              tw_diag *diag) {
+    const int64_t chunk = tw_engine_on_gpu(c->e) ? CHUNK_GPU : CHUNK;
     tw_status st = tw_engine_warm(c->e, p->n - c->n_cached, diag);
     const int64_t start = tw_now_ns();
     *stopped = false;
-    while (st == TW_OK && p->n - c->n_cached > CHUNK && c->e->model->rope.kind != TW_ROPE_DYNAMIC) {
+    while (st == TW_OK && p->n - c->n_cached > chunk && c->e->model->rope.kind != TW_ROPE_DYNAMIC) {
         if (!tw_split_text(split, "")) {
             *stopped = true;
             break;
         }
         const int32_t *ids = p->ids + c->n_cached;
-        st = tw_engine_feed(c->e, ids, CHUNK, NULL, NULL, diag);
+        st = tw_engine_feed(c->e, ids, chunk, NULL, NULL, diag);
         if (st != TW_OK) break;
-        memcpy(c->cached + c->n_cached, ids, CHUNK * sizeof *ids);
-        c->n_cached += CHUNK;
+        memcpy(c->cached + c->n_cached, ids, (size_t)chunk * sizeof *ids);
+        c->n_cached += chunk;
     }
     *seconds = (double)(tw_now_ns() - start) * 1e-9;
     return st;

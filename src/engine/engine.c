@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { DEFAULT_CONTEXT = 4096, DEFAULT_PREFILL = 512, DEFAULT_PROMPT = 2048, SCORE_TOKENS = 128 };
+enum { DEFAULT_CONTEXT = 4096, DEFAULT_PREFILL = 512, DEFAULT_PROMPT = 8192, LEAST_PROMPT = 512, SCORE_TOKENS = 128 };
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -90,6 +90,16 @@ static tw_status load(tw_engine *e, tw_program_kind kind, tw_diag *diag) {
     }
     tw_checked_free(e->checked[kind]);
     e->checked[kind] = NULL;
+    return st;
+}
+
+/* Loads the program for prompts, of fewer positions where memory lacks. */
+static tw_status load_prompts(tw_engine *e, tw_diag *diag) {
+    tw_status st = load(e, TW_PROGRAM_PROMPT, diag);
+    while (st == TW_ERR_MEMORY && e->prompt_tokens > LEAST_PROMPT) {
+        e->prompt_tokens /= 2;
+        st = load(e, TW_PROGRAM_PROMPT, diag);
+    }
     return st;
 }
 
@@ -278,7 +288,7 @@ int tw_engine_products(const tw_engine *e, tw_vm_product *out, int most) {
 tw_status tw_engine_choose(tw_engine *e, const char *artefact, tw_diag *diag) {
     const tw_engine_backend *b = e->machine.backend;
     if (has_prompts(e)) { /* On a GPU prompts alone have a choice. */
-        const tw_status st = load(e, TW_PROGRAM_PROMPT, diag);
+        const tw_status st = load_prompts(e, diag);
         if (st != TW_OK) return st;
     }
     if (!b->choose)
@@ -290,11 +300,11 @@ void tw_engine_rewind(tw_engine *e, int64_t position) {
     if (position < e->position) e->position = position > 0 ? position : 0;
 }
 
-tw_status tw_engine_load_prompts(tw_engine *e, int64_t n, bool *loaded, tw_diag *diag) {
+tw_status tw_engine_load_prompts(tw_engine *e, int64_t n, int64_t pos, bool *loaded, tw_diag *diag) {
     *loaded = false;
     if (!has_prompts(e)) return TW_OK;
-    tw_status st = load(e, TW_PROGRAM_PROMPT, diag);
-    if (st == TW_OK) st = e->machine.backend->warm_prefill(&e->machine, n, diag);
+    tw_status st = load_prompts(e, diag);
+    if (st == TW_OK) st = e->machine.backend->warm_prefill(&e->machine, n, pos, diag);
     *loaded = st == TW_OK;
     e->no_prompts = st != TW_OK;
     return st == TW_ERR_UNSUPPORTED || st == TW_ERR_MEMORY ? TW_OK : st;
@@ -303,12 +313,10 @@ tw_status tw_engine_load_prompts(tw_engine *e, int64_t n, bool *loaded, tw_diag 
 /* Loads the program for n tokens at once. What a machine of kernels does not cover, or lacks memory for, the one that
    decodes does. */
 static tw_status load_for(tw_engine *e, int64_t n, tw_program_kind *kind, tw_diag *diag) {
-    enum { FEW = 16 }; /* Tokens that steps of 8 run as fast. They need a second copy of the weights. */
     *kind = n > 1 && e->machine.tokens > 1 ? TW_PROGRAM_PREFILL : tw_engine_decoder(e, e->position);
-    if (n > (e->program[TW_PROGRAM_PREFILL] < 0 ? 1 : FEW) && has_prompts(e)) {
+    if (n > 1 && has_prompts(e)) {
         bool loaded;
-        /* The last token is often left to the program that decodes. */
-        const tw_status st = tw_engine_load_prompts(e, n - 1, &loaded, diag);
+        const tw_status st = tw_engine_load_prompts(e, n, e->position, &loaded, diag);
         if (loaded) *kind = TW_PROGRAM_PROMPT;
         if (loaded || st != TW_OK) return st;
     }
@@ -329,38 +337,21 @@ tw_status tw_engine_check_fit(const tw_engine *e, int64_t n, tw_diag *diag) {
                    (long long)n, (long long)e->context, (long long)e->position);
 }
 
-/* Feeds tokens of a prompt that reaches `length`, without logits. */
-static tw_status feed_prompt(tw_engine *e, const int32_t *ids, int64_t n, int64_t length, tw_diag *diag) {
-    const int64_t room = tw_engine_step_tokens(e, TW_PROGRAM_PROMPT);
-    tw_status st = TW_OK;
-    for (int64_t done = 0, k; done < n && st == TW_OK; done += k) {
-        k = least(n - done, room);
-        st = e->machine.backend->run_prefill(&e->machine, 0, ids + done, k, e->position, length, diag);
-        if (st == TW_OK) e->position += k;
-    }
-    return st;
-}
-
 tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const float **logits, int32_t *token,
                          tw_diag *diag) {
     tw_status st = tw_engine_check_fit(e, n, diag);
     tw_program_kind kind = TW_PROGRAM_PREFILL;
-    int64_t begun = 0; /* Tokens that were fed without logits. */
-    const int64_t length = e->position + n;
     if (st == TW_OK) st = load_for(e, n, &kind, diag);
-    if (st == TW_OK && kind == TW_PROGRAM_PROMPT) {
-        begun = logits || token ? n - 1 : n;
-        st = feed_prompt(e, ids, begun, length, diag);
-        kind = tw_engine_decoder(e, e->position);
-    }
-    tw_vm_step step = {.program = e->program[kind], .length = length};
-    int64_t room = tw_engine_step_tokens(e, kind);
-    for (int64_t done = begun; done < n && st == TW_OK; done += step.n) {
+    const bool prompt = kind == TW_PROGRAM_PROMPT;
+    tw_vm_step step = {.program = e->program[kind], .length = e->position + n};
+    const int64_t room = prompt ? n : tw_engine_step_tokens(e, kind);
+    for (int64_t done = 0; done < n && st == TW_OK; done += step.n) {
         step.tokens = ids + done;
         step.n = least(n - done, room);
         step.pos = e->position;
         step.no_logits = !logits || done + step.n < n;
-        st = e->machine.backend->run(&e->machine, &step, diag);
+        st = prompt ? e->machine.backend->run_prefill(&e->machine, 0, &step, logits || token, diag)
+                    : e->machine.backend->run(&e->machine, &step, diag);
         if (st == TW_OK) e->position += step.n;
     }
     if (st != TW_OK) return st;

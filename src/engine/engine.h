@@ -10,7 +10,7 @@ typedef enum tw_program_kind {
     TW_PROGRAM_DECODE,  /* Takes one position. */
     TW_PROGRAM_SHORT,   /* Takes one position while the past is short. Attention is in one part. */
     TW_PROGRAM_PREFILL, /* Takes several positions, and has logits of the last one. */
-    TW_PROGRAM_PROMPT,  /* Takes many positions, and has no logits. Only a GPU's machine runs it. */
+    TW_PROGRAM_PROMPT,  /* Takes many positions, and has logits of the last one. Only a GPU's machine runs it. */
     TW_PROGRAM_SCORE,   /* Takes several positions, and has logits of all. */
     TW_PROGRAM_COUNT
 } tw_program_kind;
@@ -36,15 +36,19 @@ struct tw_engine {
 /* Opens an engine as tw_engine_open does, for as many of `sequences` as the machine decodes together. */
 tw_status tw_engine_open_for(tw_engine **out, const tw_model *model, const tw_engine_options *options,
                              int64_t sequences, tw_diag *diag);
-/* Loads the program of prompts, and what prompts of n positions need. False: prompts have no kernels, and are read by
-   decode steps. */
-tw_status tw_engine_load_prompts(tw_engine *e, int64_t n, bool *loaded, tw_diag *diag);
+/* Loads the program of prompts, and what n positions from `pos` on need. False: prompts have no kernels, and are read
+   by decode steps. */
+tw_status tw_engine_load_prompts(tw_engine *e, int64_t n, int64_t pos, bool *loaded, tw_diag *diag);
 /* Returns the program that decodes the token at a position. */
 tw_program_kind tw_engine_decoder(const tw_engine *e, int64_t position);
 /* Returns the most positions that a step of this program takes. */
 int64_t tw_engine_step_tokens(const tw_engine *e, tw_program_kind kind);
 /* Returns true if tw_engine_draw draws on the device. */
 bool tw_engine_draws(const tw_engine *e);
+/* Compares a random prompt of n ids, fed at once, and `greedy` random ids after it with the same ids fed one by one.
+   n + greedy is at most the context. Adds to the verdict. Rewinds the engine. */
+tw_status tw_engine_compare_steps(tw_engine *e, int64_t n, int64_t greedy, uint64_t seed, tw_verdict *verdict,
+                                  tw_diag *diag);
 /* Returns TW_ERR_USAGE if n more positions do not fit. */
 tw_status tw_engine_check_fit(const tw_engine *e, int64_t n, tw_diag *diag);
 

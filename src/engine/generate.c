@@ -5,6 +5,7 @@
 #include "base/diag.h"
 #include "engine/engine.h"
 #include "engine/outlet.h"
+#include "engine/sample.h"
 
 /* A generation in progress. The first token ends the time of prefill and begins that of decode. */
 typedef struct running {
@@ -31,28 +32,30 @@ static bool take(void *user, int32_t id) {
     return tw_outlet_take(r->o, r->e->model, id, room, &r->st, r->diag);
 }
 
-/* Feeds the prompt and generates tokens. A machine that draws tokens itself gets the prompt's last id as the first step
-   of the generation. On other machines the whole prompt is fed, and the host draws the first token from the last
-   logits. */
+/* Feeds the prompt and generates tokens. A greedy first token comes with the prompt. Where the machine draws tokens
+   itself, the prompt's last id else is the first step of the generation. On other machines the host draws the first
+   token from the prompt's last logits. */
 static tw_status generate(tw_engine *e, tw_sampler *sampler, tw_outlet *o, tw_diag *diag) {
     tw_generation *g = o->g;
-    const float *logits;
+    const float *logits = NULL;
+    int32_t id = 0;
     tw_status st = tw_engine_warm(e, g->n_prompt, diag);
     running r = {.e = e, .o = o, .st = TW_OK, .diag = diag, .since = tw_now_ns()};
-    const bool there = tw_engine_draws(e) && g->limit > 0 && g->n_prompt > 0;
+    const bool greedy = !sampler->rules.mode;
+    const bool there = tw_engine_draws(e) && g->limit > 0 && g->n_prompt > 0 && (!greedy || g->n_prompt == 1);
     const int64_t n = there ? g->n_prompt - 1 : g->n_prompt;
     if (st == TW_OK) st = tw_engine_check_fit(e, g->n_prompt, diag);
-    if (st == TW_OK && (n || !there)) st = tw_engine_feed(e, g->prompt, n, there ? NULL : &logits, NULL, diag);
+    if (st == TW_OK && (n || !there))
+        st = tw_engine_feed(e, g->prompt, n, there || greedy ? NULL : &logits, there ? NULL : &id, diag);
     g->prefill_seconds = (double)(tw_now_ns() - r.since) * 1e-9;
     if (st != TW_OK || g->limit < 1) return st;
     for (int64_t i = 0; i < g->n_past; i++) tw_sampler_see(sampler, g->past[i]);
     for (int64_t i = 0; i < g->n_prompt; i++) tw_sampler_see(sampler, g->prompt[i]);
-    int32_t id;
     bool go_on = true;
     if (there) {
         id = g->prompt[n];
     } else {
-        id = tw_sampler_draw(sampler, logits, tw_engine_position(e) - 1);
+        if (!greedy) id = tw_sampler_draw(sampler, logits, tw_engine_position(e) - 1);
         tw_sampler_take(sampler, id);
         go_on = take(&r, id);
     }

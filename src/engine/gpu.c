@@ -77,8 +77,8 @@ static tw_status load_prefill(tw_machine *m, int decode, const tw_checked *progr
     return st;
 }
 
-static tw_status warm_prefill(tw_machine *m, int64_t n, tw_diag *diag) {
-    return tw_prefill_warm(m->prefill, n, diag);
+static tw_status warm_prefill(tw_machine *m, int64_t n, int64_t pos, tw_diag *diag) {
+    return tw_prefill_warm(m->prefill, n, pos, diag);
 }
 
 /* The machine that decodes has no choice. */
@@ -86,9 +86,8 @@ static tw_status choose(tw_machine *m, const char *artefact, tw_diag *diag) {
     return m->prefill ? tw_prefill_choose(m->prefill, artefact, diag) : TW_OK;
 }
 
-static tw_status run_prefill(tw_machine *m, int64_t sequence, const int32_t *tokens, int64_t n, int64_t pos,
-                             int64_t length, tw_diag *diag) {
-    return tw_prefill_run(m->prefill, sequence, tokens, n, pos, length, diag);
+static tw_status run_prefill(tw_machine *m, int64_t sequence, tw_vm_step *step, bool ends, tw_diag *diag) {
+    return tw_prefill_run(m->prefill, sequence, step, ends, diag);
 }
 
 static int64_t tape_bytes(const tw_machine *m) {

@@ -55,9 +55,8 @@ typedef struct tw_engine_backend {
     /* Load, prepare and run a program for prompts as tw_prefill_open, tw_prefill_warm and tw_prefill_run do. NULL: the
      * machine has none. */
     tw_status (*load_prefill)(tw_machine *m, int decode, const tw_checked *program, tw_diag *diag);
-    tw_status (*warm_prefill)(tw_machine *m, int64_t n, tw_diag *diag);
-    tw_status (*run_prefill)(tw_machine *m, int64_t sequence, const int32_t *tokens, int64_t n, int64_t pos,
-                             int64_t length, tw_diag *diag);
+    tw_status (*warm_prefill)(tw_machine *m, int64_t n, int64_t pos, tw_diag *diag);
+    tw_status (*run_prefill)(tw_machine *m, int64_t sequence, tw_vm_step *step, bool ends, tw_diag *diag);
     int64_t (*tape_bytes)(const tw_machine *m);
     int64_t (*streamed_bytes)(const tw_machine *m);
     void (*explain)(const tw_machine *m, char *out, size_t size);

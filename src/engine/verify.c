@@ -291,16 +291,21 @@ static tw_status against_isa(verification *c, const int32_t *prompt, int64_t n, 
     return st;
 }
 
+/* Makes a random prompt, which the caller frees. NULL: out of memory. */
+static int32_t *random_prompt(const tw_engine *e, int64_t n, uint64_t seed) {
+    tw_random r = tw_random_seed(seed + 1);
+    int32_t *prompt = malloc((size_t)n * sizeof *prompt);
+    for (int64_t k = 0; k < n && prompt; k++) prompt[k] = (int32_t)tw_random_below(&r, (uint64_t)e->model->vocab);
+    return prompt;
+}
+
 /* Compares two engines on a random prompt of n ids and a few tokens after it. */
 static tw_status compare_at(tw_engine *e, tw_engine *reference, int64_t n, int64_t greedy, uint64_t seed,
                             tw_verdict *verdict, tw_diag *diag) {
-    const int64_t vocab = e->model->vocab;
     verification c = {e, &e->machine.backend->tolerance, "(a long random prompt)", verdict->cases, verdict, diag};
-    tw_random r = tw_random_seed(seed + 1);
-    int32_t *prompt = malloc((size_t)n * sizeof *prompt);
-    float *copy = malloc((size_t)vocab * sizeof *copy);
+    int32_t *prompt = random_prompt(e, n, seed);
+    float *copy = malloc((size_t)e->model->vocab * sizeof *copy);
     tw_status st = prompt && copy ? TW_OK : tw_fail_memory(diag);
-    for (int64_t k = 0; k < n && prompt; k++) prompt[k] = (int32_t)tw_random_below(&r, (uint64_t)vocab);
     if (st == TW_OK) st = compare_prompt(&c, reference, prompt, n, greedy, copy);
     if (st == TW_OK) verdict->cases++;
     free(prompt);
@@ -308,11 +313,54 @@ static tw_status compare_at(tw_engine *e, tw_engine *reference, int64_t n, int64
     return st;
 }
 
+/* Feeds ids one by one, and has logits of the last. */
+static tw_status feed_steps(tw_engine *e, const int32_t *ids, int64_t n, const float **logits, int32_t *token,
+                            tw_diag *diag) {
+    tw_status st = TW_OK;
+    for (int64_t i = 0; i < n && st == TW_OK; i++)
+        st = tw_engine_feed(e, &ids[i], 1, i + 1 < n ? NULL : logits, token, diag);
+    return st;
+}
+
+tw_status tw_engine_compare_steps(tw_engine *e, int64_t n, int64_t greedy, uint64_t seed, tw_verdict *verdict,
+                                  tw_diag *diag) {
+    const size_t row = (size_t)e->model->vocab;
+    verification c = {e,   &e->machine.backend->tolerance, "(a long random prompt, by steps)", verdict->cases, verdict,
+                      diag};
+    int32_t *prompt = random_prompt(e, n + greedy, seed);
+    float *all = malloc((size_t)(greedy + 1) * row * sizeof *all);
+    int32_t *ids = malloc((size_t)(greedy + 1) * sizeof *ids), id = 0;
+    const float *logits = NULL;
+    tw_status st = prompt && all && ids ? TW_OK : tw_fail_memory(diag);
+    tw_engine_rewind(e, 0);
+    for (int64_t i = 0; i <= greedy && st == TW_OK; i++) {
+        st = i ? tw_engine_feed(e, &prompt[n + i - 1], 1, &logits, &ids[i], diag)
+               : tw_engine_feed(e, prompt, n, &logits, &ids[0], diag);
+        if (st == TW_OK) memcpy(all + (size_t)i * row, logits, row * sizeof *all);
+    }
+    tw_engine_rewind(e, 0);
+    for (int64_t i = 0; i <= greedy && st == TW_OK; i++) {
+        const float *ours = all + (size_t)i * row;
+        st =
+            i ? feed_steps(e, &prompt[n + i - 1], 1, &logits, &id, diag) : feed_steps(e, prompt, n, &logits, &id, diag);
+        if (st == TW_OK) st = compare_logits(&c, ours, logits, (int64_t)row);
+        if (st == TW_OK) st = compare_tokens(&c, i, ids[i], id, ours);
+    }
+    if (st == TW_OK) verdict->cases++;
+    free(prompt);
+    free(all);
+    free(ids);
+    return st;
+}
+
 /* Compares a GPU's kernel with the processor's machine, on the same model and type of weights: on short prompts, and on
-   one that reaches as far as what is timed. */
+   one that reaches as far as what is timed. A processor takes minutes for thousands of positions of a large model. Such
+   a prompt is compared with the GPU's own steps of one position, which are compared with the processor's up to LONG. */
 static tw_status check_with_processor(tw_engine *e, int64_t n, uint64_t seed, tw_verdict *verdict, tw_diag *diag) {
-    enum { PROMPTS = 2, GREEDY = 4, POSITIONS = 64, SHORT = 48 };
+    enum { PROMPTS = 2, GREEDY = 4, POSITIONS = 64, SHORT = 48, LONG = 1024 };
     if (n > e->context - GREEDY) n = e->context - GREEDY;
+    const int64_t reach = n;
+    if (n > LONG) n = LONG;
     const int64_t positions = n + GREEDY > POSITIONS ? n + GREEDY : POSITIONS;
     tw_engine_options o = {.weights = e->options.weights,
                            .group = e->options.group,
@@ -325,6 +373,7 @@ static tw_status check_with_processor(tw_engine *e, int64_t n, uint64_t seed, tw
     if (st == TW_OK) st = tw_engine_compare(e, cpu, e->model->vocab, PROMPTS, GREEDY, seed, verdict, diag);
     if (st == TW_OK && n > SHORT) st = compare_at(e, cpu, n, GREEDY, seed, verdict, diag);
     tw_engine_close(cpu);
+    if (st == TW_OK && reach > n) st = tw_engine_compare_steps(e, reach, GREEDY, seed, verdict, diag);
     tw_engine_rewind(e, 0);
     return st;
 }

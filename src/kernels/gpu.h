@@ -12,7 +12,8 @@ struct tw_gpu {
     tw_emu *emu;
     const tw_target *target;
     char name[160];
-    tw_emu_observer *observer; /* Is called for each access of memory in the emulator. NULL: nobody observes. */
+    struct tw_shared_module *modules; /* Machine code of the open kernels (kernels/module.h). */
+    tw_emu_observer *observer;        /* Is called for each access of memory in the emulator. NULL: nobody observes. */
     void *observer_context;
 };
 

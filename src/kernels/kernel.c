@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "kernels/kernel.h"
 #include "base/diag.h"
-#include "ptx/load.h"
+#include "kernels/module.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,12 +38,10 @@ static void describe(tw_gpu_kernel *k) {
 }
 
 static tw_status compile(tw_gpu_kernel *k, tw_diag *diag) {
-    tw_cubin cubin;
-    const tw_ptx_compiler by = tw_ptx_compiler_for(k->gpu->cuda, true);
-    const tw_status st = tw_ptx_load(&by, k->plan.kernel, &k->module, &cubin, diag);
+    const tw_status st = tw_shared_module_open(&k->module, k->gpu, k->plan.kernel, diag);
     if (st != TW_OK) return st;
-    k->info.registers = cubin.registers;
-    k->info.spill_bytes = cubin.spill_bytes;
+    k->info.registers = k->module->registers;
+    k->info.spill_bytes = k->module->spill_bytes;
     return TW_OK;
 }
 
@@ -106,7 +104,7 @@ void tw_gpu_kernel_close(tw_gpu_kernel *k) {
     if (!k) return;
     tw_tracer_free(k->tracer);
     tw_tracer_free(k->detached);
-    if (k->module) tw_cuda_unload(k->module);
+    tw_shared_module_close(k->gpu, k->module);
     tw_kernel_free(k->plan.kernel);
     free(k->words);
     free(k->chosen);
@@ -163,7 +161,7 @@ void tw_gpu_launch_close(tw_gpu_launch *l) {
 static tw_status make_ready(tw_gpu_launch *l, tw_diag *diag) {
     const tw_gpu_kernel *k = l->kernel;
     const tw_launch_values *v = &k->plan.launch;
-    const tw_cuda_launch launch = {.module = k->module,
+    const tw_cuda_launch launch = {.module = k->module->module,
                                    .grid = {v->grid[0], v->grid[1], v->grid[2]},
                                    .threads = k->info.threads,
                                    .dynamic_shared = k->dynamic_shared,

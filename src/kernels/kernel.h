@@ -13,8 +13,8 @@ struct tw_gpu_kernel {
     char *words, *chosen; /* What the kernel was opened by. */
     tw_plan plan;
     tw_signature signature;
-    tw_cuda_module *module; /* NULL in the emulator. */
-    int64_t dynamic_shared; /* Bytes of dynamic shared memory per block. */
+    struct tw_shared_module *module; /* NULL in the emulator. */
+    int64_t dynamic_shared;          /* Bytes of dynamic shared memory per block. */
     tw_gpu_kernel_info info;
     struct tw_tracer *tracer;   /* NULL: none is attached. */
     struct tw_tracer *detached; /* While none is attached: earlier ones. */

@@ -16,12 +16,13 @@ typedef struct lowering {
     const tw_model *m;
     tw_lowering l;
     int64_t T, sequences;
-    int tokens, rope, x, q, attended, part, h, route, scores, logits, best, token; /* Buffers. -1: none. */
-    int ready;         /* The counter that the next stage waits for. */
-    int64_t arrivals;  /* Arrivals of that counter in a step. */
-    int64_t pending;   /* Arrivals of the stage that is built. */
-    int stage_counter; /* Counter of the stage that is built. */
-    int turn;          /* The worker that gets the first remainder. It rotates from stage to stage. */
+    int tokens, rope, x, q, attended, part, h, scores, logits, best, token; /* Buffers. -1: none. */
+    int route[TW_MAX_WORKERS]; /* The choice of experts; with scores one for each worker. */
+    int ready;                 /* The counter that the next stage waits for. */
+    int64_t arrivals;          /* Arrivals of that counter in a step. */
+    int64_t pending;           /* Arrivals of the stage that is built. */
+    int stage_counter;         /* Counter of the stage that is built. */
+    int turn;                  /* The worker that gets the first remainder. It rotates from stage to stage. */
     int64_t splits, row_blocks;
 } lowering;
 
@@ -212,51 +213,63 @@ static int64_t expert_unit(const lowering *b) {
     return b->scores >= 0 && unit == 16 && tw_ceil_div(b->m->expert_dim, unit) < b->l.workers ? 8 : unit;
 }
 
-/* Lowers the choice of experts. Machines that read a head's keys once deal its scores out, too. */
+/* Tells whether worker w has rows of a stage of so many units, `later` stages from now. */
+static bool has_share(const lowering *b, int64_t units, int w, int later) {
+    const int64_t n = b->l.workers;
+    return units >= n || (w - b->turn - later + 2 * n) % n < units;
+}
+
+/* Lowers the choice of experts to one instruction. */
 static void lower_route(lowering *b, int64_t i, int norm) {
-    const int router = named(b, i, "router", false);
-    if (b->scores >= 0) {
-        stage_begin(b, i, "score");
-        stage_rows(b, TW_INSTR_SCORE, OPERANDS(b->x, norm, router, b->scores), b->m->n_experts, 1);
-        stage_end(b);
-    }
     stage_begin(b, i, "route");
-    tw_instr *in = stage_instr(b, (int)(i % b->l.workers), b->scores >= 0 ? TW_INSTR_CHOOSE : TW_INSTR_ROUTE);
-    if (in && b->scores >= 0) set_operands(in, OPERANDS(b->scores, b->route));
-    if (in && b->scores < 0) set_operands(in, OPERANDS(b->x, norm, router, b->route));
+    tw_instr *in = stage_instr(b, (int)(i % b->l.workers), TW_INSTR_ROUTE);
+    if (in) set_operands(in, OPERANDS(b->x, norm, named(b, i, "router", false), b->route[0]));
     stage_end(b);
 }
 
-/* Lets workers without rows of experts_up hear of the choice as early as the others do. */
-static void hear_early(lowering *b, int route, int64_t arrivals) {
+/* Lowers the choice to scores, which are dealt out, and a choice by each worker with rows of experts, for itself. */
+static void lower_scores(lowering *b, int64_t i, int norm) {
+    stage_begin(b, i, "score");
+    stage_rows(b, TW_INSTR_SCORE, OPERANDS(b->x, norm, named(b, i, "router", false), b->scores), b->m->n_experts, 1);
+    stage_end(b);
+    const int64_t up = tw_ceil_div(b->m->expert_dim, expert_unit(b)), down = tw_ceil_div(b->m->dim, unit_of(b));
     for (int w = 0; w < b->l.workers; w++) {
+        if (!has_share(b, up, w, 0) && !has_share(b, down, w, 1)) continue;
+        tw_instr *in = tw_schedule_add_instr(b->s, w, TW_INSTR_CHOOSE);
+        if (!in) return;
+        tw_schedule_add_wait(b->s, in, b->ready, b->arrivals);
+        set_operands(in, OPERANDS(b->scores, b->route[w]));
+    }
+    b->arrivals = 0; /* Who has chosen has waited for all that experts_up reads. */
+}
+
+/* Gives workers with rows of experts an instruction over their own choice. */
+static void lower_chosen(lowering *b, tw_instr_op op, int operand, operands o, int64_t rows, int64_t unit) {
+    stage_rows(b, op, o, rows, unit);
+    for (int w = 0; w < b->l.workers && b->scores >= 0; w++) {
         const tw_worker *of = &b->s->workers[w];
-        tw_instr *in = of->count ? &of->list[of->count - 1] : NULL;
-        const bool heard = of->count > 1 && of->list[of->count - 2].op == TW_INSTR_EXPERTS_UP;
-        if (!in || in->op != TW_INSTR_EXPERTS_DOWN || heard || in->n_waits != 1) continue;
-        tw_schedule_add_wait(b->s, in, in->waits[0].counter, in->waits[0].threshold);
-        if (in->n_waits == 2) in->waits[0] = (tw_wait){route, arrivals};
+        if (of->count && of->list[of->count - 1].op == op) of->list[of->count - 1].operand[operand] = b->route[w];
     }
 }
 
 static void lower_experts(lowering *b, int64_t i, int moe_h) {
     const tw_layer *y = &b->m->layers[i];
     int norm = named(b, i, "mlp_norm", false);
-    lower_route(b, i, norm);
-    const int route = b->ready;
-    const int64_t arrivals = b->arrivals;
+    if (b->scores >= 0)
+        lower_scores(b, i, norm);
+    else
+        lower_route(b, i, norm);
     stage_begin(b, i, "experts_up");
-    stage_rows(b, TW_INSTR_EXPERTS_UP,
-               OPERANDS(b->x, norm, b->route, experts(b, i, "gate", &y->experts[0].gate.weight),
-                        experts(b, i, "up", &y->experts[0].up.weight), moe_h),
-               b->m->expert_dim, expert_unit(b));
+    lower_chosen(b, TW_INSTR_EXPERTS_UP, TW_EXPERTS_UP_ROUTE,
+                 OPERANDS(b->x, norm, b->route[0], experts(b, i, "gate", &y->experts[0].gate.weight),
+                          experts(b, i, "up", &y->experts[0].up.weight), moe_h),
+                 b->m->expert_dim, expert_unit(b));
     stage_end(b);
     stage_begin(b, i, "experts_down");
-    stage_rows(b, TW_INSTR_EXPERTS_DOWN,
-               OPERANDS(moe_h, b->route, experts(b, i, "down", &y->experts[0].down.weight), b->x), b->m->dim,
-               unit_of(b));
+    lower_chosen(b, TW_INSTR_EXPERTS_DOWN, TW_EXPERTS_DOWN_ROUTE,
+                 OPERANDS(moe_h, b->route[0], experts(b, i, "down", &y->experts[0].down.weight), b->x), b->m->dim,
+                 unit_of(b));
     stage_end(b);
-    if (b->scores >= 0) hear_early(b, route, arrivals);
 }
 
 static void lower_layer(lowering *b, int64_t i, int moe_h) {
@@ -391,8 +404,23 @@ tw_status tw_lowering_check(const tw_model *model, const tw_lowering *l, tw_diag
     return choose(&b, l, diag);
 }
 
+/* Adds buffers for the choice of experts. Machines that read a head's keys once deal scores out, too. */
+static void add_routes(lowering *b) {
+    const int64_t used = b->m->n_experts_used;
+    char name[32];
+    if (!b->l.group_heads) {
+        b->route[0] = tw_schedule_add_buffer(b->s, "route", TW_BUFFER_ACTIVATION, TW_F32, 0, b->T, 2, used);
+        return;
+    }
+    b->scores = tw_schedule_add_buffer(b->s, "scores", TW_BUFFER_ACTIVATION, TW_F32, 0, b->T, 1, b->m->n_experts);
+    for (int w = 0; w < b->l.workers; w++) {
+        snprintf(name, sizeof name, "route.%d", w);
+        b->route[w] = tw_schedule_add_buffer(b->s, name, TW_BUFFER_ACTIVATION, TW_F32, 0, b->T, 2, used);
+    }
+}
+
 tw_status tw_schedule_lower(tw_schedule **out, const tw_model *model, const tw_lowering *l, tw_diag *diag) {
-    lowering b = {.m = model, .part = -1, .h = -1, .route = -1, .scores = -1};
+    lowering b = {.m = model, .part = -1, .h = -1, .scores = -1};
     *out = NULL;
     tw_status st = choose(&b, l, diag);
     if (st != TW_OK) return st;
@@ -402,12 +430,10 @@ tw_status tw_schedule_lower(tw_schedule **out, const tw_model *model, const tw_l
     shared_buffers(&b);
     int moe_h = -1;
     if (model->n_experts) {
-        b.route = tw_schedule_add_buffer(b.s, "route", TW_BUFFER_ACTIVATION, TW_F32, 0, b.T, 2, model->n_experts_used);
+        add_routes(&b);
         moe_h = tw_schedule_add_buffer(b.s, "moe_h", TW_BUFFER_ACTIVATION, TW_F32, 0, b.T, model->n_experts_used,
                                        model->expert_dim);
     }
-    if (model->n_experts && b.l.group_heads)
-        b.scores = tw_schedule_add_buffer(b.s, "scores", TW_BUFFER_ACTIVATION, TW_F32, 0, b.T, 1, model->n_experts);
     lower_embed(&b);
     for (int64_t i = 0; i < model->n_layers && !b.s->arena.failed; i++) lower_layer(&b, i, moe_h);
     lower_head(&b);

@@ -43,12 +43,14 @@ typedef struct tw_artefact_fit {
     double error; /* Relative half width of the interval that held 9 of 10 residuals. At most TW_ARTEFACT_ERROR. */
     /* A direct artefact adds to the time, with W waves: waves[0] WL + waves[1] W, and terms of each tiled axis k with r
        tiles:
-       - tail[k] e L + flow[k] e L x / r, if the axis does not shrink. e is the empty part of the last tile.
+       - tail[k] e L + (flow[k] e + memory[k]) L x / r, if the axis does not shrink. e is the empty part of the last
+       tile.
        - tail[k] W e L + flow[k] e L x / r, if it shrinks. e is the size of a tile divided by a block's extent, so eL
          does not depend on this extent. It counts what a block does whatever its extent along the axis is.
+         memory[k] is 0.
        In other artefacts all are 0. */
     float waves[2];
-    float tail[TW_FILL_AXES], flow[TW_FILL_AXES];
+    float tail[TW_FILL_AXES], flow[TW_FILL_AXES], memory[TW_FILL_AXES];
 } tw_artefact_fit;
 
 typedef struct tw_artefact_macro {

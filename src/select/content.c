@@ -116,9 +116,9 @@ static tw_status check_direct(const tw_artefact *a, int i, tw_diag *diag) {
     for (int k = 0; k < m->n_fits; k++) {
         const tw_artefact_fit *f = &m->fits[k];
         const float most = SELECT_TERM_MOST / (float)m->slots;
-        const float terms[] = {f->waves[0], f->waves[1], f->tail[0], f->tail[1], f->flow[0],
-                               f->flow[1],  f->c[0],     f->c[1],    f->c[2],    f->c[3]};
-        for (int t = 0; t < 6 && !a->direct; t++)
+        const float terms[] = {f->waves[0],  f->waves[1],  f->tail[0], f->tail[1], f->flow[0], f->flow[1],
+                               f->memory[0], f->memory[1], f->c[0],    f->c[1],    f->c[2],    f->c[3]};
+        for (int t = 0; t < 8 && !a->direct; t++)
             if (terms[t] != 0) return wrong(diag, i, "it has terms of waves, but the artefact is not direct");
         for (int t = 0; t < SELECT_TERMS && a->direct; t++)
             if (!(terms[t] >= 0 && terms[t] <= most)) return wrong(diag, i, "a term is out of range");

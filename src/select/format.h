@@ -11,11 +11,12 @@
 #include <string.h>
 
 enum {
-    SELECT_VERSION = 4,
-    SELECT_WAVES = 4,                          /* Index of the first term of waves. */
-    SELECT_TAIL = 6,                           /* Index of the first term of last tiles. */
-    SELECT_FLOW = SELECT_TAIL + TW_FILL_AXES,  /* Index of the first term of all waves' last tiles. */
-    SELECT_TERMS = SELECT_FLOW + TW_FILL_AXES, /* Coefficients of a macro choice in a direct artefact. */
+    SELECT_VERSION = 5,
+    SELECT_WAVES = 4,                            /* Index of the first term of waves. */
+    SELECT_TAIL = 6,                             /* Index of the first term of last tiles. */
+    SELECT_FLOW = SELECT_TAIL + TW_FILL_AXES,    /* Index of the first term of all waves' last tiles. */
+    SELECT_MEMORY = SELECT_FLOW + TW_FILL_AXES,  /* Index of the first term of operands that tiles share. */
+    SELECT_TERMS = SELECT_MEMORY + TW_FILL_AXES, /* Coefficients of a macro choice in a direct artefact. */
     SELECT_ORDER = 0x01020304,
     SELECT_LINE = 64,       /* Alignment of sections and columns in bytes: a cache line. */
     SELECT_NO_ANCHOR = 255, /* In a row of anchors: this L is no anchor. */
@@ -93,8 +94,8 @@ typedef struct select_header {
     uint32_t lattice_at, lattice_pitch;
     tw_lattice lattice;
     /* Rows of SELECT_TERMS floats of a direct artefact, terms_pitch floats a row: coefficients of xL, x, L, 1, WL, W,
-       and for each tiled axis of eL (WeL if it shrinks), then of eLx / r, for each macro choice. 0: the artefact is
-       not direct. */
+       and for each tiled axis of eL (WeL if it shrinks), then of eLx / r, then of Lx / r, for each macro choice. 0: the
+       artefact is not direct. */
     uint32_t terms_at, terms_pitch;
     uint32_t fills_at;            /* A select_fill for each macro choice. 0: there are none. */
     uint32_t tiled[TW_FILL_AXES]; /* Index of each tiled axis, plus 1. 0: there is none. */

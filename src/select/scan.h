@@ -182,7 +182,8 @@ static void add_tiles(const select_view *v, int from, int n, const select_scan *
     const float *restrict c[SELECT_TERMS];
     for (int k = SELECT_TAIL; k < SELECT_TERMS; k++) c[k] = v->terms + (size_t)k * v->terms_pitch + from;
     const float *restrict tail0 = c[SELECT_TAIL], *restrict tail1 = c[SELECT_TAIL + 1],
-                          *restrict flow0 = c[SELECT_FLOW], *restrict flow1 = c[SELECT_FLOW + 1];
+                          *restrict flow0 = c[SELECT_FLOW], *restrict flow1 = c[SELECT_FLOW + 1],
+                          *restrict memory0 = c[SELECT_MEMORY], *restrict memory1 = c[SELECT_MEMORY + 1];
     for (int k = 0; k < TW_FILL_AXES; k++) {
         const bool equal = select_is_equal(v, k);
         const float *restrict waves = s->waves, *restrict lean = s->lean[k];
@@ -195,7 +196,7 @@ static void add_tiles(const select_view *v, int from, int n, const select_scan *
                           *restrict t0 = tail_by[0], *restrict t1 = tail_by[1], *restrict f0 = flow_by[0],
                           *restrict f1 = flow_by[1];
     for (int i = 0; i < n; i++) {
-        const float flow = f0[i] * flow0[i] * parts1[i] + f1[i] * flow1[i] * parts0[i];
+        const float flow = (f0[i] * flow0[i] + memory0[i]) * parts1[i] + (f1[i] * flow1[i] + memory1[i]) * parts0[i];
         tiles[i] = t0[i] * tail0[i] + t1[i] * tail1[i] + flow * (x[i] / (parts0[i] * parts1[i]));
     }
 }

@@ -211,6 +211,7 @@ static tw_status fill_terms(writer *w, tw_diag *diag) {
         for (int k = 0; k < TW_FILL_AXES; k++) {
             terms[SELECT_TAIL + k] = m->fits->tail[k];
             terms[SELECT_FLOW + k] = m->fits->flow[k];
+            terms[SELECT_MEMORY + k] = w->a->tiled[k] ? m->fits->memory[k] : 0;
         }
         for (size_t k = 0; k < SELECT_TERMS; k++) w->terms[k * w->h.terms_pitch + (size_t)i] = terms[k];
     }

@@ -43,6 +43,7 @@ static tw_artefact_fit fit_of(const tw_spline_config *c, double slots, const tw_
                              .waves = {(float)c->c[0], (float)c->c[1]},
                              .tail = {(float)c->c[6], (float)c->c[7]},
                              .flow = {(float)c->c[8], (float)c->c[9]},
+                             .memory = {(float)c->c[10], (float)c->c[11]},
                              .anchors = anchors,
                              .n_anchors = n_anchors,
                              .samples = c->samples,

@@ -89,6 +89,7 @@ static bool find_terms(const tw_spline *s, const tw_spline_config *c, const int6
     for (int k = 0; k < TW_FILL_AXES; k++) {
         t[WAVES + k] = (p.empty[k] + p.lean[k] * p.waves) * l;
         t[WAVES + TW_FILL_AXES + k] = (p.empty[k] + p.lean[k]) * l * p.x / p.tiles[k];
+        t[WAVES + 2 * TW_FILL_AXES + k] = p.lean[k] > 0 || !s->tiled[k] ? 0 : l * p.x / p.tiles[k];
     }
     return p.grid > 0;
 }

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model of the time of each configuration. The time is
 
-       (c0 WL + c1 W + c2 L + c3 + c4 xL + c5 x + sum over tiled axes k of e L (t_k w + f_k x / tiles)) (1 + r + s),
+       (c0 WL + c1 W + c2 L + c3 + c4 xL + c5 x + sum over tiled axes k of L (e t_k w + (e f_k + m_k) x / tiles))
+       (1 + r + s),
 
    with L rounds, x = G / slots of G blocks, and W = ceil(x) waves. Tiled axes are those that blocks divide. If an axis
    does not shrink, e is the empty part of the last of its tiles, and w is 1. If it shrinks, e is the size of a tile
    divided by a block's extent, and w is W: eL is what a block does whatever its extent along the axis is, such as
-   reading its part of the other operand. Each coefficient is at least 0.
+   reading its part of the other operand. L x / tiles is proportional to the size of the operand that the tiles along
+   the axis share: m_k counts what memory takes to bring it to the device once. m_k is 0 if the axis shrinks. Each
+   coefficient is at least 0.
 
    r is a tensor product of linear splines over octaves of the axes. Penalties on its first and second differences
    smooth it (P-splines: Eilers and Marx, Statistical Science 11, 1996). s has a linear spline over the fill x / W for
@@ -20,7 +23,7 @@
 #include "tune/trials.h"
 
 enum {
-    TW_SPLINE_TERMS = 6 + 2 * TW_FILL_AXES,
+    TW_SPLINE_TERMS = 6 + 3 * TW_FILL_AXES,
     TW_SPLINE_LEAST = 12 /* The fewest trials of a modelled configuration. */
 };
 
@@ -30,7 +33,7 @@ typedef struct tw_spline_config {
     /* Number of blocks that run at once. The family's number is kept unless another one explains the samples better: a
        multiprocessor may run several blocks, and clusters may leave some multiprocessors empty. */
     int64_t slots;
-    double c[TW_SPLINE_TERMS]; /* The six of waves, then t of each tiled axis, then f of each. */
+    double c[TW_SPLINE_TERMS]; /* The six of waves, then t of each tiled axis, f of each, and m of each. */
     double *r;                 /* r at each node of the lattice, from -0.9 to 9, then the TW_FILL_CELLS cells of s. */
     int samples;               /* Number of samples. */
     double error;              /* 90th percentile of the samples' relative errors, each predicted without its sample. */

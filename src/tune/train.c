@@ -136,6 +136,17 @@ static tw_status fit_best(const tw_family *f, const tw_training *t, tw_wave_mode
     return TW_OK;
 }
 
+/* Widens the range of usual problems so that it has all problems of the trials. A campaign may have been of another
+   range than the one that is given now, and a model of it is of no use where its lattice ends before its samples do. */
+static void widen(tw_family *f, const tw_trial_list *l) {
+    for (int i = 0; i < l->n; i++)
+        for (int a = 0; a < f->n_axes; a++) {
+            const int64_t extent = l->at[i].problem[a];
+            if (extent < f->least[a]) f->least[a] = extent;
+            if (extent > f->most[a]) f->most[a] = extent;
+        }
+}
+
 /* Trims the model of configurations to CHOICES of them and describes it. The errors in *out are of the whole model, and
    each is of a sample that is predicted without itself. */
 static tw_status train_spline(tw_artefact *a, tw_arena *arena, tw_spline *s, tw_trained *out, tw_diag *diag) {
@@ -163,10 +174,13 @@ tw_status tw_train(const tw_family *f, tw_store *s, const char *name, const char
     tw_spline *spline = NULL;
     tw_wave_form form;
     tw_artefact a = tw_describe_family(f);
+    tw_family wide = *f; /* With a range that has the problems of the trials. */
     tw_status st = tw_training_read(&t, f, s, name, diag);
     if (st != TW_OK) return st;
+    widen(&wide, &t.trials.screens);
+    widen(&wide, &t.trials.spread);
     *out = (tw_trained){.wrong = t.trials.wrong, .unknown = t.trials.unknown};
-    if (t.trials.spread.n) st = tw_spline_fit(&spline, f, &t.trials, diag);
+    if (t.trials.spread.n) st = tw_spline_fit(&spline, &wide, &t.trials, diag);
     if (st == TW_OK && spline) {
         st = train_spline(&a, &arena, spline, out, diag);
     } else if (st == TW_OK && t.n) {

@@ -68,12 +68,13 @@ static void agrees_for(const char *folder, tw_engine_options o, int64_t step, do
     ids_of(ids, 2 * PROMPT + 1, 1);
     static const int from[] = {0, PROMPT, 2 * PROMPT, 2 * PROMPT + 1};
     for (int i = 0; i < n; i++) {
-        feed(gpu, ids + from[i], from[i + 1] - from[i], got);
+        const int32_t token = feed(gpu, ids + from[i], from[i + 1] - from[i], got);
         feed(cpu, ids + from[i], from[i + 1] - from[i], want);
         const double off = difference(got, want, m->vocab);
+        for (int64_t k = 0; k < m->vocab; k++) assert_true(got[k] <= got[token]);
         if (!(off <= tolerance)) fail_msg("%s, steps of %d, prompt %d: %g off", folder, (int)step, i, off);
     }
-    if (gpu->program[TW_PROGRAM_PROMPT] < 0 || gpu->program[TW_PROGRAM_PREFILL] >= 0)
+    if (gpu->program[TW_PROGRAM_PROMPT] < 0 || gpu->program[TW_PROGRAM_PREFILL] >= 0 || gpu->no_prompts)
         fail_msg("%s: prompts did not run by their kernels", folder);
     tw_engine_close(gpu);
     tw_engine_close(cpu);
@@ -140,10 +141,53 @@ static void quantised(void **state) {
     agrees("qwen3-bias", (tw_engine_options){.workers = 2, .weights = TW_I4}, 0, 2e-2);
 }
 
+/* A prompt at once agrees with the same ids one by one. */
+static void steps_are_the_reference_of_long_prompts(void **state) {
+    (void)state;
+    tw_model *m = open_model("llama-linear-mqa");
+    tw_engine *e = open_engine(m, (tw_engine_options){.workers = 2, .prefill = 16}, true);
+    tw_verdict v = {0};
+    tw_diag d;
+    if (tw_engine_compare_steps(e, PROMPT, 2, 1, &v, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_true(v.cases == 1 && v.tokens + v.close == 3 && v.worst_logit > 0);
+    tw_engine_close(e);
+    tw_model_close(m);
+}
+
+/* A greedy text is the same as by steps, which find each token from the one before. */
+static void greedy_texts_begin_with_the_prompts_token(void **state) {
+    (void)state;
+    tw_model *m = open_model("llama-linear-mqa");
+    tw_engine *e = open_engine(m, (tw_engine_options){.workers = 2}, true);
+    int32_t ids[PROMPT], id = 0;
+    tw_diag d;
+    ids_of(ids, PROMPT, 1);
+    tw_generation g = {.prompt = ids, .n_prompt = PROMPT, .limit = 3, .ignore_eos = true};
+    if (tw_generate(e, NULL, &g, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(g.n_ids, 3);
+    assert_int_equal(tw_engine_position(e), PROMPT + 2);
+    assert_true(e->program[TW_PROGRAM_PROMPT] >= 0);
+    tw_engine_rewind(e, 0);
+    for (int i = 0; i < PROMPT; i++) assert_int_equal(tw_engine_feed(e, &ids[i], 1, NULL, &id, &d), TW_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(g.ids[i], id);
+        assert_int_equal(tw_engine_feed(e, &g.ids[i], 1, NULL, &id, &d), TW_OK);
+    }
+    free(g.ids);
+    tw_engine_close(e);
+    tw_model_close(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_family), cmocka_unit_test(large_heads), cmocka_unit_test(every_mixture),
-        cmocka_unit_test(every_tape),   cmocka_unit_test(floats),      cmocka_unit_test(quantised),
+        cmocka_unit_test(every_family),
+        cmocka_unit_test(large_heads),
+        cmocka_unit_test(every_mixture),
+        cmocka_unit_test(every_tape),
+        cmocka_unit_test(floats),
+        cmocka_unit_test(quantised),
+        cmocka_unit_test(steps_are_the_reference_of_long_prompts),
+        cmocka_unit_test(greedy_texts_begin_with_the_prompts_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

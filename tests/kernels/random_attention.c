@@ -105,6 +105,8 @@ void attention_case_print(const attention_case *c, char *out, size_t size) {
     X(ragged_pages, p->page && p->ragged)                                                                              \
     X(packed, c->pack)                                                                                                 \
     X(split, c->splits > 1 && p->keys > c->columns)                                                                    \
+    X(split_few_queries, c->splits > 1 && p->keys > c->columns && !p->ragged && p->queries == 1)                       \
+    X(split_pages, c->splits > 1 && p->keys > c->columns && p->page)                                                   \
     X(split_packed_ragged, c->splits > 1 && c->pack && p->ragged)                                                      \
     X(lazy, c->lazy)                                                                                                   \
     X(early, c->early)                                                                                                 \

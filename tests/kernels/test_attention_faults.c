@@ -127,17 +127,11 @@ static int stale_page(tw_kernel *k) {
     return n;
 }
 
-/* The last of the blocks that share a tile takes the sums of one of them twice. */
+/* The last of the blocks that share a tile takes the sums of the first part in the place of others. */
 static int part_merged_twice(tw_kernel *k) {
-    int changed = 0;
-    for (int i = 0, n = all(k, TW_OP_add_i64); i < n; i++) {
-        uint64_t step;
-        const bool variable = found[i]->results[0].id == found[i]->operands[0].id;
-        if (!variable || !tw_value_constant(k, found[i]->operands[1], &step)) continue;
-        tw_edit_remove(found[i]);
-        changed++;
-    }
-    return changed;
+    const int n = all(k, TW_OP_min_s32);
+    for (int i = 0; i < n; i++) found[i]->operands[0] = tw_edit_constant(k, TW_T_i32, 0);
+    return n;
 }
 
 /* Blocks merge parts before all are there. */

@@ -459,6 +459,30 @@ static void threads_share_a_kernel(void **state) {
     assert_int_equal(fake_cuda_alive(), 0);
 }
 
+/* Products whose kernels have one text share what is loaded, whichever of them is closed first. */
+static void kernels_share_code(void **state) {
+    (void)state;
+    static const char *const words[] = {"gemm m=64 n=64 k=64", "gemm m=128 n=64 k=256", "gemm m=65 n=64 k=64"};
+    tw_gpu *gpu;
+    tw_gpu_kernel *k[3];
+    int alive[3];
+    tw_diag d;
+    assert_int_equal(tw_gpu_open(&gpu, NULL, &d), TW_OK);
+    const int before = fake_cuda_alive();
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(tw_gpu_kernel_open(&k[i], gpu, words[i], NULL, &d), TW_OK);
+        alive[i] = fake_cuda_alive();
+    }
+    assert_int_equal(alive[0], alive[1]);
+    assert_true(before < alive[1] && alive[1] < alive[2]); /* Tiles of the last one are partial. */
+    tw_gpu_kernel_close(k[0]);
+    assert_int_equal(fake_cuda_alive(), alive[2]);
+    tw_gpu_kernel_close(k[2]);
+    tw_gpu_kernel_close(k[1]);
+    assert_int_equal(fake_cuda_alive(), before);
+    tw_gpu_close(gpu);
+}
+
 /* In a process that may only read, write and end, any other call of the system's kills. */
 static void expect_no_system(const way *w) {
     bound x;
@@ -505,6 +529,7 @@ int main(void) {
                                        cmocka_unit_test_setup(launches_are_captured, begin),
                                        cmocka_unit_test_setup(a_failed_binding_is_not_launched, begin),
                                        cmocka_unit_test_setup(threads_share_a_kernel, begin),
+                                       cmocka_unit_test_setup(kernels_share_code, begin),
                                        cmocka_unit_test_setup(a_launch_needs_no_system, begin)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -238,7 +238,8 @@ artefact_prediction artefact_refer(const tw_artefact *a, int macro, const int64_
         shrinks |= a->shrinks[x];
     }
     if (!m->n_fits) return (artefact_prediction){0};
-    const double waves = ceil(g / (double)m->slots);
+    /* A direct artefact does not round W up where floats do not hold G exactly. */
+    const double waves = a->direct && g >= 0x1p24 ? g / (double)m->slots : ceil(g / (double)m->slots);
     const int fit = (waves < m->n_fits ? (int)waves : m->n_fits) - 1;
     const tw_artefact_fit *f = &m->fits[fit];
     const double c[4] = {(double)f->c[0], (double)f->c[1], (double)f->c[2], (double)f->c[3]};
@@ -248,7 +249,8 @@ artefact_prediction artefact_refer(const tw_artefact *a, int macro, const int64_
     const filling full = filling_of(a, m, g, problem);
     for (int k = 0; k < 2; k++)
         r.time += (full.empty[k] + full.lean[k] * waves) * l * (double)f->tail[k] +
-                  (full.empty[k] + full.lean[k]) * l * (double)f->flow[k] * full.x / full.tiles[k];
+                  ((full.empty[k] + full.lean[k]) * (double)f->flow[k] + (a->tiled[k] ? (double)f->memory[k] : 0)) * l *
+                      full.x / full.tiles[k];
     r.micro = nearest(f, l, &r.other);
     if (!shrinks) r.other = r.micro;
     r.slack = (fabs(c[0] * l * (g - before)) + fabs(c[1] * (g - before)) + fabs((c[2] + c[0] * before) * l) +
@@ -371,6 +373,7 @@ static void make_direct(tw_arena *a, tw_random *r, tw_artefact *out, tw_artefact
             f->waves[k] = below(r, 4) ? (float)(tw_random_unit(r) * 3) : 0;
             f->tail[k] = below(r, 3) ? (float)(tw_random_unit(r) * 2) : 0;
             f->flow[k] = below(r, 3) ? (float)tw_random_unit(r) : 0;
+            f->memory[k] = below(r, 3) ? (float)tw_random_unit(r) : 0;
         }
         m[i].fits = f;
         m[i].n_fits = 1;

@@ -125,6 +125,8 @@ static void the_writer_refuses(void **state) {
     static const double cells[TW_FILL_CELLS] = {1, -1}, beyond[TW_FILL_CELLS] = {[47] = 1.1};
     REFUSED(c.f.tail[1], 1)
     REFUSED(c.f.flow[0], (c.a.direct = true, -1))
+    REFUSED(c.f.memory[1], 1)
+    REFUSED(c.f.memory[0], (c.a.direct = true, -1))
     REFUSED(c.m.fills, cells)
     REFUSED(c.m.fills, (c.a.direct = true, beyond))
     REFUSED(c.a.tiled[1], -1)
@@ -133,6 +135,7 @@ static void the_writer_refuses(void **state) {
     c.m.fills = cells;
     c.a.tiled[1] = c.a.n_axes;
     c.f.flow[1] = 1;
+    c.f.memory[1] = 1;
     c.a.lattice = &none;
     c.m.corrections = fine;
     c.a.direct = true;

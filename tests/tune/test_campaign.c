@@ -6,6 +6,8 @@
 #include "tune/evaluate.h"
 #include "tune/train.h"
 
+#include <sys/stat.h>
+
 static const tw_campaign_options usual = TOY_CAMPAIGN;
 
 /* ---- families */
@@ -830,6 +832,13 @@ static void problems_are_spread(void **state) {
     assert_int_equal(tw_train(&t.family, s, "tune", artefact, &trained, NULL), TW_OK);
     assert_string_equal(trained.form, "spline");
     assert_true(trained.problems == 60 + 8 && trained.share > 0.95 && trained.quality.n == (60 + 8) * 5);
+    /* A model is of all problems that were measured, whatever range is given when it is trained. */
+    struct stat whole, narrow;
+    assert_int_equal(stat(artefact, &whole), 0);
+    for (int a = 0; a < t.family.n_axes; a++) t.family.most[a] = t.family.least[a];
+    assert_int_equal(tw_train(&t.family, s, "tune", artefact, &trained, NULL), TW_OK);
+    assert_int_equal(stat(artefact, &narrow), 0);
+    assert_in_range(narrow.st_size, whole.st_size * 9 / 10, whole.st_size * 11 / 10);
     /* Few problems: 3 of m, 2 of n, 2 of k. */
     o.name = "small";
     t.family.least[0] = 16, t.family.most[0] = 18;

@@ -210,6 +210,28 @@ static void what_blocks_do_for_other_axes_is_learned(void **state) {
     end(&l);
 }
 
+/* Returns times of blocks that wait for memory to bring the second operand once, however many rows of tiles use it. */
+static double brought(const tw_family *f, const char *config, const int64_t *problem, tw_random *r) {
+    int macro, micro;
+    (void)r;
+    assert_true(tw_family_find(f, config, &macro, &micro));
+    const int64_t tile = f->macros[macro].grid[0], tiles = (problem[0] + tile - 1) / tile;
+    const tw_wave_division d = tw_family_divide(f, macro, problem);
+    return d.loops * ((double)d.grid / TOY_SLOTS) * (0.1 + 1 / (double)tiles);
+}
+
+static void memory_is_learned(void **state) {
+    (void)state;
+    learned l = {.s = NULL};
+    toy_open(&l.t);
+    make(&l, &l.trials.spread, 400, 1, brought, 15);
+    fit(&l);
+    assert_true(error_of(&l, brought) < 0.002);
+    for (int i = 0; i < l.s->n; i++) l.s->configs[i].c[10] = 0;
+    assert_true(error_of(&l, brought) > 0.2);
+    end(&l);
+}
+
 /* The error of a model includes noise that nothing predicts, since a sample is predicted without itself. */
 static void noise_is_told(void **state) {
     (void)state;
@@ -440,6 +462,7 @@ int main(void) {
         cmocka_unit_test(slots_are_learned),
         cmocka_unit_test(empty_tiles_are_learned),
         cmocka_unit_test(what_blocks_do_for_other_axes_is_learned),
+        cmocka_unit_test(memory_is_learned),
         cmocka_unit_test(noise_is_told),
         cmocka_unit_test(screens_count_less),
         cmocka_unit_test(few_trials_make_no_model),

@@ -6,6 +6,7 @@
 #include "support/support.h"
 
 #include "base/diag.h"
+#include "prof/trace.h"
 #include "vm/cuda/machine.h"
 
 #include <math.h>
@@ -190,6 +191,25 @@ static void every_mixture(void **state) {
         {"qwen3moe-step-fused", 1, 3, 0, TW_F32, {2, 1, 2, 1, 0, 0, 0}, NULL, 5, 4, 0, 0},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
+}
+
+/* The processor's machine scores and chooses in two steps what it otherwise routes in one. */
+static void a_route_in_two_steps_is_the_same(void **state) {
+    (void)state;
+    tw_model *m = open_model("qwen3moe-dense-first");
+    machine one = cpu(m, 3, true), two = {0};
+    const tw_vm_options o = {.workers = 2, .no_vendor = true, .no_pin = true};
+    static const int32_t text[3] = {3, 1, 4};
+    tw_diag d;
+    two.program = lower(m, (tw_lowering){.workers = 2, .tokens = 3, .all_logits = true, .group_heads = true});
+    if (tw_vm_open(&two.cpu, m, &o, &d) != TW_OK || tw_vm_load(two.cpu, two.program, &two.id, &d) != TW_OK)
+        fail_msg("%s", d.message);
+    tw_vm_step a = {.tokens = text, .n = 3}, b = a;
+    if (run(&one, &a, &d) != TW_OK || run(&two, &b, &d) != TW_OK) fail_msg("%s", d.message);
+    same(b.logits, a.logits, 3 * m->vocab, 1e-5, "a route in two steps", 0);
+    end(&one);
+    end(&two);
+    tw_model_close(m);
 }
 
 /* Caches of each type, numbers of workers, ways to split attention. */
@@ -387,6 +407,27 @@ static void what_is_traced_took_time(void **state) {
     tw_model_close(m);
 }
 
+static void a_mixture_is_traced(void **state) {
+    (void)state;
+    tw_model *m = open_model("qwen3moe-dense-first");
+    const tw_cuda_vm_options o = {.workers = 3, .seed = 4, .trace = true, .tuning = {1, 2, 3, 2, 1, 0, 0}};
+    tw_cuda_vm_times times[TW_CUDA_VM_KINDS];
+    const int32_t token = 7;
+    struct tw_trace *trace;
+    tw_diag d;
+    machine g = gpu(m, o, (tw_lowering){.tokens = 1, .kv_splits = 2, .group_heads = true, .kv = TW_F32});
+    tw_vm_step step = {.tokens = &token, .n = 1, .length = 8};
+    if (run(&g, &step, &d) != TW_OK || tw_cuda_vm_trace(g.gpu, g.id, times, &d) != TW_OK) fail_msg("%s", d.message);
+    for (int k = 0; k < TW_CUDA_VM_KINDS; k++) {
+        assert_true(times[k].count > 0);
+        assert_int_equal(times[k].count, instructions(tw_checked_schedule(g.program), times[k].name));
+    }
+    if (tw_cuda_vm_timeline(g.gpu, g.id, 1, 0, "mixture", &trace, &d) != TW_OK) fail_msg("%s", d.message);
+    tw_trace_free(trace);
+    end(&g);
+    tw_model_close(m);
+}
+
 /* ---- what is refused */
 
 static void refused(const char *folder, tw_cuda_vm_options o, tw_lowering l, tw_status want, const char *why) {
@@ -536,6 +577,7 @@ int main(void) {
         cmocka_unit_test(every_family),
         cmocka_unit_test(every_kind_of_layer),
         cmocka_unit_test(every_mixture),
+        cmocka_unit_test(a_route_in_two_steps_is_the_same),
         cmocka_unit_test(every_division),
         cmocka_unit_test(every_tuning),
         cmocka_unit_test(every_interleaving),
@@ -544,6 +586,7 @@ int main(void) {
         cmocka_unit_test(positions_are_taken_again),
         cmocka_unit_test(programs_share_the_cache),
         cmocka_unit_test(what_is_traced_took_time),
+        cmocka_unit_test(a_mixture_is_traced),
         cmocka_unit_test(what_is_not_covered_is_refused),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(bad_steps_are_refused),

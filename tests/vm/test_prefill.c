@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prompts' kernels by themselves: with rows that the device counts, in steps of any size, and steps of the machine that
    decodes among them; what they refuse; and their PTX. */
+#include "support/llama.h"
 #include "support/lower.h"
 #include "support/support.h"
 
@@ -73,8 +74,8 @@ static void run(const machine *r, const int *steps, int n, float *logits, int64_
     for (int i = 0; i <= n; i++) {
         s = (tw_vm_step){.program = r->id, .tokens = ids + pos, .n = 1, .pos = pos, .length = MAX_SEQ};
         const bool prompt = i < n && steps[i];
-        const tw_status st = prompt ? tw_prefill_run(r->prefill, 0, ids + pos, steps[i], pos, MAX_SEQ, &d)
-                                    : tw_cuda_vm_run(r->vm, &s, &d);
+        if (prompt) s.n = steps[i];
+        const tw_status st = prompt ? tw_prefill_run(r->prefill, 0, &s, false, &d) : tw_cuda_vm_run(r->vm, &s, &d);
         if (st != TW_OK) fail_msg("%s", d.message);
         pos += prompt ? steps[i] : 1;
     }
@@ -127,6 +128,52 @@ static void steps_of_all_sizes(void **state) {
     agrees("qwen2-window", &unpacked, steps, 5, 2e-2);
 }
 
+/* A prompt's end has the last position's logits and token, as the machine that decodes has them: after one step and
+   after several, behind a past and without, and however few positions there are. */
+static void ends_like_decoding(tw_model *m, const char *folder, double tolerance) {
+    static const int sizes[] = {MAX_SEQ - 16, 1, 2, 12};
+    machine r;
+    tw_diag d;
+    int32_t ids[MAX_SEQ];
+    tw_lowering small = list;
+    small.tokens = 16;
+    text(ids, m->vocab);
+    if (try_open(&r, m, (tw_lowering){0}, small, NULL, &(tw_prefill_options){0}, &d) != TW_OK)
+        fail_msg("%s", d.message);
+    int64_t pos = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; pos += sizes[i++]) {
+        tw_vm_step s = {.tokens = ids + pos, .n = sizes[i], .pos = pos, .length = MAX_SEQ}, one = s;
+        if (tw_prefill_run(r.prefill, 0, &s, true, &d) != TW_OK) fail_msg("%s", d.message);
+        one.tokens += one.n - 1;
+        one.pos += one.n - 1;
+        one.n = 1;
+        one.program = r.id;
+        if (tw_cuda_vm_run(r.vm, &one, &d) != TW_OK) fail_msg("%s", d.message);
+        double off = 0, largest = 0;
+        for (int64_t k = 0; k < m->vocab; k++) {
+            off = fmax(off, fabs((double)s.logits[k] - (double)one.logits[k]));
+            largest = fmax(largest, fabs((double)one.logits[k]));
+            if (s.logits[k] > s.logits[s.token]) fail_msg("%s: token %d is not the likeliest", folder, s.token);
+        }
+        if (!(off <= tolerance * largest)) fail_msg("%s, from %d on: %g off, of %g", folder, (int)pos, off, largest);
+    }
+    tw_vm_step s = {.tokens = ids + pos, .n = 1, .pos = pos, .no_logits = true, .token = -1};
+    if (tw_prefill_run(r.prefill, 0, &s, false, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(s.token, -1);
+    assert_null(s.logits);
+    end(&r);
+    tw_model_close(m);
+}
+
+static void ends_are_those_of_decoding(void **state) {
+    (void)state;
+    const test_llama odd = {.dim = 1032, .heads = 2, .kv_heads = 1, .head_dim = 8, .ffn = 16, .vocab = 229};
+    ends_like_decoding(open_model("llama-linear-mqa"), "llama-linear-mqa", 4e-3);
+    ends_like_decoding(open_model("qwen2-window"), "qwen2-window", 2e-2);
+    ends_like_decoding(open_model("gpt2-relu-untied"), "gpt2-relu-untied", 4e-3);
+    ends_like_decoding(test_open_llama(&odd), "a vocabulary that 8 does not divide", 1e-4);
+}
+
 static void refused(const tw_model *m, tw_lowering decode, tw_lowering prompt, const char *target, const char *why) {
     machine r;
     tw_diag d;
@@ -148,13 +195,6 @@ static void what_is_not_covered_is_refused(void **state) {
     refused(m, (tw_lowering){0}, l, NULL, "attention that is dealt out");
     refused(m, (tw_lowering){.row_unit = 4}, list, NULL, "rows of a matrix are not dealt out in eights");
     tw_model_close(m);
-    static const char *const folders[][2] = {{"gpt2-gelu-bare", "layer norms"},
-                                             {"llama-yarn-mha", "activations other than SiLU"}};
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        m = open_model(folders[i][0]);
-        refused(m, (tw_lowering){0}, list, NULL, folders[i][1]);
-        tw_model_close(m);
-    }
 }
 
 static void wrong_steps_are_refused(void **state) {
@@ -163,14 +203,18 @@ static void wrong_steps_are_refused(void **state) {
     machine r;
     tw_diag d;
     static const int32_t ids[MAX_SEQ + 1], wrong[2] = {1, 256};
+    tw_vm_step steps[] = {{.tokens = ids, .n = 0},
+                          {.tokens = ids, .n = MAX_SEQ + 1},
+                          {.tokens = ids, .n = 2, .pos = MAX_SEQ - 1},
+                          {.tokens = wrong, .n = 2}};
     if (try_open(&r, m, (tw_lowering){0}, list, NULL, &(tw_prefill_options){0}, &d) != TW_OK) fail_msg("%s", d.message);
-    assert_int_equal(tw_prefill_run(r.prefill, 0, ids, 0, 0, 1, &d), TW_ERR_USAGE);
-    assert_int_equal(tw_prefill_run(r.prefill, 0, ids, MAX_SEQ + 1, 0, MAX_SEQ, &d), TW_ERR_USAGE);
-    assert_int_equal(tw_prefill_run(r.prefill, 0, ids, 2, MAX_SEQ - 1, MAX_SEQ, &d), TW_ERR_USAGE);
-    assert_int_equal(tw_prefill_run(r.prefill, 0, wrong, 2, 0, 2, &d), TW_ERR_USAGE);
-    assert_int_equal(tw_prefill_run(r.prefill, 1, ids, 2, 0, 2, &d), TW_ERR_USAGE);
-    assert_int_equal(tw_prefill_run(r.prefill, -1, ids, 2, 0, 2, &d), TW_ERR_USAGE);
+    for (int i = 0; i < 4; i++) assert_int_equal(tw_prefill_run(r.prefill, 0, &steps[i], true, &d), TW_ERR_USAGE);
     assert_non_null(strstr(d.message, "token 256"));
+    const tw_vm_step sound = {.tokens = ids, .n = 2};
+    for (int i = -1; i < 2; i += 2) {
+        tw_vm_step step = sound;
+        assert_int_equal(tw_prefill_run(r.prefill, i, &step, true, &d), TW_ERR_USAGE);
+    }
     end(&r);
     tw_model_close(m);
 }
@@ -191,9 +235,9 @@ static void add_job(const tw_prefill_problem *p, tw_buf *ptx, tw_ptx_job *job) {
 
 static void kernels_assemble(void **state) {
     (void)state;
-    enum { KINDS = 5, FORMATS = 6, JOBS = KINDS + FORMATS };
-    static const tw_prefill_kind *const kinds[KINDS] = {&tw_prefill_embed, &tw_prefill_norm, &tw_prefill_rope,
-                                                        &tw_prefill_attend, &tw_prefill_gate};
+    enum { KINDS = 6, FORMATS = 6, JOBS = KINDS + 2 * FORMATS };
+    static const tw_prefill_kind *const kinds[KINDS] = {&tw_prefill_embed,  &tw_prefill_norm, &tw_prefill_rope,
+                                                        &tw_prefill_attend, &tw_prefill_gate, &tw_prefill_best};
     static const struct {
         tw_dtype dtype;
         int group;
@@ -207,13 +251,16 @@ static void kernels_assemble(void **state) {
     tw_diag d;
     assert_int_equal(tw_model_synthetic(&m, "llama-8b", TW_BF16, 1, &d), TW_OK);
     for (int i = 0; i < JOBS; i++) {
-        tw_prefill_problem p = {.kind = i < KINDS ? kinds[i] : &tw_prefill_unpack};
+        const int format = (i - KINDS) % FORMATS;
+        tw_prefill_problem p = {.kind = i < KINDS             ? kinds[i]
+                                        : i < KINDS + FORMATS ? &tw_prefill_unpack
+                                                              : &tw_prefill_head};
         tw_prefill_shape *s = &p.shape;
         *s = (tw_prefill_shape){.m = m, .type = TW_T_bf16, .kv = TW_BF16, .tokens = 512, .max_seq = 4096};
         s->rows = m->dim;
-        s->columns = m->ffn_dim;
+        s->columns = i < KINDS + FORMATS ? m->ffn_dim : m->dim;
         s->bias = s->early = true;
-        if (i >= KINDS) assert_true(tw_mega_format_of(formats[i - KINDS].dtype, formats[i - KINDS].group, &s->format));
+        if (i >= KINDS) assert_true(tw_mega_format_of(formats[format].dtype, formats[format].group, &s->format));
         s->warps = 8;
         s->blocks = 4;
         s->run = 16;
@@ -234,6 +281,7 @@ static void kernels_assemble(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_of_all_sizes),
+        cmocka_unit_test(ends_are_those_of_decoding),
         cmocka_unit_test(what_is_not_covered_is_refused),
         cmocka_unit_test(wrong_steps_are_refused),
         cmocka_unit_test(kernels_assemble),

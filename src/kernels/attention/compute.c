@@ -224,7 +224,7 @@ void tw_attention_compute(tw_attention_gen *g) {
                .k_at = tw_tile_descriptor(b, &g->plan.k, tw_add_imm(b, g->shared, g->keys.first)),
                .v_at = tw_tile_descriptor(b, &g->plan.v, tw_add_imm(b, g->shared, g->values.first)),
                .block = tw_var_of(b, tw_i32(b, 0))};
-    const tw_attrs begin = {.count = g->plan.threads, .apart = g->p->ragged || g->p->page};
+    const tw_attrs begin = {.count = g->plan.threads};
     tw_do(b, TW_OP_barrier_sync, begin, tw_i32(b, TW_ATTENTION_BEGIN), TW_NONE);
     if (g->c->early) tw_do(b, TW_OP_griddep_wait, (tw_attrs){0}, TW_NONE, TW_NONE); /* Before results are stored. */
     begin_turns(g);

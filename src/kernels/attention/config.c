@@ -67,8 +67,14 @@ static bool packs(const tw_attention_problem *p, int rows) {
     return p->ragged || packed * 10 < tiles * heads * 9;
 }
 
-/* Splits keys until blocks fill the SMs, as far as each has a few blocks of keys. Of the splits whose last wave is
-   filled about as well as it can be, the fewest are taken. */
+/* The share of SMs' time in which they have blocks of keys, if each of `tiles` has its keys in `splits` parts. */
+static double busy(int64_t tiles, int64_t blocks, int splits) {
+    const int64_t each = tw_ceil_div(blocks, splits), parts = tw_ceil_div(blocks, each);
+    return (double)(tiles * blocks) / (double)(SMS * each * tw_ceil_div(tiles * parts, SMS));
+}
+
+/* Splits keys until blocks fill the SMs, as far as each has a few blocks of keys. Of the splits that fill them about as
+   well as it can be done, the fewest are taken. */
 static int splits_of(const tw_attention_problem *p, const tw_attention_config *c) {
     enum { FEW = 4 /* Blocks of keys that are not split. */, MOST = 64 };
     const int64_t heads = c->pack ? p->kv_heads : p->heads, height = c->rows / (p->heads / heads);
@@ -76,37 +82,71 @@ static int splits_of(const tw_attention_problem *p, const tw_attention_config *c
         heads * (p->ragged ? tw_ceil_div(p->queries, height) : p->batch * tw_ceil_div(p->queries, height));
     const int64_t seen = height + (p->causal ? 1 : 2) * p->window; /* Keys that a tile with a window sees. */
     const int64_t blocks = tw_ceil_div(p->window && seen < p->keys ? seen : p->keys, c->columns);
-    double best = 0, of[MOST + 1];
     if (tiles * 5 >= SMS * 4 || blocks <= FEW) return 1;
     const int most = blocks < MOST ? (int)blocks : MOST;
-    for (int s = 1; s <= most; s++) {
-        const double waves = (double)(tiles * s) / SMS;
-        of[s] = waves / (double)tw_ceil_div(tiles * s, SMS);
-        if (of[s] > best) best = of[s];
-    }
+    double best = 0;
+    for (int s = 1; s <= most; s++)
+        if (busy(tiles, blocks, s) > best) best = busy(tiles, blocks, s);
     int splits = 1;
-    while (of[splits] < 0.85 * best) splits++;
+    while (busy(tiles, blocks, splits) < 0.9 * best) splits++;
     return splits;
 }
 
-/* Tiles are those that FlashAttention-3 was tuned to on an H100, where their registers suffice, and its rules for heads
-   that share tiles and for splits. */
+/* Bands whose keys and values stay in L2 beside all else. Tiles of causal bands are dealt out the longest first, and
+   more heads leave fewer SMs idle at a band's end. */
+static int band_of(const tw_attention_problem *p) {
+    const int64_t most = (p->causal ? INT64_C(32) : 16) << 20, head = 4 * p->keys * p->head * p->kv_heads / p->heads;
+    int band = p->causal ? 16 : 4;
+    while (band > 1 && band * head > most) band /= 2;
+    return band;
+}
+
+/* Blocks lie within pages, or pages within blocks. */
+static int fit_pages(const tw_attention_problem *p, int columns) {
+    const int page = (int)p->page;
+    while (page && columns > 16 && (page < columns ? columns % page : page % columns)) columns -= 16;
+    return columns;
+}
+
+/* Tiles, blocks and turns that were the fastest on an H200, or within 2 % of that. Ragged lengths are only bounds. */
+static void set_tile(const tw_attention_problem *p, tw_attention_config *c) {
+    enum { SHORT = 2048, LONG = 4096, LONGEST = 16384 };
+    const bool masks = p->causal || p->window, even = !p->ragged && !p->window;
+    const bool third = !p->window && p->cap == 0; /* Three warpgroups have no registers to spare. */
+    const int64_t tiles = p->batch * p->heads * tw_ceil_div(p->queries, c->rows);
+    c->pingpong = 1;
+    c->columns = 128;
+    if (p->head <= 64) {
+        if (third) c->rows = 192;
+    } else if (p->head <= 80 && third && !masks) {
+        c->rows = 192;
+        c->columns = 96;
+        c->pingpong = 0;
+        c->persistent = 0; /* The loop over tiles takes registers. */
+    } else if (p->head <= 96) {
+        if (masks) c->columns = 160;
+    } else if (p->head <= 128) {
+        if (even && p->causal && p->keys >= LONG && p->keys < LONGEST) c->columns = 160;
+        if (even && (p->keys >= LONGEST || (p->causal && p->keys <= SHORT && tiles > SMS))) c->pingpong = 0;
+    } else {
+        c->columns = p->head <= 192 ? 112 : 80;
+        c->lazy = 1;
+    }
+}
+
 tw_attention_config tw_attention_config_default(const tw_attention_problem *p) {
-    const bool masks = p->causal || p->window;
-    tw_attention_config c = {.rows = 128, .stages = 2, .overlap = 1, .splits = 1, .persistent = SMS, .band = 4};
-    c.columns = p->head <= 64    ? 128
-                : p->head <= 96  ? 144
-                : p->head <= 128 ? (masks ? 128 : 176)
-                : p->head <= 192 ? 112
-                                 : 80;
-    if (p->head <= 64 && !p->window && p->cap == 0) c.rows = 192; /* Three warpgroups have no registers to spare. */
-    if (p->queries * (p->heads / p->kv_heads) <= 64) {
+    const int64_t shared = p->heads / p->kv_heads;
+    tw_attention_config c = {
+        .rows = 128, .stages = 2, .overlap = 1, .splits = 1, .persistent = SMS, .band = band_of(p)};
+    set_tile(p, &c);
+    if (p->queries * shared <= 64) {
         c.rows = 64;
+        c.pingpong = 0;
         if (p->head <= 128) c.columns = 128;
     }
     c.pack = packs(p, c.rows);
-    if (c.rows == 192 && c.pack && c.rows % (p->heads / p->kv_heads)) c.rows = 128;
-    c.pingpong = c.rows > 64 && p->head <= 128;
+    if (c.rows == 192 && c.pack && c.rows % shared) c.rows = 128;
+    c.columns = fit_pages(p, c.columns);
     c.splits = splits_of(p, &c);
     return c;
 }

@@ -22,31 +22,44 @@ typedef struct cursors {
     tw_ring_cursor q, k, v;
 } cursors;
 
-/* Fetches a block of keys or values page by page. All lanes of a warp call it, each for other pages. */
-static void fetch_pages(tw_attention_gen *g, const tw_tile *tile, const tw_ring *ring, const tw_ring_cursor *c,
-                        tw_val map, tw_val row, tw_val head, const tw_attention_tile *t) {
+static int boxes_of(const tw_attention_gen *g) {
+    return g->c->columns / g->plan.lines; /* At most a warp's lanes. */
+}
+
+/* Returns the lane's first key of a block (i32) whose first row is `row`. */
+static tw_val first_key(tw_attention_gen *g, tw_val row) {
+    return tw_add(g->b, row, tw_mul_imm(g->b, g->lane, g->plan.lines));
+}
+
+/* Looks up the page of the lane's keys of a block. Rows outside the sequence are of its first or last page, so that no
+   page is fetched that is not the sequence's. */
+static tw_val look_up(tw_attention_gen *g, const tw_attention_tile *t, tw_val row) {
     tw_builder *b = g->b;
-    enum { LANES = 32 };
-    const int page = (int)g->p->page, each = (int)tw_ceil_div(g->p->keys, page), lines = g->plan.lines;
-    const int boxes = g->c->columns / lines, pitch = tile->width * tile->es;
+    const int page = (int)g->p->page, each = (int)tw_ceil_div(g->p->keys, page);
+    tw_val zero = tw_i32(b, 0), last = tw_max(b, tw_add_imm(b, t->keys, -1), zero);
+    tw_val key = tw_max(b, tw_min(b, first_key(g, row), last), zero);
+    tw_val place = tw_add(b, tw_mul_imm(b, t->sequence, each), tw_div(b, key, page));
+    tw_val at = tw_add(b, g->arg.pages, tw_mul_imm(b, tw_widen(b, place), 4));
+    return tw_ld(b, (tw_attrs){.type = TW_T_i32}, at);
+}
+
+/* Fetches a block of keys or values page by page. All lanes of a warp call it, each for the page `of`. */
+static void fetch_pages(tw_attention_gen *g, const tw_tile *tile, const tw_ring *ring, const tw_ring_cursor *c,
+                        tw_val map, tw_val row, tw_val head, tw_val of) {
+    tw_builder *b = g->b;
+    const int lines = g->plan.lines, pitch = tile->width * tile->es;
     tw_val zero = tw_i32(b, 0), full = tw_ring_full(b, ring, c), to = tw_ring_data(b, ring, c, TW_NONE);
     TW_IF (b, tw_eq(b, g->lane, zero)) tw_ring_fill(b, ring, c, tw_i32(b, tw_tile_bytes(tile)));
     tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
-    /* Blocks behind the last key are of its page, so that no page is fetched that is not the sequence's. */
-    tw_val last = tw_max(b, tw_add_imm(b, t->keys, -1), zero);
-    for (int i = 0; i < boxes; i += LANES) {
-        tw_val number = tw_add_imm(b, g->lane, i), key = tw_add(b, row, tw_mul_imm(b, number, lines));
-        TW_IF (b, tw_lt(b, number, tw_i32(b, boxes))) {
-            tw_val place = tw_add(b, tw_mul_imm(b, t->sequence, each), tw_div(b, tw_min(b, key, last), page));
-            tw_val at = tw_add(b, g->arg.pages, tw_mul_imm(b, tw_widen(b, place), 4));
-            tw_val of = tw_ld(b, (tw_attrs){.type = TW_T_i32}, at);
-            of = tw_binary(b, TW_OP_min_u32, of, tw_i32(b, (int)g->p->pool - 1));
-            for (int k = 0; k < tile->boxes; k++) {
-                const tw_box box = {.map = map, .at = {tw_i32(b, k * tile->width), tw_rem(b, key, page), head, of}};
-                tw_val offset = tw_mul_imm(b, number, (int64_t)lines * pitch);
-                tw_val place_of_box = tw_add_imm(b, to, (int64_t)k * tile->lines * pitch);
-                tw_tensor_load_box(b, (tw_attrs){.dims = 4}, tw_add(b, place_of_box, offset), &box, full, TW_NONE);
-            }
+    TW_IF (b, tw_lt(b, g->lane, tw_i32(b, boxes_of(g)))) {
+        tw_val key = first_key(g, row);
+        of = tw_binary(b, TW_OP_min_u32, of, tw_i32(b, (int)g->p->pool - 1));
+        for (int k = 0; k < tile->boxes; k++) {
+            const tw_box box = {.map = map,
+                                .at = {tw_i32(b, k * tile->width), tw_rem(b, key, (int)g->p->page), head, of}};
+            tw_val offset = tw_mul_imm(b, g->lane, (int64_t)lines * pitch);
+            tw_val place_of_box = tw_add_imm(b, to, (int64_t)k * tile->lines * pitch);
+            tw_tensor_load_box(b, (tw_attrs){.dims = 4}, tw_add(b, place_of_box, offset), &box, full, TW_NONE);
         }
     }
 }
@@ -86,9 +99,15 @@ static void fetch_queries(tw_attention_gen *g, const tw_ring_cursor *c, const tw
     tw_ring_advance(b, &g->q, c);
 }
 
-/* Fetches a block of keys, or of values, whose first row is `row`. */
+/* A block of keys. */
+typedef struct block {
+    tw_val row;  /* Its first row. */
+    tw_val page; /* The page of the lane's keys, if there are pages. */
+} block;
+
+/* Fetches a block of keys, or of values. */
 static void fetch_block(tw_attention_gen *g, bool values, const tw_ring_cursor *c, const tw_attention_tile *t,
-                        tw_val row) {
+                        const block *x) {
     tw_builder *b = g->b;
     const tw_tile *tile = values ? &g->plan.v : &g->plan.k;
     const tw_ring *ring = values ? &g->values : &g->keys;
@@ -97,29 +116,48 @@ static void fetch_block(tw_attention_gen *g, bool values, const tw_ring_cursor *
     /* Ragged rows that lie as Q's do are those of one set. */
     tw_val set = g->p->ragged && !g->p->capacity ? tw_i32(b, 0) : t->sequence;
     if (g->p->page)
-        fetch_pages(g, tile, ring, c, map, row, head, t);
+        fetch_pages(g, tile, ring, c, map, x->row, head, x->page);
     else
-        fetch(g, tile, ring, c, map, row, head, set);
+        fetch(g, tile, ring, c, map, x->row, head, set);
     tw_ring_advance(b, ring, c);
 }
 
-/* Fetches the blocks of a part of a tile. One thread calls it, or with pages a warp. */
+/* Returns the block before one of row `row`, whose page is looked up now. */
+static block block_before(tw_attention_gen *g, const tw_attention_tile *t, tw_val row) {
+    tw_val before = tw_add_imm(g->b, row, -g->c->columns);
+    return (block){before, g->p->page ? look_up(g, t, before) : TW_NONE};
+}
+
+static void become(tw_attention_gen *g, const block *x, const block *by) {
+    tw_assign(g->b, x->row, by->row);
+    if (g->p->page) tw_assign(g->b, x->page, by->page);
+}
+
+static block variable_of(tw_attention_gen *g, block x) {
+    return (block){tw_var_of(g->b, x.row), g->p->page ? tw_var_of(g->b, x.page) : TW_NONE};
+}
+
+/* Fetches the blocks of a part of a tile. One thread calls it, or with pages a warp. Pages are looked up a block ahead,
+   so that no copy waits for that. */
 static void fetch_part(tw_attention_gen *g, const cursors *c, const tw_attention_tile *t,
                        const tw_attention_blocks *blocks) {
     tw_builder *b = g->b;
     tw_val last = tw_add_imm(b, blocks->below, -1);
-    tw_val row = tw_var_of(b, tw_add(b, t->base, tw_mul_imm(b, last, g->c->columns)));
+    tw_val row = tw_add(b, t->base, tw_mul_imm(b, last, g->c->columns));
+    const block x = variable_of(g, (block){row, g->p->page ? look_up(g, t, row) : TW_NONE});
+    const block next = variable_of(g, block_before(g, t, row));
     /* The place of queries may be taken until the tile before is stored. */
-    fetch_block(g, false, &c->k, t, row);
+    fetch_block(g, false, &c->k, t, &x);
     fetch_queries(g, &c->q, t);
     TW_FOR (b, i, blocks->first, last, tw_i32(b, 1), false) {
-        tw_val before = tw_add_imm(b, row, -g->c->columns);
-        if (g->c->overlap) fetch_block(g, false, &c->k, t, before);
-        fetch_block(g, true, &c->v, t, row);
-        if (!g->c->overlap) fetch_block(g, false, &c->k, t, before);
-        tw_assign(b, row, before);
+        if (g->c->overlap) fetch_block(g, false, &c->k, t, &next);
+        const block behind_next = block_before(g, t, next.row);
+        fetch_block(g, true, &c->v, t, &x);
+        if (!g->c->overlap) fetch_block(g, false, &c->k, t, &next);
+        become(g, &x, &next);
+        become(g, &next, &behind_next);
     }
-    fetch_block(g, true, &c->v, t, row);
+    fetch_block(g, true, &c->v, t, &x);
 }
 
 static void fetch_tile(tw_attention_gen *g, const cursors *c, const tw_attention_tile *t) {
@@ -160,6 +198,16 @@ static void find_and_fetch(tw_attention_gen *g, int first, tw_val lowest) {
     }
 }
 
+/* Tells the consumers that the mbarriers are initialised, without waiting for them. `shared`: a warp that did not
+   initialise the mbarriers uses them, and waits for that. It does so at a barrier of the producer's own, since all
+   threads that wait at a barrier have to do so in one place of the code. */
+static void let_begin(tw_attention_gen *g, bool shared) {
+    tw_builder *b = g->b;
+    const tw_attrs all = {.count = g->plan.threads}, mine = {.count = TW_ATTENTION_WARPS * 32};
+    if (shared) tw_do(b, TW_OP_barrier_sync, mine, tw_i32(b, TW_ATTENTION_PRODUCER), TW_NONE);
+    tw_do(b, TW_OP_barrier_arrive, all, tw_i32(b, TW_ATTENTION_BEGIN), TW_NONE);
+}
+
 void tw_attention_fetch(tw_attention_gen *g) {
     tw_builder *b = g->b;
     const tw_attention_plan *plan = &g->plan;
@@ -175,9 +223,7 @@ void tw_attention_fetch(tw_attention_gen *g) {
         for (int i = 0; i < 3; i++) tw_ring_init(b, rings[i], b->kernel->target, 1, warps);
         tw_ring_init(b, &g->told, b->kernel->target, 1, 32 * (apart ? warps + 1 : warps));
     }
-    /* A warp that did not initialise the mbarriers waits for that before it fetches. */
-    tw_do(b, apart ? TW_OP_barrier_sync : TW_OP_barrier_arrive, (tw_attrs){.count = plan->threads, .apart = apart},
-          tw_i32(b, TW_ATTENTION_BEGIN), TW_NONE);
+    let_begin(g, apart);
     if (g->c->early) {
         tw_do(b, TW_OP_griddep_launch, (tw_attrs){0}, TW_NONE, TW_NONE);
         tw_do(b, TW_OP_griddep_wait, (tw_attrs){0}, TW_NONE, TW_NONE);

@@ -17,7 +17,8 @@ enum {
     TW_ATTENTION_TILE_BYTES = 32,  /* Bytes by which a tile is told. */
     TW_ATTENTION_BEGIN = 1,        /* The barrier behind the initialisation of mbarriers. */
     TW_ATTENTION_STORE, /* The first barrier of a warpgroup whose queries were multiplied for the last time. */
-    TW_ATTENTION_TURN = TW_ATTENTION_STORE + TW_ATTENTION_GROUPS /* The first barrier of a turn to issue products. */
+    TW_ATTENTION_TURN = TW_ATTENTION_STORE + TW_ATTENTION_GROUPS,   /* The first barrier of a turn to issue products. */
+    TW_ATTENTION_PRODUCER = TW_ATTENTION_TURN + TW_ATTENTION_GROUPS /* The barrier of the producer's warps. */
 };
 
 typedef struct tw_attention_plan {
@@ -27,6 +28,7 @@ typedef struct tw_attention_plan {
     int height;             /* Queries of a head in a tile. */
     int depth;              /* Elements of a head in shared memory, a multiple of 16. */
     tw_tile q, k, v;        /* Tiles. */
+    bool upper;             /* Of each 16 rows of a tile only the first 8 may have queries. */
     int lines;              /* Keys that are fetched together: those of a block, or of a page in it. */
     int scores, sums;       /* Scores and sums of a thread. */
     int threads, registers; /* Of a block, and of a thread at launch. */

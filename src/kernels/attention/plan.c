@@ -73,6 +73,7 @@ const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attenti
                                 .lines = p->page && p->page < c->columns ? (int)p->page : c->columns,
                                 .scores = c->columns / 2,
                                 .sums = depth / 2,
+                                .upper = !p->ragged && p->queries * pack <= 8,
                                 .band = band_of(p, c)};
     REFUSE(p->page && p->page % plan->lines, "blocks do not lie within a page");
     REFUSE(c->columns % plan->lines, "pages do not lie within a block");
@@ -98,7 +99,7 @@ const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attenti
     if (c->persistent || c->splits > 1) plan->counters = 4;
     if (c->splits == 1) return NULL;
     plan->counters += plan->tiles * warps * 4;
-    plan->workspace = all * warps * (plan->sums + 4) * 32 * 4;
+    plan->workspace = all * warps * (plan->sums / (plan->upper ? 2 : 1) + 4) * 32 * 4;
     return NULL;
 }
 

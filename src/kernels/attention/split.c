@@ -6,11 +6,35 @@
 
 #include <math.h>
 
-enum { VECTOR = 4 /* Values of a load. */, BYTES = 16 /* Of a load. */, LINE = 32 * BYTES /* Of a warp's load. */ };
+enum {
+    VECTOR = 4,        /* Values of a load. */
+    BYTES = 16,        /* Of a load. */
+    LINE = 32 * BYTES, /* Of a warp's load. */
+    ROWS = 16,         /* Rows of a warp. */
+    AT_ONCE = 4        /* The most parts that are loaded at once. */
+};
+
+/* Returns sum i of those that are left: all, or if a warp's lower eight rows have no queries those of the upper ones.
+ */
+static int sum_at(const tw_attention_gen *g, int i) {
+    return g->plan.upper ? i / 2 * 4 + i % 2 : i;
+}
+
+static int sums_of(const tw_attention_gen *g) {
+    return g->plan.sums / (g->plan.upper ? 2 : 1);
+}
 
 /* Loads of a thread: its sums, and one of maxima and sums of weights. */
 static int vectors_of(const tw_attention_gen *g) {
-    return g->plan.sums / VECTOR + 1;
+    return sums_of(g) / VECTOR + 1;
+}
+
+/* Parts whose loads' registers a thread has beside its own sums, so that their latencies overlap. */
+static int parts_at_once(const tw_attention_gen *g) {
+    enum { OTHERS = 48 /* Registers for all else. */ };
+    const int has = g->plan.consumer_registers ? g->plan.consumer_registers : g->plan.registers;
+    const int n = (has - g->plan.sums - OTHERS) / (vectors_of(g) * VECTOR);
+    return n < 1 ? 1 : n > AT_ONCE ? AT_ONCE : n;
 }
 
 static tw_val warp_of_tile(tw_attention_gen *g, const tw_attention_tile *t) {
@@ -29,9 +53,12 @@ static void leave(tw_attention_gen *g, tw_val at) {
     tw_builder *b = g->b;
     tw_attrs to = {.type = TW_T_f32, .vec = VECTOR};
     const tw_val state[VECTOR] = {g->max[0], g->max[1], g->sum[0], g->sum[1]};
-    for (int i = 0; i < vectors_of(g); i++) {
-        to.offset = i * LINE;
-        tw_st(b, to, at, i ? g->sums + (ptrdiff_t)(i - 1) * VECTOR : state);
+    tw_st(b, to, at, state);
+    for (int i = 0; i < sums_of(g); i += VECTOR) {
+        tw_val x[VECTOR];
+        for (int e = 0; e < VECTOR; e++) x[e] = g->sums[sum_at(g, i + e)];
+        to.offset += LINE;
+        tw_st(b, to, at, x);
     }
 }
 
@@ -49,44 +76,76 @@ static tw_val is_last(tw_attention_gen *g, const tw_attention_tile *t, tw_val pa
     return tw_eq(b, tw_shfl(b, TW_MODE_idx, before, tw_i32(b, 0), all), others);
 }
 
-/* Adds a part's sums to those of the parts before it. */
-static void add_part(tw_attention_gen *g, tw_val at) {
-    tw_builder *b = g->b;
+/* A part's maxima and sums of weights, then its sums. */
+typedef struct part {
+    tw_val state[VECTOR], sums[TW_ATTENTION_SUMS];
+} part;
+
+static void load_part(tw_attention_gen *g, tw_val at, part *p) {
     tw_attrs from = {.type = TW_T_f32, .vec = VECTOR, .cache = TW_CACHE_cg};
-    tw_val state[VECTOR] = {{0}}, keep[2], take[2], none = tw_f32(b, -INFINITY), zero = tw_f32(b, 0);
-    tw_ld_vec(b, from, at, state);
+    tw_ld_vec(g->b, from, at, p->state);
+    for (int i = 0; i < sums_of(g); i += VECTOR) {
+        from.offset += LINE;
+        tw_ld_vec(g->b, from, at, p->sums + i);
+    }
+}
+
+/* Adds a part's sums to those of the parts before it. */
+static void add_part(tw_attention_gen *g, const part *p) {
+    tw_builder *b = g->b;
+    tw_val keep[2], take[2], none = tw_f32(b, -INFINITY), zero = tw_f32(b, 0);
     for (int r = 0; r < 2; r++) {
-        tw_val max = tw_max(b, g->max[r], state[r]), finite = tw_select(b, tw_eq(b, max, none), zero, max);
+        tw_val max = tw_max(b, g->max[r], p->state[r]), finite = tw_select(b, tw_eq(b, max, none), zero, max);
         tw_val scale = tw_f32(b, tw_attention_factor(g));
         keep[r] = tw_unary(b, TW_OP_exp2_f32, tw_mul(b, tw_sub(b, g->max[r], finite), scale));
-        take[r] = tw_unary(b, TW_OP_exp2_f32, tw_mul(b, tw_sub(b, state[r], finite), scale));
+        take[r] = tw_unary(b, TW_OP_exp2_f32, tw_mul(b, tw_sub(b, p->state[r], finite), scale));
         tw_assign(b, g->max[r], max);
-        tw_op_to(b, g->sum[r], TW_OP_fma_f32, g->sum[r], keep[r], tw_mul(b, state[2 + r], take[r]));
+        tw_op_to(b, g->sum[r], TW_OP_fma_f32, g->sum[r], keep[r], tw_mul(b, p->state[2 + r], take[r]));
     }
-    for (int i = 0; i < g->plan.sums; i += VECTOR) {
-        tw_val x[VECTOR] = {{0}};
-        from.offset = (i / VECTOR + 1) * LINE;
-        tw_ld_vec(b, from, at, x);
-        for (int e = 0; e < VECTOR; e++) {
-            const int r = (i + e) / 2 % 2;
-            tw_op_to(b, g->sums[i + e], TW_OP_fma_f32, g->sums[i + e], keep[r], tw_mul(b, x[e], take[r]));
+    for (int i = 0; i < sums_of(g); i++) {
+        const int at = sum_at(g, i), r = at / 2 % 2;
+        tw_op_to(b, g->sums[at], TW_OP_fma_f32, g->sums[at], keep[r], tw_mul(b, p->sums[i], take[r]));
+    }
+}
+
+/* Merges all parts. Behind the last one it is loaded again, with maxima of which nothing is taken. */
+static void merge(tw_attention_gen *g, tw_val first, tw_val parts) {
+    tw_builder *b = g->b;
+    const int n = parts_at_once(g), bytes = vectors_of(g) * LINE;
+    tw_val last = tw_add_imm(b, parts, -1), none = tw_f32(b, -INFINITY);
+    TW_FOR (b, i, tw_i32(b, 0), parts, tw_i32(b, n), false) {
+        part of[AT_ONCE] = {0};
+        for (int k = 0; k < n; k++) {
+            tw_val number = k ? tw_min(b, tw_add_imm(b, i, k), last) : i;
+            load_part(g, tw_add(b, first, tw_widen(b, tw_mul_imm(b, number, bytes))), &of[k]);
+        }
+        for (int k = 0; k < n; k++) {
+            tw_val is_part = tw_le(b, tw_add_imm(b, i, k), last);
+            for (int r = 0; r < 2 && k; r++) of[k].state[r] = tw_select(b, is_part, of[k].state[r], none);
+            add_part(g, &of[k]);
         }
     }
 }
 
+/* A warp whose rows have no queries neither leaves nor merges sums. */
+static tw_val has_queries(tw_attention_gen *g, const tw_attention_tile *t) {
+    tw_builder *b = g->b;
+    return tw_lt(b, tw_attention_row_of(g, t, tw_mul_imm(b, g->warp, ROWS)).query, t->end);
+}
+
 tw_val tw_attention_merge(tw_attention_gen *g, const tw_attention_tile *t, tw_val parts) {
     tw_builder *b = g->b;
-    const int part = vectors_of(g) * LINE;
-    tw_val first = first_part(g, t);
-    leave(g, tw_add(b, first, tw_widen(b, tw_mul_imm(b, t->split, part))));
-    tw_val last = is_last(g, t, parts);
-    TW_IF (b, last) {
-        tw_val at = tw_var_of(b, first);
-        tw_attention_reset(g);
-        TW_FOR (b, i, tw_i32(b, 0), parts, tw_i32(b, 1), false) {
-            add_part(g, at);
-            tw_add_to(b, at, tw_i64(b, part));
+    const int bytes = vectors_of(g) * LINE;
+    tw_val merges = tw_var_of(b, tw_const(b, TW_T_pred, 0));
+    TW_IF (b, has_queries(g, t)) {
+        tw_val first = first_part(g, t);
+        leave(g, tw_add(b, first, tw_widen(b, tw_mul_imm(b, t->split, bytes))));
+        tw_val last = is_last(g, t, parts);
+        TW_IF (b, last) {
+            tw_attention_reset(g);
+            merge(g, first, parts);
         }
+        tw_assign(b, merges, last);
     }
-    return last;
+    return merges;
 }

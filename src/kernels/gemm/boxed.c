@@ -77,7 +77,9 @@ static void put(tw_gemm_gen *g, const tw_gemm_cells *of, const place *at, tw_val
             const tw_gemm_line l = tw_gemm_line_of(g, of, cell, &inside);
             tw_gemm_run r = {.cells = {cell, cell + 1}, .n = 2, .offset = of->along->of[cell] * 2};
             r.inside = tw_gemm_inside(g, of, cell, inside);
-            tw_gemm_cells_compute(g, &l, &r, x);
+            tw_gemm_others others;
+            tw_gemm_cells_load(g, &l, &r, &others);
+            tw_gemm_cells_compute(g, &l, &r, &others, x);
             tw_val rounded = tw_part_pair(b, pair, x[0], x[1]);
             values[1 + 2 * half + lower] = tw_bitcast(b, TW_T_i32, rounded);
             for (int i = 0; i < 2 && g->v->epilogue.squares; i++)

@@ -5,7 +5,7 @@
 #include "kernels/parts/activation.h"
 #include "kernels/parts/convert.h"
 
-enum { RUN = TW_GEMM_RUN };
+enum { RUN = TW_GEMM_RUN, BATCH = 16 /* The most cells of a batch. */ };
 
 typedef tw_gemm_run run;
 typedef tw_gemm_line line;
@@ -69,9 +69,7 @@ static void store_run(tw_gemm_gen *g, const run *r, tw_val address, const tw_val
 typedef tw_val combine(tw_builder *b, tw_val x, tw_val y);
 
 /* Combines each cell of a run with the operand's cell. */
-static void apply(tw_gemm_gen *g, const run *r, tw_val address, combine *by, tw_val *x) {
-    tw_val y[RUN];
-    load_run(g, r, address, true, y);
+static void apply(tw_gemm_gen *g, const run *r, const tw_val *y, combine *by, tw_val *x) {
     for (int i = 0; i < r->n; i++) x[i] = by(g->b, x[i], y[i]);
 }
 
@@ -88,25 +86,29 @@ tw_val tw_gemm_activate(tw_builder *b, tw_gemm_activation a, tw_val x) {
     }
 }
 
-void tw_gemm_cells_compute(tw_gemm_gen *g, const line *l, const run *r, tw_val *x) {
+void tw_gemm_cells_load(tw_gemm_gen *g, const line *l, const run *r, tw_gemm_others *o) {
+    const tw_gemm_epilogue *e = &g->v->epilogue;
+    if (g->v->beta) load_run(g, r, l->c, false, o->c);
+    if (e->bias) load_run(g, r, l->bias, true, o->bias);
+    if (e->mul) load_run(g, r, l->mul, true, o->mul);
+    if (e->residual) load_run(g, r, l->residual, true, o->residual);
+}
+
+void tw_gemm_cells_compute(tw_gemm_gen *g, const line *l, const run *r, const tw_gemm_others *o, tw_val *x) {
     tw_builder *b = g->b;
     const tw_gemm_epilogue *e = &g->v->epilogue;
     const tw_type t = working_type(g);
-    tw_val y[RUN];
     for (int i = 0; i < r->n; i++) {
         x[i] = g->acc[0][r->cells[i]];
         if (g->acc_type == TW_T_i32 && t == TW_T_f32) x[i] = tw_unary(b, TW_OP_cvt_f32_s32, x[i]);
         if (t != TW_T_i32 && !e->gated) x[i] = tw_mul(b, x[i], g->arg.alpha);
     }
-    if (g->v->beta) {
-        load_run(g, r, l->c, false, y);
-        for (int i = 0; i < r->n; i++)
-            x[i] = t == TW_T_i32 ? tw_add(b, x[i], y[i]) : tw_fma(b, y[i], g->arg.beta, x[i]);
-    }
-    if (e->bias) apply(g, r, l->bias, tw_add, x);
+    for (int i = 0; i < r->n && g->v->beta; i++)
+        x[i] = t == TW_T_i32 ? tw_add(b, x[i], o->c[i]) : tw_fma(b, o->c[i], g->arg.beta, x[i]);
+    if (e->bias) apply(g, r, o->bias, tw_add, x);
     for (int i = 0; i < r->n && !e->gated; i++) x[i] = tw_gemm_activate(b, e->activation, x[i]);
-    if (e->mul) apply(g, r, l->mul, tw_mul, x);
-    if (e->residual) apply(g, r, l->residual, tw_add, x);
+    if (e->mul) apply(g, r, o->mul, tw_mul, x);
+    if (e->residual) apply(g, r, o->residual, tw_add, x);
     for (int i = 0; i < r->n && g->v->scatter; i++) x[i] = tw_mul(b, x[i], l->factor);
 }
 
@@ -157,32 +159,65 @@ tw_val tw_gemm_inside(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val l
     return line_inside.id ? tw_and(b, line_inside, p) : p;
 }
 
+/* Runs whose other operands are loaded before any of them is stored. The compiler must keep a load behind a store to
+   memory that may be the same, so that otherwise each run would wait for memory by itself. */
+typedef struct batch {
+    struct {
+        run r;
+        line l;
+        tw_gemm_others others;
+    } of[BATCH];
+    int n, cells; /* Number of runs, and of their cells. */
+} batch;
+
+static void store_batch(tw_gemm_gen *g, batch *o) {
+    for (int i = 0; i < o->n; i++) tw_gemm_cells_load(g, &o->of[i].l, &o->of[i].r, &o->of[i].others);
+    for (int i = 0; i < o->n; i++) {
+        tw_val x[RUN];
+        tw_gemm_cells_compute(g, &o->of[i].l, &o->of[i].r, &o->of[i].others, x);
+        store_run(g, &o->of[i].r, o->of[i].l.c, x);
+    }
+    o->n = o->cells = 0;
+}
+
+/* Finds the run that begins with sum `first`, among those that are not done. */
+static run run_of(tw_gemm_gen *g, const tw_gemm_cells *of, const bool *done, int first, int to) {
+    const int most = g->c->staged == TW_GEMM_EXCHANGED ? RUN : RUN / 2;
+    const int es = tw_type_bits(g->v->out) / 8, *line_of = of->across->of, *along_of = of->along->of;
+    run r = {.cells = {first}, .n = 1, .offset = along_of[first] * es};
+    for (int j = first + 1; j < to && r.n < most && (r.n + 1) * es <= g->v->vec_c; j++)
+        if (!done[j] && line_of[j] == line_of[first] && along_of[j] == along_of[first] + r.n) r.cells[r.n++] = j;
+    /* A run's length is a power of two, and its place is a multiple of that. */
+    while (r.n & (r.n - 1) || along_of[first] % r.n) r.n--;
+    return r;
+}
+
 void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
     tw_builder *b = g->b;
     tw_record_begin(b, "store", TW_ENGINE_OF_memory);
-    const int most = g->c->staged == TW_GEMM_EXCHANGED ? RUN : RUN / 2;
-    const int es = tw_type_bits(g->v->out) / 8;
     const tw_gemm_cells of = tw_gemm_cells_of(g);
-    const int *line_of = of.across->of, *along_of = of.along->of;
+    const tw_gemm_epilogue *e = &g->v->epilogue;
+    const bool waits = g->v->beta || (g->c->early && (e->bias || e->mul || e->residual));
+    const int *line_of = of.across->of, most = waits ? BATCH : 1;
     bool done[TW_GEMM_MAX_ACC] = {false};
+    batch runs = {.n = 0};
     tw_gemm_squares_begin(g);
     for (int first = from; first < to; first++) {
         if (done[first]) continue;
-        tw_val inside, x[RUN];
+        tw_val inside;
         const line l = tw_gemm_line_of(g, &of, first, &inside);
         for (int i = first; i < to; i++) {
             if (done[i] || line_of[i] != line_of[first]) continue;
-            run r = {.cells = {i}, .n = 1, .offset = along_of[i] * es};
-            for (int j = i + 1; j < to && r.n < most && (r.n + 1) * es <= g->v->vec_c; j++)
-                if (!done[j] && line_of[j] == line_of[i] && along_of[j] == along_of[i] + r.n) r.cells[r.n++] = j;
-            /* A run's length is a power of two, and its place is a multiple of that. */
-            while (r.n & (r.n - 1) || along_of[i] % r.n) r.n--;
+            run r = run_of(g, &of, done, i, to);
             r.inside = tw_gemm_inside(g, &of, i, inside);
-            tw_gemm_cells_compute(g, &l, &r, x);
-            store_run(g, &r, l.c, x);
-            for (int e = 0; e < r.n; e++) done[r.cells[e]] = true;
+            for (int cell = 0; cell < r.n; cell++) done[r.cells[cell]] = true;
+            runs.of[runs.n].r = r;
+            runs.of[runs.n++].l = l;
+            runs.cells += r.n;
+            if (runs.cells + r.n > most) store_batch(g, &runs);
         }
     }
+    store_batch(g, &runs);
     tw_gemm_squares_end(g);
     tw_record_end(b, "store");
 }

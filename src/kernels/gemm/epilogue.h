@@ -22,6 +22,11 @@ typedef struct tw_gemm_line {
     tw_val factor; /* The line's factor (f32). Only of products that scatter their rows. */
 } tw_gemm_line;
 
+/* What a run is combined with, as loaded. */
+typedef struct tw_gemm_others {
+    tw_val c[TW_GEMM_RUN], bias[TW_GEMM_RUN], mul[TW_GEMM_RUN], residual[TW_GEMM_RUN];
+} tw_gemm_others;
+
 /* The thread's cells: lines, and places along them. */
 typedef struct tw_gemm_cells {
     const tw_gemm_operand *across, *along; /* The operands along whose rows (columns of Y) lines follow one another, and
@@ -37,8 +42,11 @@ tw_gemm_line tw_gemm_line_of(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, t
 /* Returns the predicate that the run which begins with a sum is within C, or TW_NONE. `line_inside` is the
    predicate of the run's line. */
 tw_val tw_gemm_inside(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val line_inside);
+/* Loads what a run is combined with. */
+void tw_gemm_cells_load(tw_gemm_gen *g, const tw_gemm_line *l, const tw_gemm_run *r, tw_gemm_others *others);
 /* Computes the cells of a run from its sums, in the type that the epilogue computes with. */
-void tw_gemm_cells_compute(tw_gemm_gen *g, const tw_gemm_line *l, const tw_gemm_run *r, tw_val *x);
+void tw_gemm_cells_compute(tw_gemm_gen *g, const tw_gemm_line *l, const tw_gemm_run *r, const tw_gemm_others *others,
+                           tw_val *x);
 
 /* Applies an activation function to an f32. */
 tw_val tw_gemm_activate(tw_builder *b, tw_gemm_activation a, tw_val x);

@@ -40,6 +40,7 @@ typedef struct tw_mega_by_lanes {
     tw_val mine;                             /* The lane's first element of a head. */
     tw_val inside;                           /* Predicate: `mine` is within the head. */
     tw_val sub;                              /* Number of the lane's position among the warp's, from 0. */
+    tw_val whole;                            /* Where 8 does not divide the head: the lane has all of its elements. */
     tw_val q[TW_MEGA_HEADS][TW_MEGA_WIDE];   /* Queries, scaled to powers of two. */
     tw_softmax seen[TW_MEGA_HEADS];          /* State of the softmax. */
     tw_val acc[TW_MEGA_HEADS][TW_MEGA_WIDE]; /* Variables: weighted sums of values. */

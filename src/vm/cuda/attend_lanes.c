@@ -3,9 +3,28 @@
    several positions at once, each with its own running maximum and sum. */
 #include "vm/cuda/attend.h"
 
+/* Tells whether some lane has only half of its elements, since 8 does not divide the head. */
+static bool ends_in_half(const tw_mega_gen *g) {
+    return g->p->m->head_dim % TW_MEGA_WIDE != 0;
+}
+
+/* Loads a row of such a head by halves. Rows of 16-bit elements are aligned to 8 bytes. */
+static void load_halves(tw_mega_by_lanes *a, tw_val address, tw_val *out) {
+    const bool floats = a->g->p->kv == TW_F32;
+    const int words = floats ? TW_MEGA_WIDE / 2 : TW_MEGA_WIDE / 4;
+    for (int i = 0; i < 2; i++) {
+        if (i) tw_when(a->g->b, a->whole);
+        tw_ld_vec(a->g->b, tw_mega_l2(floats ? TW_T_f32 : TW_T_i32, words, 4 * words * i), address, out + words * i);
+    }
+}
+
 /* Loads TW_MEGA_WIDE elements of a row of the cache, as they are stored. */
 static void load_row(tw_mega_by_lanes *a, tw_val address, tw_val *out) {
     const bool floats = a->g->p->kv == TW_F32;
+    if (ends_in_half(a->g)) {
+        load_halves(a, address, out);
+        return;
+    }
     for (int i = 0; i < (floats ? TW_MEGA_WIDE : TW_MEGA_WIDE / 2); i += 4)
         tw_ld_vec(a->g->b, tw_mega_l2(floats ? TW_T_f32 : TW_T_i32, 4, 4 * i), address, out + i);
 }
@@ -27,6 +46,7 @@ static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw
     for (int h = 0; h < TW_MEGA_HEADS; h++) {
         tw_val there = tw_and(b, a->inside, tw_lt(b, tw_i32(b, h), heads));
         for (int i = 0; i < TW_MEGA_WIDE; i += 4) {
+            if (i && ends_in_half(a->g)) there = tw_and(b, there, a->whole);
             tw_when(b, there);
             tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, (int)(h * p->m->head_dim + i) * 4), row, x[h] + i);
         }
@@ -82,6 +102,7 @@ static void declare(void *state, tw_mega_gen *g) {
     tw_val part = tw_rem(b, g->lane, a->lanes);
     a->mine = tw_mul_imm(b, part, TW_MEGA_WIDE);
     a->inside = tw_lt(b, a->mine, tw_i32(b, (int)g->p->m->head_dim));
+    if (ends_in_half(g)) a->whole = tw_le(b, tw_add_imm(b, a->mine, TW_MEGA_WIDE), tw_i32(b, (int)g->p->m->head_dim));
     a->sub = tw_div(b, g->lane, a->lanes);
     for (int n = 0; n < 2; n++)
         for (int u = 0; u < TW_MEGA_TOGETHER; u++)
@@ -176,7 +197,10 @@ static void leave(void *state, tw_val heads) {
         TW_IF (b, a->inside) {
             const int result = h * (d + 2) * 4;
             tw_val to = tw_mega_at(b, at, first, 4);
-            for (int i = 0; i < n; i += 2) tw_st(b, tw_mega_shared(TW_T_f32, 2, result + 4 * i), to, x + i);
+            for (int i = 0; i < n; i += 2) {
+                if (ends_in_half(g)) tw_when(b, tw_lt(b, tw_add_imm(b, first, i), tw_i32(b, d)));
+                tw_st(b, tw_mega_shared(TW_T_f32, 2, result + 4 * i), to, x + i);
+            }
             TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0)))
                 tw_st(b, tw_mega_shared(TW_T_f32, 2, result + 4 * d), at, (tw_val[]){max, sum});
         }

@@ -150,14 +150,11 @@ void tw_mega_build_output_of(tw_mega_gen *g, const tw_mega_output *o);
 void tw_mega_build_output(tw_mega_gen *g);
 int64_t tw_mega_cut_bytes(const tw_mega_plan *p); /* Shared memory that a cut needs. */
 void tw_mega_build_attend(tw_mega_gen *g);
+void tw_mega_build_merge(tw_mega_gen *g);
 void tw_mega_build_score(tw_mega_gen *g);
 void tw_mega_build_choose(tw_mega_gen *g);
-/* In a warp: chooses the best experts by f32 scores[experts], in descending order. route[2][used] (f32) gets their
-   numbers and their weights. */
-void tw_mega_choose(tw_builder *b, const tw_model *m, tw_val lane, tw_val scores, tw_val route);
-/* Predicate: the block has a new choice of experts after the record's wait. */
-tw_val tw_mega_hearing(tw_mega_gen *g);
-void tw_mega_build_hear(tw_mega_gen *g, tw_val hears); /* Tells the producer of a choice, after the wait, if `hears`. */
-void tw_mega_build_merge(tw_mega_gen *g);
+/* In a warp: chooses the best experts by f32 scores[experts], in descending order. Lane u gets the number of the u-th
+   (i32) and its weight (f32). */
+void tw_mega_choose(tw_builder *b, const tw_model *m, tw_val lane, tw_val scores, tw_val *expert, tw_val *share);
 
 #endif

@@ -228,11 +228,6 @@ static void build_embed(tw_mega_gen *g) {
 
 /* ---- the loop */
 
-static void build_wait(tw_mega_gen *g) {
-    tw_mega_wait_alone(g);
-    if (g->p->experts) tw_mega_build_hear(g, tw_mega_hearing(g));
-}
-
 static void dispatch(tw_mega_gen *g, tw_val kind) {
     tw_builder *b = g->b;
     static const struct {
@@ -240,7 +235,7 @@ static void dispatch(tw_mega_gen *g, tw_val kind) {
         void (*build)(tw_mega_gen *g);
     } plain[] = {{TW_MEGA_ATTEND, tw_mega_build_attend}, {TW_MEGA_MERGE, tw_mega_build_merge},
                  {TW_MEGA_EMBED, build_embed},           {TW_MEGA_INPUT, build_input},
-                 {TW_MEGA_OUTPUT, tw_mega_build_output}, {TW_MEGA_WAIT, build_wait},
+                 {TW_MEGA_OUTPUT, tw_mega_build_output}, {TW_MEGA_WAIT, tw_mega_wait_alone},
                  {TW_MEGA_SCORE, tw_mega_build_score},   {TW_MEGA_CHOOSE, tw_mega_build_choose}};
     const int n_plain = g->p->experts ? 8 : 6;
     tw_val project = tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), ffn = tw_eq(b, kind, tw_i32(b, TW_MEGA_FFN));

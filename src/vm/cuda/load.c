@@ -15,7 +15,6 @@ typedef struct loading {
     tw_cuda_vm *vm;
     tw_mega_program *p;
     const tw_instr **stages; /* The instructions that tw_mega_stages_of finds, one for each counter. */
-    bool whole_stages;       /* What tw_mega_stages_of returned. */
     int32_t *records;        /* Room for the records of any worker. */
     _Atomic int next;        /* The next worker whose tape is to be packed. */
     _Atomic tw_status status;
@@ -247,7 +246,7 @@ static const struct {
                          {TW_W_NORM, TW_SCORE_NORM},
                          {TW_W_ROUTER, TW_SCORE_ROUTER},
                          {TW_W_OUT, TW_SCORE_SCORES}}},
-    [TW_INSTR_CHOOSE] = {TW_MEGA_CHOOSE, {{TW_W_IN, TW_CHOOSE_SCORES}, {TW_W_OUT, TW_CHOOSE_ROUTE}}},
+    [TW_INSTR_CHOOSE] = {TW_MEGA_CHOOSE, {{TW_W_IN, TW_CHOOSE_SCORES}}},
     [TW_INSTR_EXPERTS_UP] = {TW_MEGA_EXPERTS_UP,
                              {{TW_W_IN, TW_EXPERTS_UP_X},
                               {TW_W_NORM, TW_EXPERTS_UP_NORM},
@@ -368,27 +367,6 @@ static void load_legs(loading *l, int worker, tw_mega_worker *out) {
     free(legs);
 }
 
-/* Returns the operand of an instruction with experts that has the choice. */
-static int route_of(const tw_instr *in) {
-    return in->operand[in->op == TW_INSTR_EXPERTS_UP ? TW_EXPERTS_UP_ROUTE : TW_EXPERTS_DOWN_ROUTE];
-}
-
-/* Finds the record of an instruction after whose wait its choice of experts is there: the first that waits for the
-   choice itself, else the last. */
-static int hearing(const loading *l, const tw_instr *in) {
-    for (int j = 0; j < in->n_waits; j++) {
-        const tw_instr *stage = l->stages[in->waits[j].counter];
-        if (l->whole_stages && stage->op == TW_INSTR_CHOOSE && stage->operand[TW_CHOOSE_ROUTE] == route_of(in))
-            return j;
-    }
-    return records_of(in) - 1;
-}
-
-static void hear(loading *l, const tw_instr *in, int32_t *record) {
-    record[TW_W_KIND] |= TW_MEGA_HEARS;
-    put_address(record, TW_W_ROUTE, address_of(l, route_of(in)));
-}
-
 static tw_mega_worker load_records(loading *l, int worker) {
     tw_mega_program *p = l->p;
     const tw_worker *w = &p->s->workers[worker];
@@ -399,7 +377,6 @@ static tw_mega_worker load_records(loading *l, int worker) {
     memset(record, 0, ((size_t)p->plan.most_records + 1) * TW_MEGA_RECORD);
     for (int i = 0; i < w->count; i++) {
         const tw_instr *in = &w->list[i];
-        const int hears = tw_mega_hears(w, in) ? hearing(l, in) : -1;
         for (int j = 0; j < records_of(in); j++, record += TW_MEGA_RECORD / 4, out.count++) {
             const bool last = j == records_of(in) - 1;
             record[TW_W_KIND] = TW_MEGA_WAIT;
@@ -411,7 +388,6 @@ static tw_mega_worker load_records(loading *l, int worker) {
                 write_product(l, in, tw_mega_is_taped(in->op) ? *bias++ : 0, record);
             *kind++ = record[TW_W_KIND];
             if (last && is_early(l, w, in)) record[TW_W_KIND] |= TW_MEGA_EARLY;
-            if (j == hears) hear(l, in, record);
         }
     }
     if (p->plan.experts) load_legs(l, worker, &out);
@@ -450,7 +426,7 @@ tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
         tw_arena_free(&room);
         return tw_fail_memory(diag);
     }
-    l.whole_stages = tw_mega_stages_of(s, l.stages);
+    tw_mega_stages_of(s, l.stages);
     load_tapes(&l);
     if (l.status == TW_OK && p->plan.experts) l.status = tw_mega_load_pools(vm, p, &l.diag);
     if (l.status == TW_OK) p->streamed_bytes += tw_mega_expert_bytes(p);

@@ -164,8 +164,6 @@ tw_status tw_mega_load_pools(tw_cuda_vm *vm, const tw_mega_program *p, tw_diag *
 int64_t tw_mega_expert_bytes(const tw_mega_program *p); /* Bytes of chosen experts that a step reads. */
 /* Writes a worker's legs, and returns their number. `tape` is where its tape begins. NULL `out`: counts alone. */
 int tw_mega_legs(const tw_cuda_vm *vm, const tw_mega_program *p, int worker, uint64_t tape, tw_mega_leg *out);
-/* Tells whether instruction `in` of a worker begins with a choice of experts that the worker has not heard of. */
-bool tw_mega_hears(const tw_worker *w, const tw_instr *in);
 
 /* need.c: does what tw_vm_need does. Of the programs it uses `s`, `plan` and `weights`. */
 tw_status tw_mega_need(const tw_cuda_vm *vm, const tw_mega_program *programs, int n, tw_memory_need *need,

@@ -206,8 +206,6 @@ enum { TW_MEGA_UNTAGGED = 0xffff };
 
 /* Added to the kind if the worker has waited in this step for what project adds to, or for qkv's angles. */
 enum { TW_MEGA_EARLY = 256 };
-/* Added to the kind if the block has a new choice of experts after the record's wait. */
-enum { TW_MEGA_HEARS = 512 };
 
 enum {
     TW_W_KIND,   /* The tw_mega_kind. */
@@ -243,7 +241,6 @@ enum {
     TW_W_POSITIONS = TW_W_BIAS,   /* embed: the table of positions. 0: there is none. */
     TW_W_NORM_BIAS = TW_W_Q_NORM, /* plan.layer_norm: the norm's biases. 0: there are none. */
     TW_W_ROUTER = TW_W_BIAS,      /* score: the router. */
-    TW_W_ROUTE = TW_W_Q_NORM,     /* With TW_MEGA_HEARS: the choice. */
     TW_W_SLOT_ROWS = TW_W_NORM,   /* output: i32[slots][2], the first row and the number of rows. */
     TW_W_BEST = TW_W_K_CACHE,     /* head: each slot's best. */
     TW_W_LOGITS = TW_W_K_CACHE,   /* output: the logits. */

@@ -139,10 +139,35 @@ static tw_status mixture_covered(const tw_model *m, int64_t tokens, tw_diag *dia
     return TW_OK;
 }
 
+/* Checks that every worker chooses for itself, and uses each choice that it makes. */
+static tw_status choices_covered(const tw_schedule *s, tw_diag *diag) {
+    for (int w = 0; w < s->n_workers; w++) {
+        int route = -1; /* The last choice. */
+        bool unused = false;
+        for (int i = 0; i < s->workers[w].count; i++) {
+            const tw_instr *in = &s->workers[w].list[i];
+            const int of = in->op == TW_INSTR_EXPERTS_UP     ? in->operand[TW_EXPERTS_UP_ROUTE]
+                           : in->op == TW_INSTR_EXPERTS_DOWN ? in->operand[TW_EXPERTS_DOWN_ROUTE]
+                                                             : -1;
+            if (in->op == TW_INSTR_CHOOSE && unused) return refuse(diag, "choices of experts that are not used");
+            if (in->op == TW_INSTR_CHOOSE) {
+                route = in->operand[TW_CHOOSE_ROUTE];
+                unused = true;
+            } else if (tw_mega_is_pooled(in->op)) {
+                if (of != route) return refuse(diag, "experts that another worker has chosen");
+                unused = false;
+            }
+        }
+        if (unused) return refuse(diag, "choices of experts that are not used");
+    }
+    return TW_OK;
+}
+
 static tw_status covered(const tw_model *m, int64_t tokens, tw_diag *diag) {
     const bool head_norms = m->layers[0].q_norm.rows > 0;
     if (m->norm != TW_NORM_RMS && head_norms) return refuse(diag, "norms of heads beside layer norms");
-    if (m->head_dim % TW_MEGA_WIDE || m->head_dim > (head_norms ? (int)TW_MEGA_PART_ROWS : 32 * (int)TW_MEGA_WIDE))
+    if (m->head_dim % (head_norms ? TW_MEGA_WIDE : 4) ||
+        m->head_dim > (head_norms ? (int)TW_MEGA_PART_ROWS : 32 * (int)TW_MEGA_WIDE))
         return refuse(diag, "heads of this size");
     if (m->dim % 4 || m->ffn_dim % 4 || m->n_heads * m->head_dim % 4)
         return refuse(diag, "sizes that 4 does not divide");
@@ -449,6 +474,7 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
     if (u->spin_limit < 1) return tw_fail(diag, TW_ERR_USAGE, "spin_limit: %d is not a number of polls", u->spin_limit);
     st = check_room(s, diag);
     if (st == TW_OK) st = choose_edges(p, s, diag);
+    if (st == TW_OK && p->experts) st = choices_covered(s, diag);
     if (st == TW_OK) st = read_instructions(p, s, options->dequantise, diag);
     p->samples = s->tokens == s->sequences && !p->flags && p->vocab <= MOST_DRAWN;
     p->cut_list = options->cut_list ? options->cut_list : CUT_LIST;

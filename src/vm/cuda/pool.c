@@ -144,13 +144,11 @@ int64_t tw_mega_expert_bytes(const tw_mega_program *p) {
 
 /* ---- legs */
 
-bool tw_mega_hears(const tw_worker *w, const tw_instr *in) {
-    if (in->op == TW_INSTR_EXPERTS_UP) return true;
-    if (in->op != TW_INSTR_EXPERTS_DOWN) return false;
-    const tw_instr *before = in > w->list ? in - 1 : NULL;
-    return !before || before->op != TW_INSTR_EXPERTS_UP ||
-           before->operand[TW_EXPERTS_UP_ROUTE] != in->operand[TW_EXPERTS_DOWN_ROUTE] ||
-           before->operand[TW_EXPERTS_UP_H] != in->operand[TW_EXPERTS_DOWN_H];
+/* Tells whether instruction `in` of a worker is the first one with experts since the worker has chosen. */
+static bool begins_choice(const tw_worker *w, const tw_instr *in) {
+    while (in-- > w->list && !tw_mega_is_pooled(in->op))
+        if (in->op == TW_INSTR_CHOOSE) return true;
+    return false;
 }
 
 static tw_mega_leg leg_of(const tw_cuda_vm *vm, const tw_mega_program *p, const tw_worker *w, const tw_instr *in) {
@@ -162,7 +160,7 @@ static tw_mega_leg leg_of(const tw_cuda_vm *vm, const tw_mega_program *p, const 
     const int64_t line = (up ? 2 * from : from) / n, lines = tw_ceil_div(up ? 2 * units : units, n);
     const int stages = pool.shape.run / p->plan.tuning.blocks;
     return (tw_mega_leg){.kind = up ? TW_MEGA_LEG_UP : TW_MEGA_LEG_DOWN,
-                         .hears = tw_mega_hears(w, in),
+                         .hears = begins_choice(w, in),
                          .stages = up ? (int32_t)lines * stages
                                       : tw_mega_shape_of(&p->plan, p->s, in).run / p->plan.tuning.blocks,
                          .bytes = p->plan.stage_bytes,

@@ -125,18 +125,17 @@ static tw_mega_sums sums_of(const product *o) {
     return sums;
 }
 
-/* Takes the first stage before the wait, unless its experts are not chosen before: then the activations, which a
-   mixture has in one chunk, go first. */
+/* Takes the first stage before the wait. Of experts_up it has just been asked for, so the activations, which a mixture
+   has in one chunk, go first. */
 static void wait_and_take(product *o) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
-    tw_val hears = tw_mega_hearing(g);
-    TW_IF (b, tw_not(b, hears)) tw_mega_build_units(g, &o->stream, o->is_head, NULL);
+    tw_val late = tw_eq(b, o->kind, tw_i32(b, TW_MEGA_EXPERTS_UP));
+    TW_IF (b, tw_not(b, late)) tw_mega_build_units(g, &o->stream, o->is_head, NULL);
     tw_mega_wait(g);
-    tw_mega_build_hear(g, hears);
     stage_chunk(o, tw_i32(b, 0));
     tell_producer(g);
-    TW_IF (b, hears) tw_mega_build_units(g, &o->stream, o->is_head, NULL);
+    TW_IF (b, late) tw_mega_build_units(g, &o->stream, o->is_head, NULL);
     tw_mega_mark(g, 2);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A mixture's router: scores of the experts, the choice of the best ones, and how a block's producer hears of it. */
+/* A mixture's router: scores of the experts, and each block's choice of the best ones. */
 #include "kernels/parts/softmax.h"
 #include "vm/cuda/generate.h"
 
@@ -133,7 +133,7 @@ static void rank(tw_builder *b, tw_val lane, int experts, int n, tw_val *score, 
 }
 
 /* Of equals the lower number comes first. Lane u has the u-th. */
-void tw_mega_choose(tw_builder *b, const tw_model *m, tw_val lane, tw_val scores, tw_val route) {
+void tw_mega_choose(tw_builder *b, const tw_model *m, tw_val lane, tw_val scores, tw_val *expert, tw_val *share) {
     const int n = (int)tw_ceil_div(m->n_experts, 32);
     tw_val score[OF_LANE] = {{0}}, sum;
     for (int i = 0; i < n; i++) {
@@ -155,46 +155,28 @@ void tw_mega_choose(tw_builder *b, const tw_model *m, tw_val lane, tw_val scores
         tw_assign(b, id, tw_select(b, here, best.number, id));
         tw_assign(b, weight, tw_select(b, here, best.value, weight));
     }
-    tw_val chosen = tw_lt(b, lane, tw_i32(b, (int32_t)m->n_experts_used)), whole = sum;
+    tw_val whole = sum;
     if (m->renormalise_experts) whole = tw_part_warp_sum(b, tw_add(b, weight, tw_f32(b, 0)), 1, 32);
-    tw_val share = tw_binary(b, TW_OP_div_f32, weight, whole), number = tw_unary(b, TW_OP_cvt_f32_s32, id);
-    TW_IF (b, chosen) {
-        tw_val to = tw_mega_at(b, route, lane, 4);
-        tw_st(b, (tw_attrs){.type = TW_T_f32}, to, &number);
-        tw_st(b, (tw_attrs){.type = TW_T_f32, .offset = (int)m->n_experts_used * 4}, to, &share);
-    }
+    *expert = id;
+    *share = tw_binary(b, TW_OP_div_f32, weight, whole);
 }
 
+/* A warp chooses, and leaves the choice in shared memory for experts_up and for the producer, whom the mbarrier at
+   plan.routed tells of it. Nobody reads the previous choice any more: this block has taken all stages of its experts.
+ */
 void tw_mega_build_choose(tw_mega_gen *g) {
     tw_builder *b = g->b;
-    tw_val scores = tw_mega_address(g, TW_W_IN), route = tw_mega_address(g, TW_W_OUT);
-    tw_mega_wait_alone(g);
-    TW_IF (b, tw_eq(b, g->warp, tw_i32(b, 0))) tw_mega_choose(b, g->p->m, g->lane, scores, route);
-}
-
-/* ---- the choice in the block */
-
-tw_val tw_mega_hearing(tw_mega_gen *g) {
-    tw_builder *b = g->b;
-    return tw_ne(b, tw_and(b, tw_mega_word(g, TW_W_KIND), tw_i32(b, TW_MEGA_HEARS)), tw_i32(b, 0));
-}
-
-/* A warp copies the choice to shared memory, for the epilogue and for the producer, whom the mbarrier at plan.routed
-   tells of it. Nobody reads the previous choice any more: this block has taken all stages of its experts. */
-void tw_mega_build_hear(tw_mega_gen *g, tw_val hears) {
-    tw_builder *b = g->b;
     const int used = (int)g->p->m->n_experts_used;
-    tw_val route = tw_mega_address(g, TW_W_ROUTE);
-    TW_IF (b, tw_and(b, hears, tw_eq(b, g->warp, tw_i32(b, 0)))) {
+    tw_val from = tw_mega_address(g, TW_W_IN), expert, share;
+    tw_mega_wait_alone(g);
+    TW_IF (b, tw_eq(b, g->warp, tw_i32(b, 0))) {
+        tw_mega_choose(b, g->p->m, g->lane, from, &expert, &share);
+        /* After the machine gave up the number may be anything. */
+        expert = tw_binary(b, TW_OP_min_u32, expert, tw_i32(b, (int32_t)g->p->m->n_experts - 1));
         TW_IF (b, tw_lt(b, g->lane, tw_i32(b, used))) {
-            tw_val from = tw_mega_at(b, route, g->lane, 4);
             tw_val to = tw_mega_at(b, tw_add_imm(b, g->shared, g->p->chosen), g->lane, 4);
-            tw_val id = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), from), number = tw_unary(b, TW_OP_cvt_s32_f32, id);
-            tw_val weight = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 4 * used), from);
-            /* After the machine gave up an id may be anything. */
-            number = tw_binary(b, TW_OP_min_u32, number, tw_i32(b, (int32_t)g->p->m->n_experts - 1));
-            tw_st(b, tw_mega_shared(TW_T_i32, 1, 0), to, &number);
-            tw_st(b, tw_mega_shared(TW_T_f32, 1, 4 * used), to, &weight);
+            tw_st(b, tw_mega_shared(TW_T_i32, 1, 0), to, &expert);
+            tw_st(b, tw_mega_shared(TW_T_f32, 1, 4 * used), to, &share);
         }
         tw_do(b, TW_OP_mbarrier_arrive, (tw_attrs){0}, tw_add_imm(b, g->shared, g->p->routed), TW_NONE);
     }

@@ -110,7 +110,14 @@ static void build_choose(tw_prefill_gen *g) {
     tw_val row = tw_add(b, tw_mul_imm(b, g->block, TW_PREFILL_WARPS), g->warp);
     TW_IF (b, tw_lt(b, row, count_of(g))) {
         tw_val scores = tw_prefill_at(g, g->buffer[1], row, m->n_experts * 4);
-        tw_mega_choose(b, m, g->lane, scores, tw_prefill_at(g, g->buffer[2], row, m->n_experts_used * 8));
+        tw_val to = tw_prefill_at(g, tw_prefill_at(g, g->buffer[2], row, m->n_experts_used * 8), g->lane, 4), expert;
+        tw_val share;
+        tw_mega_choose(b, m, g->lane, scores, &expert, &share);
+        tw_val number = tw_unary(b, TW_OP_cvt_f32_s32, expert);
+        TW_IF (b, tw_lt(b, g->lane, tw_i32(b, used_of(g)))) {
+            tw_st(b, (tw_attrs){.type = TW_T_f32}, to, &number);
+            tw_st(b, (tw_attrs){.type = TW_T_f32, .offset = 4 * used_of(g)}, to, &share);
+        }
     }
 }
 

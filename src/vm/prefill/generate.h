@@ -39,6 +39,7 @@ typedef struct tw_prefill_shape {
 } tw_prefill_shape;
 
 enum { TW_PREFILL_HEAD = 256 /* The most elements of a head. */ };
+enum { TW_PREFILL_ROW = 10240 /* The most elements of a row of x. */ };
 enum { TW_PREFILL_BUFFERS = 10, TW_PREFILL_THREADS = 128, TW_PREFILL_WARPS = TW_PREFILL_THREADS / 32 };
 
 /* A kernel that is built. */
@@ -67,9 +68,12 @@ typedef struct tw_prefill_kind {
    Queries go to q, [tokens][heads][head], keys and values to the cache. attend  Attention of all heads over the cache.
    gate    act(gate) * up of a product's f32 rows, which have eight gates, their eight values, and so on; or act(up).
    score, choose, sort, gather, sum_experts: experts.c.
-   unpack  A matrix, from tapes to rows that are densely packed. */
+   unpack  A matrix, from tapes to rows that are densely packed.
+   head    The model's norm of the step's last row, times a matrix on tapes: logits, and the argmax of each block's.
+   best    The argmax of those: the token. */
 extern const tw_prefill_kind tw_prefill_embed, tw_prefill_norm, tw_prefill_rope, tw_prefill_attend, tw_prefill_gate,
-    tw_prefill_unpack, tw_prefill_score, tw_prefill_route, tw_prefill_sort, tw_prefill_gather, tw_prefill_sum_experts;
+    tw_prefill_unpack, tw_prefill_score, tw_prefill_route, tw_prefill_sort, tw_prefill_gather, tw_prefill_sum_experts,
+    tw_prefill_head, tw_prefill_best;
 
 /* Where a unit of 8 rows lies on the tapes: an entry of unpack's buffer "units". */
 typedef struct tw_prefill_unit {
@@ -78,6 +82,27 @@ typedef struct tw_prefill_unit {
         chunk; /* Bytes from a chunk's stages to the next chunk's. Of floats, this and 0 are a tw_gemm_unit's stride. */
     int32_t second; /* 1: the unit has the second half of a piece of integers. */
 } tw_prefill_unit;
+
+/* A piece of a unit, as a lane sees it. Lane 4 g + t has 16 bytes of row g (vm/cuda/mega.h). */
+typedef struct tw_prefill_piece {
+    tw_val stage;  /* Address of the stage. */
+    tw_val number; /* Number of the piece in its stage. */
+    tw_val column; /* The piece's first column. */
+    tw_val second; /* Integers: i32, as in tw_prefill_unit. */
+    tw_val words[4];
+} tw_prefill_piece;
+enum { TW_PREFILL_FOURS = 4 /* The most runs of four columns that a lane has of a piece. */ };
+
+/* Loads a unit's address, chunk and second: entry `unit` of the table. */
+void tw_prefill_unit_load(tw_prefill_gen *g, tw_val table, tw_val unit, tw_val out[3]);
+/* Loads piece number i of a unit. */
+tw_prefill_piece tw_prefill_piece_load(tw_prefill_gen *g, const tw_val unit[3], tw_val i);
+/* Computes the lane's elements (f32), and the first column of each four of them. Returns the number of fours. */
+int tw_prefill_piece_values(tw_prefill_gen *g, const tw_prefill_piece *p, tw_val column[TW_PREFILL_FOURS],
+                            tw_val x[4 * TW_PREFILL_FOURS]);
+int64_t tw_prefill_head_blocks(const tw_model *m); /* Blocks of the kind "head". */
+/* Returns the number of pieces of a unit. */
+int tw_prefill_pieces(const tw_prefill_shape *s);
 
 /* What a kernel is opened by (tw_kernel_make). */
 typedef struct tw_prefill_problem {

@@ -160,7 +160,8 @@ static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
     return st == TW_OK ? add_kind(o, &tw_prefill_rope, &shape, to, diag) : st;
 }
 
-/* Opens the attention of tensor cores. Where there is none, *out is NULL. */
+/* Opens the attention of tensor cores, which splits keys by how many there may be. Where there is none, *out is NULL.
+ */
 static tw_status open_attention(const builder *o, int64_t window, tw_prefill_kernel **out, tw_diag *diag) {
     tw_prefill *p = o->p;
     const tw_model *m = p->vm->m;
@@ -171,7 +172,7 @@ static tw_status open_attention(const builder *o, int64_t window, tw_prefill_ker
              "attention type=%s heads=%lld kv_heads=%lld head=%lld queries=%lld keys=%lld capacity=%lld causal=1 "
              "ragged=1 window=%lld batch=%lld scale=%.9g",
              tw_type_name(p->type), (long long)m->n_heads, (long long)m->n_kv_heads, (long long)m->head_dim,
-             (long long)o->list->tokens, (long long)p->s->max_seq, (long long)p->s->max_seq, (long long)window,
+             (long long)o->list->tokens, (long long)o->list->keys, (long long)p->s->max_seq, (long long)window,
              (long long)p->decode->s->sequences, (double)m->attn_scale);
     const tw_status st = tw_prefill_open_words(p, words, p->options.late ? "early=0" : "early=1", out, diag);
     return st == TW_ERR_USAGE ? TW_OK : st; /* Such heads have no kernel of this kind. */
@@ -252,17 +253,13 @@ static tw_status add_ffn(const builder *o, const tw_instr *in, tw_diag *diag) {
     return st == TW_OK ? add_kind(o, &tw_prefill_gate, &shape, to, diag) : st;
 }
 
-static tw_status add_score(const builder *o, const tw_instr *in, tw_diag *diag) {
+static tw_status add_score(const builder *o, int norm, int router, tw_diag *diag) {
     const tw_prefill *p = o->p;
     tw_prefill_shape shape;
     common(o, p->vm->m->dim, &shape);
-    shape.router = p->s->buffers[in->operand[TW_SCORE_ROUTER]].dtype;
-    const binding to[] = {{"step", p->memory.step},
-                          {"x", p->memory.x},
-                          {"weight", shared(p, in->operand[TW_SCORE_NORM])},
-                          {"router", shared(p, in->operand[TW_SCORE_ROUTER])},
-                          {"scores", p->memory.scores},
-                          {NULL, 0}};
+    shape.router = p->s->buffers[router].dtype;
+    const binding to[] = {{"step", p->memory.step},      {"x", p->memory.x},           {"weight", shared(p, norm)},
+                          {"router", shared(p, router)}, {"scores", p->memory.scores}, {NULL, 0}};
     return add_kind(o, &tw_prefill_score, &shape, to, diag);
 }
 
@@ -275,6 +272,11 @@ static tw_status add_choose(const builder *o, tw_diag *diag) {
                               {"places", m->places}, {"factors", m->factors}, {NULL, 0}};
     const tw_status st = add_kind(o, &tw_prefill_route, &shape, to, diag);
     return st == TW_OK ? add_kind(o, &tw_prefill_sort, &shape, sorted, diag) : st;
+}
+
+static tw_status add_route(const builder *o, const tw_instr *in, tw_diag *diag) {
+    const tw_status st = add_score(o, in->operand[TW_ROUTE_NORM], in->operand[TW_ROUTE_ROUTER], diag);
+    return st == TW_OK ? add_choose(o, diag) : st;
 }
 
 static tw_status add_experts_up(const builder *o, const tw_instr *in, tw_diag *diag) {
@@ -310,8 +312,10 @@ static tw_status add_instr(const builder *o, const tw_instr *in, tw_diag *diag) 
         return add_project(o, in, diag);
     case TW_INSTR_FFN:
         return add_ffn(o, in, diag);
+    case TW_INSTR_ROUTE:
+        return add_route(o, in, diag);
     case TW_INSTR_SCORE:
-        return add_score(o, in, diag);
+        return add_score(o, in->operand[TW_SCORE_NORM], in->operand[TW_SCORE_ROUTER], diag);
     case TW_INSTR_CHOOSE:
         return add_choose(o, diag);
     case TW_INSTR_EXPERTS_UP:
@@ -336,6 +340,35 @@ tw_status tw_prefill_list_make(tw_prefill *p, tw_prefill_list *list, tw_diag *di
     return st;
 }
 
+/* Finds the head's instruction. */
+static const tw_instr *head_of(const tw_schedule *s) {
+    const tw_instr *in = s->workers[0].list;
+    while (in->op != TW_INSTR_HEAD) in++;
+    return in;
+}
+
+tw_status tw_prefill_end_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
+    const builder o = {p, list};
+    const tw_instr *in = head_of(p->s);
+    const int bias = in->operand[TW_HEAD_NORM_BIAS];
+    tw_prefill_shape shape;
+    memcpy(&shape, &p->head.shape, sizeof shape);
+    shape.m = p->vm->m;
+    shape.bias = bias >= 0;
+    shape.early = !p->options.late;
+    const binding head[] = {{"step", p->memory.step},
+                            {"x", p->memory.x},
+                            {"weight", shared(p, in->operand[TW_HEAD_NORM])},
+                            {"bias", shared(p, bias)},
+                            {"units", p->head.table},
+                            {"logits", p->memory.logits},
+                            {"cells", p->memory.cells},
+                            {NULL, 0}};
+    const binding best[] = {{"cells", p->memory.cells}, {"token", p->memory.token}, {NULL, 0}};
+    const tw_status st = add_kind(&o, &tw_prefill_head, &shape, head, diag);
+    return st == TW_OK ? add_kind(&o, &tw_prefill_best, &shape, best, diag) : st;
+}
+
 void tw_prefill_list_free(tw_prefill_list *list) {
     tw_cuda_graph_free(list->graph);
     for (int i = 0; i < list->n; i++) tw_gpu_launch_close(list->launches[i]);
@@ -352,7 +385,8 @@ static tw_status launch_all(const tw_prefill_list *list, tw_diag *diag) {
 }
 
 /* Captures all launches. They have run before, since what the driver loads lazily cannot be captured. */
-static void capture(tw_prefill *p, tw_prefill_list *list) {
+void tw_prefill_list_capture(tw_prefill *p, tw_prefill_list *list) {
+    if (!p->vm->cuda || list->graph || list->one_by_one || !list->n) return;
     tw_status st = tw_cuda_capture_begin(p->vm->cuda, NULL);
     if (st == TW_OK) {
         const tw_status launched = launch_all(list, NULL);
@@ -365,12 +399,6 @@ static void capture(tw_prefill *p, tw_prefill_list *list) {
     list->one_by_one = true;
 }
 
-tw_status tw_prefill_list_run(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
-    tw_cuda *cuda = p->vm->cuda;
-    if (!cuda) return launch_all(list, diag);
-    const bool first = !list->graph;
-    tw_status st = first ? launch_all(list, diag) : tw_cuda_graph_run(cuda, list->graph, diag);
-    if (st == TW_OK) st = tw_cuda_sync(cuda, diag);
-    if (st == TW_OK && first && !list->one_by_one) capture(p, list);
-    return st;
+tw_status tw_prefill_list_run(tw_prefill *p, const tw_prefill_list *list, tw_diag *diag) {
+    return list->graph ? tw_cuda_graph_run(p->vm->cuda, list->graph, diag) : launch_all(list, diag);
 }

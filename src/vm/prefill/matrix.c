@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where an instruction's rows lie on the tapes of a decode program. */
 #include "base/diag.h"
+#include "base/divide.h"
 #include "kernels/gemm/gemm.h"
 #include "vm/prefill/program.h"
 
@@ -75,7 +76,9 @@ static tw_status find_matrix(tw_prefill *p, const tw_instr *in, tw_prefill_matri
     const bool pooled = tw_mega_is_pooled(in->op);
     const tw_mega_pool pool = tw_mega_pool_of(plan, p->s, in);
     const tw_mega_shape shape = pooled ? pool.shape : tw_mega_shape_of(plan, p->s, in);
-    const int64_t of_one = in->param[TW_TO] * (tw_mega_gated(in) ? 2 : 1);
+    int64_t of_one = in->param[TW_TO] * (tw_mega_gated(in) ? 2 : 1);
+    /* The last unit of a vocabulary may have rows to spare. */
+    if (in->op == TW_INSTR_HEAD) of_one = tw_ceil_div(of_one, TW_MEGA_ROWS) * TW_MEGA_ROWS;
     memset(out, 0, sizeof *out);
     out->groups = pooled ? p->vm->m->n_experts : 0;
     const int64_t rows = of_one * (pooled ? out->groups : 1), units = rows / TW_MEGA_ROWS;
@@ -139,9 +142,10 @@ tw_status tw_prefill_find_matrices(tw_prefill *p, tw_diag *diag) {
     tw_status st = TW_OK;
     for (int i = 0; i < w->count && st == TW_OK; i++) {
         const tw_instr *in = &w->list[i];
-        if (!tw_mega_is_product(in->op) || in->op == TW_INSTR_HEAD) continue;
-        st = find_matrix(p, in, &p->matrices[i], diag);
-        if (st == TW_OK) st = find_bias(p, in, &p->matrices[i].bias, diag);
+        if (!tw_mega_is_product(in->op)) continue;
+        const bool head = in->op == TW_INSTR_HEAD;
+        st = find_matrix(p, in, head ? &p->head : &p->matrices[i], diag);
+        if (st == TW_OK && !head) st = find_bias(p, in, &p->matrices[i].bias, diag);
     }
     return st;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A GPU's machine for prompts. It runs a checked schedule of one worker as a list of kernels, one after another: norms,
    products, rope and attention of all positions of a step at once. It reads the weights of a decode program's tapes,
-   and appends to the same key/value cache, so that the decode program goes on after it. The head is left out: the
-   decode program runs the last position of a prompt. */
+   and appends to the same key/value cache, so that the decode program goes on after it. */
 #ifndef TW_VM_PREFILL_PREFILL_H
 #define TW_VM_PREFILL_PREFILL_H
 
@@ -14,7 +13,7 @@ typedef struct tw_prefill_options {
     bool unpack; /* Unpack every matrix before its product. False: products read the tapes if they can. */
     bool late;   /* A launch begins when the one before it is over. False: it may begin, and wait, before. */
     /* From so many positions on, products are of exactly the step's rows, which they read from memory. Below, they have
-       a fixed number of rows, and more ways to be computed. 0: what is usually best. */
+       a fixed number of rows, a few more than the step, and more ways to be computed. 0: all have. */
     int64_t masked;
 } tw_prefill_options;
 
@@ -30,20 +29,20 @@ tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw
                           const tw_prefill_options *options, tw_diag *diag);
 void tw_prefill_close(tw_prefill *p); /* NULL is fine. */
 
-/* Makes what steps of prompts of n positions need, which tw_prefill_run otherwise does at their first. Errors are those
-   of tw_prefill_open. */
-tw_status tw_prefill_warm(tw_prefill *p, int64_t n, tw_diag *diag);
+/* Makes what a run of n positions from `pos` on needs, which tw_prefill_run otherwise does at their first. Errors are
+   those of tw_prefill_open. */
+tw_status tw_prefill_warm(tw_prefill *p, int64_t n, int64_t pos, tw_diag *diag);
 
 /* Chooses anew how the products of later steps are computed. `artefact` names a file of tilewright/select.h. NULL: the
    file that $TILEWRIGHT_SELECT names, or those of the user's cache folder. "": no file. Products that no file decides
    are decided by estimates. A file that is missing, damaged or of another architecture is no error. */
 tw_status tw_prefill_choose(tw_prefill *p, const char *artefact, tw_diag *diag);
 
-/* Runs a step of n positions of a sequence of the decode program, from `pos` on, and waits for its end. n is at most
-   the schedule's tokens. Positions below `pos` were run before. `length` is the number of positions that the whole
-   prompt reaches. */
-tw_status tw_prefill_run(tw_prefill *p, int64_t sequence, const int32_t *tokens, int64_t n, int64_t pos, int64_t length,
-                         tw_diag *diag);
+/* Runs step->n positions of a sequence of the decode program from step->pos on, as many of the schedule's steps as that
+   takes, and waits for their end. step->program is not read. With `ends` the run has the last position's token and,
+   unless step->no_logits, logits: vocab floats, owned by the program and valid until it runs again. Without, it has
+   neither, and saves the time. */
+tw_status tw_prefill_run(tw_prefill *p, int64_t sequence, tw_vm_step *step, bool ends, tw_diag *diag);
 
 /* Writes a line for each kernel, with its problem and its configuration. `out` is always terminated. */
 void tw_prefill_explain(const tw_prefill *p, char *out, size_t size);

@@ -69,7 +69,15 @@ static bool estimate(const tw_prefill *p, const tw_gemm_problem *problem, tw_gem
     return o.time < 1e30;
 }
 
-/* Chooses a product's configuration: the artefact's, or one by estimates. */
+/* Chooses when a product begins. Of few rows the launches' ends and beginnings take a large part of the time, and the
+   weights on tapes are constant. */
+static int start_of(const tw_prefill *p, const tw_gemm_problem *problem, const tw_gemm_config *c) {
+    enum { FEW = 512 };
+    if (p->options.late || c->mma != 2) return TW_GEMM_LATE;
+    return problem->weights && !problem->groups && problem->m <= FEW ? TW_GEMM_AHEAD : TW_GEMM_EARLY;
+}
+
+/* Chooses a product's configuration: the artefact's, or a tile that was measured, or one by estimates. */
 static tw_status choose(tw_prefill *p, const char *words, char *out, size_t size, tw_diag *diag) {
     char copy[TW_PLAN_TEXT];
     tw_gemm_problem problem;
@@ -77,9 +85,10 @@ static tw_status choose(tw_prefill *p, const char *words, char *out, size_t size
     snprintf(copy, sizeof copy, "%s", words);
     const tw_status st = tw_gemm_problem_parse(&problem, copy, diag);
     if (st != TW_OK) return st;
-    if (!tw_prefill_chosen(p, &problem, &c) && !estimate(p, &problem, &c))
+    if (!tw_prefill_chosen(p, &problem, &c) && !tw_prefill_tile(&problem, p->gpu.target, p->info.sms, &c) &&
+        !estimate(p, &problem, &c))
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "prompts: no kernel computes \"%s\"", words);
-    c.early = p->options.late || c.mma != 2 ? TW_GEMM_LATE : TW_GEMM_EARLY;
+    c.early = start_of(p, &problem, &c);
     tw_gemm_config_print(&c, out, size);
     return TW_OK;
 }
@@ -158,7 +167,7 @@ tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, co
              epilogue);
     *reads_tapes = !p->options.unpack && (s->format.dtype == TW_F16 || s->format.dtype == TW_BF16);
     if (*reads_tapes) {
-        snprintf(tape, sizeof tape, "%s tape=%dx%dx%d", words, s->warps, s->blocks, s->run);
+        snprintf(tape, sizeof tape, "%s weights=1 tape=%dx%dx%d", words, s->warps, s->blocks, s->run);
         const tw_status st = open_product(p, tape, out, diag);
         if (st != TW_ERR_UNSUPPORTED) return st;
         *reads_tapes = false;

@@ -4,12 +4,13 @@
 #include "vm/prefill/program.h"
 
 #include "base/diag.h"
+#include "base/divide.h"
+#include "kernels/parts/argmax.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MASKED = 1024 /* From so many positions on, products leave out rows that a step does not have. */ };
 
 /* ---- what is covered */
 
@@ -21,6 +22,7 @@ static const char *lacking(const tw_cuda_vm *vm) {
     if (m->head_dim % TW_MEGA_ROWS || m->head_dim > TW_PREFILL_HEAD) return "heads of this size";
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i] % TW_MEGA_ROWS) return "matrices whose rows 8 does not divide";
+    if (m->dim > TW_PREFILL_ROW) return "rows of this length";
     return NULL;
 }
 
@@ -32,12 +34,15 @@ static tw_status covered(const tw_prefill *p, tw_diag *diag) {
     const tw_schedule *s = p->s;
     const char *why = lacking(p->vm);
     if (s->n_workers != 1 || s->sequences != 1) why = "schedules of several workers or sequences";
+    int heads = 0;
     for (int i = 0; i < s->workers[0].count && !why; i++) {
         const tw_instr *in = &s->workers[0].list[i];
+        heads += in->op == TW_INSTR_HEAD && !in->param[TW_FROM] && in->param[TW_TO] == p->vm->m->vocab;
         if (in->op != TW_INSTR_ATTEND) continue;
-        const int64_t heads = in->param[TW_ATTEND_HEAD_TO] - in->param[TW_ATTEND_HEAD_FROM];
-        if (in->param[TW_ATTEND_SPLITS] != 1 || heads != p->vm->m->n_heads) why = "attention that is dealt out";
+        const int64_t attended = in->param[TW_ATTEND_HEAD_TO] - in->param[TW_ATTEND_HEAD_FROM];
+        if (in->param[TW_ATTEND_SPLITS] != 1 || attended != p->vm->m->n_heads) why = "attention that is dealt out";
     }
+    if (!why && heads != 1) why = "heads in parts";
     if (p->vm->m->n_experts && p->vm->m->activation == TW_ACT_RELU) why = "experts with ReLU";
     return why ? tw_fail(diag, TW_ERR_UNSUPPORTED, "prompts: kernels do not run %s", why) : TW_OK;
 }
@@ -57,7 +62,7 @@ typedef struct need {
     const char *name;
     int64_t bytes;
 } need;
-enum { NEEDS = 15 };
+enum { NEEDS = 17 };
 
 bool tw_prefill_gates_apart(const tw_model *m, bool biases) {
     const bool gated = m->layers[0].gate.weight.rows || m->layers[0].experts;
@@ -89,7 +94,9 @@ static void count(tw_prefill *p, need out[NEEDS]) {
                              {&to->places, "places", pairs * 4},
                              {&to->factors, "factors", pairs * 4},
                              {&to->gathered, "gathered", pairs * m->dim * es},
-                             {&to->chosen, "chosen", pairs * m->expert_dim * es}};
+                             {&to->chosen, "chosen", pairs * m->expert_dim * es},
+                             {&to->logits, "logits", m->vocab * 4},
+                             {&to->cells, "cells", tw_prefill_head_blocks(m) * TW_ARGMAX_BYTES}};
     memcpy(out, all, sizeof all);
 }
 
@@ -128,6 +135,31 @@ static void describe(tw_prefill *p) {
     p->gpu.target = p->vm->target;
 }
 
+/* Returns the words of a step before the next step's in host memory. */
+static int64_t step_words(const tw_prefill *p) {
+    return TW_STEP_TOKENS + p->s->tokens;
+}
+
+/* Allocates what host and device share. */
+static tw_status allocate_shared(tw_prefill *p, tw_diag *diag) {
+    const size_t steps = (size_t)tw_ceil_div(p->s->max_seq, p->s->tokens), vocab = (size_t)p->vm->m->vocab;
+    const size_t words = steps * (size_t)step_words(p);
+    void *host[3] = {NULL};
+    uint64_t unused;
+    tw_status st = tw_mega_alloc_shared(p->vm, p, "token", sizeof(int32_t), &host[0], &p->memory.token, diag);
+    p->said = host[0];
+    if (p->vm->emu) {
+        p->steps = tw_arena_array(&p->arena, words, sizeof *p->steps);
+        p->logits = tw_arena_array(&p->arena, vocab, sizeof *p->logits);
+        return st == TW_OK && p->arena.failed ? tw_fail_memory(diag) : st;
+    }
+    if (st == TW_OK) st = tw_mega_alloc_shared(p->vm, p, "steps", words * sizeof *p->steps, &host[1], &unused, diag);
+    if (st == TW_OK) st = tw_mega_alloc_shared(p->vm, p, "host", vocab * sizeof *p->logits, &host[2], &unused, diag);
+    p->steps = host[1];
+    p->logits = host[2];
+    return st;
+}
+
 static tw_status open_program(tw_prefill *p, int decode, tw_diag *diag) {
     tw_cuda_vm *vm = p->vm;
     p->decode = tw_mega_program_of(vm, decode);
@@ -141,10 +173,10 @@ static tw_status open_program(tw_prefill *p, int decode, tw_diag *diag) {
     tw_status st = covered(p, diag);
     if (st == TW_OK) st = tw_weights_resolve(&p->weights, p->s, vm->m, &p->arena, diag);
     if (st == TW_OK) st = allocate(p, diag);
+    if (st == TW_OK) st = allocate_shared(p, diag);
     if (st == TW_OK) st = tw_prefill_find_matrices(p, diag);
-    if (st == TW_OK) st = tw_mega_make_angles(vm, p->s->max_seq, 0, 1, 1, diag); /* From now on they have an address. */
-    p->step = tw_arena_array(&p->arena, (size_t)(TW_STEP_TOKENS + p->s->tokens), sizeof *p->step);
-    return st == TW_OK && p->arena.failed ? tw_fail_memory(diag) : st;
+    /* From now on they have an address. */
+    return st == TW_OK ? tw_mega_make_angles(vm, p->s->max_seq, 0, 1, 1, diag) : st;
 }
 
 tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw_checked *program,
@@ -156,7 +188,6 @@ tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw
     p->s = tw_checked_schedule(program);
     p->h = -1;
     p->options = *options;
-    if (!p->options.masked) p->options.masked = MASKED;
     const tw_status st = open_program(p, decode, diag);
     if (st == TW_OK)
         *out = p;
@@ -168,6 +199,7 @@ tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw
 /* Frees all launches and kernels. */
 static void forget(tw_prefill *p) {
     for (int i = 0; i < p->n_lists; i++) tw_prefill_list_free(&p->lists[i]);
+    tw_prefill_list_free(&p->end);
     for (tw_prefill_kernel *k = p->kernels; k; k = k->next) tw_gpu_kernel_close(k->kernel);
     p->n_lists = 0;
     p->kernels = NULL;
@@ -188,29 +220,51 @@ void tw_prefill_close(tw_prefill *p) {
     forget(p);
     tw_prefill_forget_artefacts(p);
     free(p->artefact);
+    free(p->lists);
     tw_mega_free(p->vm, p);
     tw_arena_free(&p->arena);
     free(p);
 }
 
-/* Returns the positions of the list for a step of n: the least that is enough. */
+/* Returns the positions of the list for a step of n: the least that is enough. Tiles of many rows have 64 or 128, so
+   that lists in finer steps would save no work. */
 static int64_t list_tokens(const tw_prefill *p, int64_t n) {
-    static const int64_t all[] = {32, 64, 128, 192, 256, 384, 512, 1024, 2048, 4096};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i] >= n && all[i] < p->s->tokens) return all[i];
-    return p->s->tokens;
+    enum { LEAST = 16, FEW = 32, SOME = 64, MANY = 128, MOST = 256, FROM = 256, LONG = 2048 };
+    const int64_t step = n <= LEAST ? LEAST : n <= FEW ? FEW : n <= FROM ? SOME : n <= LONG ? MANY : MOST;
+    const int64_t enough = tw_ceil_div(n, step) * step;
+    return enough < p->s->tokens ? enough : p->s->tokens;
 }
 
-/* Finds the list for a step of n positions, or makes it. */
-static tw_status list_for(tw_prefill *p, int64_t n, tw_prefill_list **out, tw_diag *diag) {
-    const int64_t tokens = list_tokens(p, n);
+/* Returns the positions that the sequence of a step's list may reach: few values, from which attention chooses in how
+   many parts to read them. */
+static int64_t list_keys(const tw_prefill *p, int64_t n, int64_t pos) {
+    static const int64_t all[] = {1024, 4096};
+    enum { LEAST = 256 };
+    int64_t keys = p->s->max_seq;
+    if (!pos) keys = list_tokens(p, n) > LEAST ? list_tokens(p, n) : LEAST;
+    for (int i = 1; i >= 0 && pos; i--)
+        if (pos + n <= all[i]) keys = all[i];
+    return keys < p->s->max_seq ? keys : p->s->max_seq;
+}
+
+/* Finds the list for a step of n positions from `pos` on, or makes it. */
+static tw_status list_for(tw_prefill *p, int64_t n, int64_t pos, tw_prefill_list **out, tw_diag *diag) {
+    const int64_t tokens = list_tokens(p, n), keys = list_keys(p, n, pos);
+    const bool masked = p->options.masked && tokens >= p->options.masked && n < tokens;
     for (int i = 0; i < p->n_lists; i++)
-        if (p->lists[i].tokens == tokens) {
+        if (p->lists[i].tokens == tokens && p->lists[i].keys == keys && p->lists[i].masked == masked) {
             *out = &p->lists[i];
             return TW_OK;
         }
+    if (p->n_lists == p->room_lists) {
+        const int room = 2 * p->room_lists + 8;
+        tw_prefill_list *grown = realloc(p->lists, (size_t)room * sizeof *grown);
+        if (!grown) return tw_fail_memory(diag);
+        p->lists = grown;
+        p->room_lists = room;
+    }
     tw_prefill_list *list = *out = &p->lists[p->n_lists];
-    *list = (tw_prefill_list){.tokens = tokens, .masked = tokens >= p->options.masked};
+    *list = (tw_prefill_list){.tokens = tokens, .keys = keys, .masked = masked};
     const tw_status st = tw_prefill_list_make(p, list, diag);
     if (st == TW_OK)
         p->n_lists++;
@@ -219,51 +273,114 @@ static tw_status list_for(tw_prefill *p, int64_t n, tw_prefill_list **out, tw_di
     return st;
 }
 
-tw_status tw_prefill_warm(tw_prefill *p, int64_t n, tw_diag *diag) {
-    tw_prefill_list *list;
-    const int64_t most = p->s->tokens;
-    tw_status st = n >= most ? list_for(p, most, &list, diag) : TW_OK;
-    return st == TW_OK && n % most ? list_for(p, n % most, &list, diag) : st;
+static tw_status make_end(tw_prefill *p, tw_diag *diag) {
+    const tw_status st = p->end.n ? TW_OK : tw_prefill_end_make(p, &p->end, diag);
+    if (st != TW_OK) tw_prefill_list_free(&p->end);
+    return st;
 }
 
-static tw_status check(const tw_prefill *p, int64_t sequence, const int32_t *tokens, int64_t n, int64_t pos,
-                       tw_diag *diag) {
+/* Returns the positions of the step that begins at `done` of n. */
+static int64_t step_of(const tw_prefill *p, int64_t done, int64_t n) {
+    return n - done < p->s->tokens ? n - done : p->s->tokens;
+}
+
+tw_status tw_prefill_warm(tw_prefill *p, int64_t n, int64_t pos, tw_diag *diag) {
+    tw_prefill_list *list;
+    tw_status st = make_end(p, diag);
+    for (int64_t done = 0, k; done < n && st == TW_OK; done += k) {
+        k = step_of(p, done, n);
+        st = list_for(p, k, pos + done, &list, diag);
+    }
+    return st;
+}
+
+static tw_status check(const tw_prefill *p, int64_t sequence, const tw_vm_step *step, tw_diag *diag) {
     if (sequence < 0 || sequence >= p->decode->s->sequences)
         return tw_fail(diag, TW_ERR_USAGE, "sequence %lld is not within 0..%lld", (long long)sequence,
                        (long long)p->decode->s->sequences - 1);
-    if (n < 1 || n > p->s->tokens || pos < 0 || pos + n > p->s->max_seq)
-        return tw_fail(diag, TW_ERR_USAGE, "positions %lld..%lld do not fit a step of %lld within %lld", (long long)pos,
-                       (long long)(pos + n), (long long)p->s->tokens, (long long)p->s->max_seq);
-    for (int64_t i = 0; i < n; i++)
-        if (tokens[i] < 0 || tokens[i] >= p->vm->m->vocab)
-            return tw_fail(diag, TW_ERR_USAGE, "token %d is not within 0..%lld", tokens[i],
+    if (step->n < 1 || step->pos < 0 || step->pos + step->n > p->s->max_seq)
+        return tw_fail(diag, TW_ERR_USAGE, "positions %lld..%lld do not fit within %lld", (long long)step->pos,
+                       (long long)(step->pos + step->n), (long long)p->s->max_seq);
+    for (int64_t i = 0; i < step->n; i++)
+        if (step->tokens[i] < 0 || step->tokens[i] >= p->vm->m->vocab)
+            return tw_fail(diag, TW_ERR_USAGE, "token %d is not within 0..%lld", step->tokens[i],
                            (long long)p->vm->m->vocab - 1);
     return TW_OK;
 }
 
-/* Writes the words of a step of n positions of a sequence. The other sequences have no rows in it. */
-static void set_step(tw_prefill *p, int64_t sequence, const int32_t *tokens, int64_t n, int64_t pos) {
-    int32_t *step = p->step;
-    memset(step, 0, TW_STEP_TOKENS * sizeof *step);
-    step[TW_STEP_COUNT] = (int32_t)n;
-    step[TW_STEP_POS] = (int32_t)pos;
-    step[TW_STEP_HEAD] = (int32_t)(sequence * p->vm->m->n_kv_heads);
-    for (int64_t i = sequence; i < TW_CUDA_VM_TOKENS; i++) step[TW_STEP_STARTS + 1 + i] = (int32_t)n;
-    step[TW_STEP_LENGTHS + sequence] = (int32_t)(pos + n);
-    memcpy(step + TW_STEP_TOKENS, tokens, (size_t)n * sizeof *tokens);
+/* Sends the words of step number `number`, which has n positions of a sequence from `pos` on. The other sequences have
+   no rows in it. */
+static tw_status send(tw_prefill *p, int64_t number, int64_t sequence, const int32_t *tokens, int64_t n, int64_t pos,
+                      tw_diag *diag) {
+    int32_t *words = p->steps + number * step_words(p);
+    const size_t bytes = (size_t)(TW_STEP_TOKENS + n) * sizeof *words;
+    memset(words, 0, TW_STEP_TOKENS * sizeof *words);
+    words[TW_STEP_COUNT] = (int32_t)n;
+    words[TW_STEP_POS] = (int32_t)pos;
+    words[TW_STEP_HEAD] = (int32_t)(sequence * p->vm->m->n_kv_heads);
+    for (int64_t i = sequence; i < TW_CUDA_VM_TOKENS; i++) words[TW_STEP_STARTS + 1 + i] = (int32_t)n;
+    words[TW_STEP_LENGTHS + sequence] = (int32_t)(pos + n);
+    memcpy(words + TW_STEP_TOKENS, tokens, (size_t)n * sizeof *tokens);
+    if (p->vm->emu) return tw_mega_write(p->vm, p->memory.step, words, bytes, diag);
+    return tw_cuda_send(p->vm->cuda, p->memory.step, words, bytes, diag);
 }
 
-tw_status tw_prefill_run(tw_prefill *p, int64_t sequence, const int32_t *tokens, int64_t n, int64_t pos, int64_t length,
-                         tw_diag *diag) {
-    tw_prefill_list *list;
-    tw_status st = check(p, sequence, tokens, n, pos, diag);
-    if (st == TW_OK) st = list_for(p, n, &list, diag);
-    if (st == TW_OK) st = tw_mega_make_angles(p->vm, p->s->max_seq, pos, n, length, diag);
+/* Waits for the token. Looks at the stream report faults of the kernels. */
+static tw_status hear(tw_prefill *p, int32_t *token, tw_diag *diag) {
+    enum { LOOK = 1 << 14 };
+    if (p->vm->emu) return tw_mega_read(p->vm, token, p->memory.token, sizeof *token, diag);
+    bool over = false;
+    for (int polls = 1; (*token = atomic_load_explicit(p->said, memory_order_acquire)) < 0; polls++) {
+        if (over) return tw_fail(diag, TW_ERR_IO, "a prompt ended without a token");
+        const tw_status st = polls % LOOK ? TW_OK : tw_cuda_look(p->vm->cuda, &over, diag);
+        if (st != TW_OK) return st;
+        __builtin_ia32_pause();
+    }
+    return TW_OK;
+}
+
+/* Begins all steps of a run, and its end. The host waits for none of them. */
+static tw_status begin(tw_prefill *p, int64_t sequence, const tw_vm_step *step, bool ends, tw_diag *diag) {
+    tw_status st = TW_OK;
+    for (int64_t done = 0, number = 0, k; done < step->n && st == TW_OK; done += k, number++) {
+        tw_prefill_list *list = NULL;
+        const int64_t pos = step->pos + done;
+        k = step_of(p, done, step->n);
+        st = list_for(p, k, pos, &list, diag);
+        if (st == TW_OK) st = send(p, number, sequence, step->tokens + done, k, pos, diag);
+        if (st == TW_OK) st = tw_prefill_list_run(p, list, diag);
+    }
+    if (st == TW_OK && ends) st = make_end(p, diag);
+    return st == TW_OK && ends ? tw_prefill_list_run(p, &p->end, diag) : st;
+}
+
+/* Captures all lists of a run, which is over. */
+static void capture(tw_prefill *p, const tw_vm_step *step) {
+    for (int64_t done = 0; done < step->n; done += p->s->tokens) {
+        tw_prefill_list *list = NULL;
+        if (list_for(p, step_of(p, done, step->n), step->pos + done, &list, NULL) == TW_OK)
+            tw_prefill_list_capture(p, list);
+    }
+}
+
+tw_status tw_prefill_run(tw_prefill *p, int64_t sequence, tw_vm_step *step, bool ends, tw_diag *diag) {
+    const int64_t length = step->length ? step->length : step->pos + step->n;
+    tw_status st = check(p, sequence, step, diag);
+    if (st == TW_OK) st = tw_mega_make_angles(p->vm, p->s->max_seq, step->pos, step->n, length, diag);
     if (st != TW_OK) return st;
-    set_step(p, sequence, tokens, n, pos);
-    const size_t bytes = (size_t)(TW_STEP_TOKENS + n) * sizeof *p->step;
-    st = tw_mega_write(p->vm, p->memory.step, p->step, bytes, diag);
-    return st == TW_OK ? tw_prefill_list_run(p, list, diag) : st;
+    if (p->said) atomic_store_explicit(p->said, -1, memory_order_relaxed);
+    st = begin(p, sequence, step, ends, diag);
+    /* Even after a failure the device may still read the words of steps. */
+    if (p->vm->cuda && (st != TW_OK || !ends)) {
+        const tw_status over = tw_cuda_sync(p->vm->cuda, st == TW_OK ? diag : NULL);
+        if (st == TW_OK) st = over;
+    }
+    if (st == TW_OK && ends) st = hear(p, &step->token, diag);
+    if (st == TW_OK && ends && !step->no_logits)
+        st = tw_mega_read(p->vm, p->logits, p->memory.logits, (size_t)p->vm->m->vocab * sizeof *p->logits, diag);
+    step->logits = ends && !step->no_logits ? p->logits : NULL;
+    if (st == TW_OK) capture(p, step);
+    return st;
 }
 
 void tw_prefill_explain(const tw_prefill *p, char *out, size_t size) {

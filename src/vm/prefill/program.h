@@ -36,28 +36,30 @@ typedef struct tw_prefill_memory {
     uint64_t gathered; /* [pairs][dim] */
     uint64_t chosen;   /* [pairs][width of an expert] */
     uint64_t matrix;   /* An unpacked matrix. 0: no product needs one. */
+    uint64_t logits;   /* f32 [vocab] of the prompt's last position. */
+    uint64_t cells;    /* TW_ARGMAX_BYTES for each block of the head. */
+    uint64_t token;    /* i32: the token, in memory of the host. */
 } tw_prefill_memory;
 
 /* The matrix of an instruction. An ffn's has eight rows of gate, eight of up, and so on. */
 typedef struct tw_prefill_matrix {
-    uint64_t table;        /* Address of tw_prefill_unit[rows / 8]. 0: the instruction has no matrix, or is the head. */
-    uint64_t bias;         /* Address of the rows' biases (f32). 0: there are none. */
-    int64_t rows, columns; /* Extents. Experts' matrices lie one behind the other. */
-    int64_t groups;        /* Number of experts. 0: it is no mixture's. */
+    uint64_t table;         /* Address of tw_prefill_unit[rows / 8]. 0: the instruction has no matrix. */
+    uint64_t bias;          /* Address of the rows' biases (f32). 0: there are none. */
+    int64_t rows, columns;  /* Extents. Experts' matrices lie one behind the other. */
+    int64_t groups;         /* Number of experts. 0: it is no mixture's. */
     tw_prefill_shape shape; /* What unpack is generated for. */
 } tw_prefill_matrix;
 
 /* The launches of steps of up to `tokens` positions. */
 typedef struct tw_prefill_list {
     int64_t tokens;
+    int64_t keys;             /* The most positions of the sequence after a step. */
     bool masked;              /* Products have as many rows as the step has positions. False: they have `tokens`. */
     tw_gpu_launch **launches; /* In order. */
     int n, room;              /* Number of launches, and how many `launches` has room for. */
     tw_cuda_graph *graph;     /* All launches, captured when they ran for the first time. NULL: not yet. */
     bool one_by_one;          /* The driver does not capture them. */
 } tw_prefill_list;
-
-enum { TW_PREFILL_LISTS = 12 };
 
 /* An artefact of a kind of products. */
 typedef struct tw_prefill_artefact {
@@ -79,12 +81,16 @@ struct tw_prefill {
     tw_arena arena;
     tw_prefill_kernel *kernels;
     tw_prefill_memory memory;
-    tw_prefill_matrix *matrices; /* Of each instruction of the schedule. */
-    tw_prefill_list lists[TW_PREFILL_LISTS];
-    int n_lists;
-    char *artefact; /* Path of the only artefact. "": none decides. NULL: tw_prefill_choose says which do. */
+    tw_prefill_matrix *matrices; /* Of each instruction of the schedule. The head has none here. */
+    tw_prefill_matrix head;
+    tw_prefill_list *lists;
+    int n_lists, room_lists; /* Number of lists, and how many `lists` has room for. */
+    tw_prefill_list end;     /* What follows the last step of a prompt. No launches: it is not made. */
+    char *artefact;          /* Path of the only artefact. "": none decides. NULL: tw_prefill_choose says which do. */
     tw_prefill_artefact artefacts[TW_GEMM_FORMS];
-    int32_t *step; /* Words of a step on the host. */
+    int32_t *steps;        /* Host memory with the words of all steps of a run, one behind another. */
+    _Atomic int32_t *said; /* Host memory that the device writes the token to. NULL: the machine is emulated. */
+    float *logits;         /* Host memory for the logits. */
 };
 
 /* program.c. Allocates zeroed memory. */
@@ -105,14 +111,22 @@ tw_status tw_prefill_open_words(tw_prefill *p, const char *words, const char *co
 tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
                                   const char *epilogue, tw_prefill_kernel **out, bool *reads_tapes, tw_diag *diag);
 
+/* tiles.c. Chooses a product's configuration by what was measured. False: no tile of those is legal, or they know no
+   such products. */
+bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_target *target, int sms, tw_gemm_config *out);
+
 /* chosen.c. Gets the configuration that an artefact chooses for a product. False: none does. */
 bool tw_prefill_chosen(tw_prefill *p, const tw_gemm_problem *problem, tw_gemm_config *out);
 void tw_prefill_forget_artefacts(tw_prefill *p); /* Closes all artefacts. */
 
-/* launches.c. Makes the launches of a list, whose `tokens` and `masked` are set. */
+/* launches.c. Makes the launches of a list, whose `tokens`, `keys` and `masked` are set. */
 tw_status tw_prefill_list_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag);
-tw_status tw_prefill_list_run(tw_prefill *p, tw_prefill_list *list,
-                              tw_diag *diag); /* Runs it, and waits for its end. */
+/* Makes the launches of a prompt's end, after a step of any list. */
+tw_status tw_prefill_end_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag);
+/* Begins to run a list, and does not wait. */
+tw_status tw_prefill_list_run(tw_prefill *p, const tw_prefill_list *list, tw_diag *diag);
+/* Captures a list that has run, unless it is captured. */
+void tw_prefill_list_capture(tw_prefill *p, tw_prefill_list *list);
 void tw_prefill_list_free(tw_prefill_list *list);
 
 #endif

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels whose blocks have a row each. Threads take four columns at a time. */
+#include "base/divide.h"
 #include "kernels/parts/meet.h"
 #include "kernels/parts/reduce.h"
 #include "vm/cuda/generate.h"
 #include "vm/prefill/generate.h"
 
-enum { WIDE = 4, ROUND = WIDE * TW_PREFILL_THREADS };
+enum {
+    WIDE = 4,
+    ROUND = WIDE * TW_PREFILL_THREADS, /* Columns that a block's threads take together. */
+    MOST_ROUNDS = 8                    /* The most rounds whose columns a thread keeps in registers. */
+};
 
 static int64_t row_each(const tw_prefill_shape *s) {
     return s->tokens;
@@ -67,47 +72,111 @@ tw_val tw_prefill_sum(tw_prefill_gen *g, tw_val x, const char *name) {
     return sum;
 }
 
-/* Computes the mean of a row's elements. */
-static tw_val mean_of(tw_prefill_gen *g, tw_val from) {
+/* A thread's columns of a row, four in each round of the block. Rows of more are loaded anew by every pass. */
+typedef struct row {
+    tw_val from; /* Address of the row. */
+    bool kept;   /* All of the thread's columns are in registers. */
+    tw_val x[MOST_ROUNDS][WIDE];
+} row;
+
+/* Returns the thread's column of a round. *inside becomes whether the row has it, or TW_NONE: it does. */
+static tw_val column_of(tw_prefill_gen *g, int round, tw_val *inside) {
     tw_builder *b = g->b;
-    tw_val sum = tw_var_of(b, tw_f32(b, 0));
+    tw_val c = tw_add_imm(b, tw_mul_imm(b, g->thread, WIDE), (int64_t)round * ROUND);
+    *inside = (round + 1) * ROUND <= g->s->columns ? TW_NONE : tw_lt(b, c, tw_i32(b, (int)g->s->columns));
+    return c;
+}
+
+static int rounds_of(const tw_prefill_gen *g) {
+    return (int)tw_ceil_div(g->s->columns, ROUND);
+}
+
+static void load_row(tw_prefill_gen *g, tw_val from, row *r) {
+    *r = (row){.from = from, .kept = rounds_of(g) <= MOST_ROUNDS};
+    for (int i = 0; r->kept && i < rounds_of(g); i++) {
+        tw_val inside, c = column_of(g, i, &inside);
+        tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, from, c, 4), WIDE, inside, r->x[i]);
+    }
+}
+
+/* What a pass does with four columns from c on. */
+typedef void visit(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *context);
+
+/* Visits the thread's columns. */
+static void pass(tw_prefill_gen *g, row *r, visit *each, void *context) {
+    tw_builder *b = g->b;
+    for (int i = 0; r->kept && i < rounds_of(g); i++) {
+        tw_val inside, c = column_of(g, i, &inside);
+        const tw_scope scope = inside.id ? tw_push_if(b, inside) : TW_NO_BLOCK;
+        each(g, c, r->x[i], context);
+        if (inside.id) tw_pop(b, scope);
+    }
+    if (r->kept) return;
     TW_LOOP (b, c, columns_of(g)) {
         tw_val x[WIDE];
-        tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, from, c, 4), WIDE, TW_NONE, x);
-        for (int i = 0; i < WIDE; i++) tw_op_to(b, sum, TW_OP_add_f32, sum, x[i], TW_NONE);
+        tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, r->from, c, 4), WIDE, TW_NONE, x);
+        each(g, c, x, context);
     }
-    return tw_mul(b, tw_prefill_sum(g, sum, "means"), tw_f32(b, 1.0f / (float)g->s->columns));
+}
+
+/* A row that is being normed. */
+typedef struct normed {
+    tw_val sum;    /* The sum that a pass adds to. */
+    tw_val center; /* The row's mean. TW_NONE: 0. */
+    tw_val factor; /* What elements are multiplied by. */
+    tw_val to;     /* Address of the row's result. */
+} normed;
+
+static void add_up(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *context) {
+    const normed *n = context;
+    (void)c;
+    for (int i = 0; i < WIDE; i++) tw_op_to(g->b, n->sum, TW_OP_add_f32, n->sum, x[i], TW_NONE);
+}
+
+static tw_val centered(tw_prefill_gen *g, const normed *n, tw_val x) {
+    return n->center.id ? tw_sub(g->b, x, n->center) : x;
+}
+
+static void add_squares(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *context) {
+    const normed *n = context;
+    (void)c;
+    for (int i = 0; i < WIDE; i++) {
+        tw_val y = centered(g, n, x[i]);
+        tw_op_to(g->b, n->sum, TW_OP_fma_f32, y, y, n->sum);
+    }
+}
+
+static void store_normed(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *context) {
+    tw_builder *b = g->b;
+    const normed *n = context;
+    tw_val w[WIDE], bias[WIDE], y[WIDE];
+    tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[2], c, 4), WIDE, TW_NONE, w);
+    if (g->s->bias) tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[4], c, 4), WIDE, TW_NONE, bias);
+    for (int i = 0; i < WIDE; i++) {
+        y[i] = tw_mul(b, tw_mul(b, centered(g, n, x[i]), n->factor), w[i]);
+        if (g->s->bias) y[i] = tw_add(b, y[i], bias[i]);
+    }
+    tw_prefill_store(g, g->s->type, tw_prefill_at(g, n->to, c, tw_prefill_bytes(g->s->type)), WIDE, y);
 }
 
 static void build_norm(tw_prefill_gen *g) {
     tw_builder *b = g->b;
     const int64_t columns = g->s->columns;
-    const int es = tw_prefill_bytes(g->s->type);
-    const bool layer = g->s->m->norm == TW_NORM_LAYER;
     TW_IF (b, tw_lt(b, g->block, tw_prefill_step(g, g->buffer[0], TW_STEP_COUNT))) {
-        tw_val from = tw_prefill_at(g, g->buffer[1], g->block, columns * 4), squares = tw_var_of(b, tw_f32(b, 0));
-        tw_val center = layer ? mean_of(g, from) : TW_NONE;
-        TW_LOOP (b, c, columns_of(g)) {
-            tw_val x[WIDE];
-            tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, from, c, 4), WIDE, TW_NONE, x);
-            for (int i = 0; i < WIDE && layer; i++) x[i] = tw_sub(b, x[i], center);
-            for (int i = 0; i < WIDE; i++) tw_op_to(b, squares, TW_OP_fma_f32, x[i], x[i], squares);
+        normed n = {.sum = tw_var_of(b, tw_f32(b, 0))};
+        tw_val part = tw_f32(b, 1.0f / (float)columns);
+        row r;
+        load_row(g, tw_prefill_at(g, g->buffer[1], g->block, columns * 4), &r);
+        if (g->s->m->norm == TW_NORM_LAYER) {
+            pass(g, &r, add_up, &n);
+            n.center = tw_mul(b, tw_prefill_sum(g, n.sum, "means"), part);
+            n.sum = tw_var_of(b, tw_f32(b, 0));
         }
-        tw_val mean = tw_mul(b, tw_prefill_sum(g, squares, "sums"), tw_f32(b, 1.0f / (float)columns));
-        tw_val factor = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->s->m->norm_eps)));
-        tw_val to = tw_prefill_at(g, g->buffer[3], g->block, columns * es);
-        TW_LOOP (b, c, columns_of(g)) {
-            tw_val x[WIDE], w[WIDE], bias[WIDE];
-            tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, from, c, 4), WIDE, TW_NONE, x);
-            tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[2], c, 4), WIDE, TW_NONE, w);
-            if (g->s->bias) tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[4], c, 4), WIDE, TW_NONE, bias);
-            for (int i = 0; i < WIDE; i++) {
-                if (layer) x[i] = tw_sub(b, x[i], center);
-                x[i] = tw_mul(b, tw_mul(b, x[i], factor), w[i]);
-                if (g->s->bias) x[i] = tw_add(b, x[i], bias[i]);
-            }
-            tw_prefill_store(g, g->s->type, tw_prefill_at(g, to, c, es), WIDE, x);
-        }
+        pass(g, &r, add_squares, &n);
+        tw_val mean = tw_mul(b, tw_prefill_sum(g, n.sum, "sums"), part);
+        n.factor = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->s->m->norm_eps)));
+        n.to = tw_prefill_at(g, g->buffer[3], g->block, columns * tw_prefill_bytes(g->s->type));
+        pass(g, &r, store_normed, &n);
     }
 }
 

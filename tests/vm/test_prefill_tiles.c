@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tiles of prompts' products: each product of known models gets one, and those that were measured a fast one. */
+#include "support/support.h"
+
+#include "vm/prefill/program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SMS = 132 };
+
+static tw_gemm_problem problem_of(const char *words) {
+    char copy[256];
+    tw_gemm_problem p;
+    tw_diag d;
+    snprintf(copy, sizeof copy, "%s", words);
+    if (tw_gemm_problem_parse(&p, copy, &d) != TW_OK) fail_msg("%s: %s", words, d.message);
+    return p;
+}
+
+static tw_gemm_config tile_of(const char *words) {
+    tw_gemm_config c = {0};
+    const tw_gemm_problem p = problem_of(words);
+    if (!tw_prefill_tile(&p, tw_target_find("sm_90a"), SMS, &c)) fail_msg("%s: no tile", words);
+    assert_true(tw_gemm_legal(&p, &c, tw_target_find("sm_90a"), NULL, NULL));
+    return c;
+}
+
+/* Every product of a step, of any number of rows. */
+static void every_product_has_a_tile(void **state) {
+    static const struct {
+        int dim, qkv, heads, ffn, run;
+    } models[] = {{2048, 3072, 2048, 8192, 8}, {4096, 6144, 4096, 14336, 16}, {1024, 4096, 2048, 3072, 4}};
+    static const int rows[] = {32, 64, 128, 192, 256, 384, 512, 1024, 2048};
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        for (size_t j = 0; j < sizeof rows / sizeof *rows; j++)
+            for (int masked = 0; masked < 2; masked++) {
+                const int dim = models[i].dim, down_run = models[i].ffn / 256;
+                const struct {
+                    int n, k, run;
+                    const char *more;
+                } products[] = {{models[i].qkv, dim, models[i].run, "out=f32"},
+                                {dim, models[i].heads, models[i].run, "out=f32 beta=1"},
+                                {2 * models[i].ffn, dim, models[i].run, "gated=1 activation=silu"},
+                                {dim, models[i].ffn, down_run, "out=f32 beta=1"}};
+                for (size_t o = 0; o < sizeof products / sizeof *products; o++) {
+                    char words[256];
+                    snprintf(words, sizeof words, "type=bf16 m=%d n=%d k=%d tb=1 %s weights=1 tape=8x4x%d %s", rows[j],
+                             products[o].n, products[o].k, masked ? "groups=1 masked=1" : "", products[o].run / 4 * 4,
+                             products[o].more);
+                    tile_of(words);
+                }
+            }
+}
+
+static void is(const char *words, int ml, int nl, int swap) {
+    const tw_gemm_config c = tile_of(words);
+    if (c.ml != ml || c.nl != nl || c.swap != swap) fail_msg("%s: %d x %d, swap %d", words, c.ml, c.nl, c.swap);
+}
+
+/* Tiles that were the fastest of those measured, or at most 3 % slower. */
+static void measured_products_get_fast_tiles(void **state) {
+    (void)state;
+    is("type=bf16 m=512 n=3072 k=2048 tb=1 out=f32 weights=1 tape=8x4x8", 128, 96, 0);
+    is("type=bf16 m=512 n=2048 k=2048 tb=1 out=f32 beta=1 weights=1 tape=8x4x8", 64, 128, 1);
+    is("type=bf16 m=512 n=2048 k=8192 tb=1 out=f32 beta=1 weights=1 tape=8x4x32", 64, 128, 1);
+    is("type=bf16 m=2048 n=3072 k=2048 tb=1 out=f32 weights=1 tape=8x4x8", 128, 192, 0);
+    is("type=bf16 m=2048 n=16384 k=2048 tb=1 gated=1 activation=silu weights=1 tape=8x4x8", 256, 128, 0);
+    is("type=bf16 m=2048 n=2048 k=8192 tb=1 out=f32 beta=1 weights=1 tape=8x4x32", 256, 128, 0);
+}
+
+static void other_products_have_none(void **state) {
+    (void)state;
+    tw_gemm_config c;
+    const tw_target *t = tw_target_find("sm_90a");
+    const tw_gemm_problem floats = problem_of("type=tf32x3 m=64 n=64 k=64 tb=1");
+    /* Stages of a whole line hold several runs of such a tape. */
+    const tw_gemm_problem odd = problem_of("type=bf16 m=64 n=64 k=96 tb=1 weights=1 tape=1x1x1");
+    assert_false(tw_prefill_tile(&floats, t, SMS, &c));
+    assert_false(tw_prefill_tile(&odd, t, SMS, &c));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_product_has_a_tile),
+        cmocka_unit_test(measured_products_get_fast_tiles),
+        cmocka_unit_test(other_products_have_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
