@@ -43,6 +43,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     -p TEXT                      the prompt; - reads standard input
     --ids 1,2,3                  the prompt as token ids
     --prompts FILE               many prompts, a line of JSON each: {"prompt": TEXT} or {"ids": [1,2,3]}; - reads standard input
+    --sequences N                with --prompts: decode up to N together (default 8)
     -n N                         new tokens at most (default 128)
     -s SEED                      of the sampling (default: from the clock)
     --temp T                     0 is greedy (default of this and the next four: generation_config.json's, else greedy)
