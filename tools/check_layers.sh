@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 rooms="base report space device ir ptx emu prof kernels select tune tokenizer model schedule vm engine search serve cli"
 inside='
 bench.c engine/timing.h
+bench_sequences.c engine/timing.h
 bench_gemm.c kernels/gemm/space.h
 bench_gemm.c tune/gemm_bench.h
 bench_gemm.c tune/gemm_choose.h

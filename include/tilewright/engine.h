@@ -176,6 +176,36 @@ void tw_generation_defaults(const tw_model *model, tw_generation *g);
 tw_status tw_generate(tw_engine *e, const tw_tokenizer *tokenizer, tw_generation *g, tw_diag *diag);
 const char *tw_finish_name(tw_finish f);
 
+/* ---- many prompts ---- */
+
+/* Several generations in one engine. Where the machine decodes several sequences together, a generation begins as soon
+   as another one has ended: its prompt is read into the sequence that became free, and from then on every step decodes
+   a token of each. A GPU has up to 8 sequences, of a mixture of experts or with angles that change with the length of a
+   sequence 1. On a processor, and where there is 1, generations follow one another. */
+typedef struct tw_batch tw_batch;
+
+/* Opens an engine of its own for up to `sequences` (1 or more) at a time, each with options->context positions. Model
+   and tokenizer must outlive it. `tokenizer` may be NULL, as in tw_generate. Errors are those of tw_engine_open. The
+   caller closes it. */
+tw_status tw_batch_open(tw_batch **out, const tw_model *model, const tw_engine_options *options, int64_t sequences,
+                        const tw_tokenizer *tokenizer, tw_diag *diag);
+void tw_batch_close(tw_batch *b); /* NULL is fine. Generations that are not complete have no ids. */
+
+int64_t tw_batch_sequences(const tw_batch *b); /* the most that are decoded together */
+tw_engine *tw_batch_engine(tw_batch *b);       /* owned by `b`, which alone feeds it */
+
+/* Appends a generation. `g` and what it points to must stay until tw_batch_next returns it; past is NULL. A generation
+   that cannot run is refused at once: without a prompt, with ids that the model lacks, with more of them than the
+   context has positions, or with other fields that tw_generate refuses. */
+tw_status tw_batch_add(tw_batch *b, tw_generation *g, tw_diag *diag);
+
+/* Runs until a generation is complete, and returns it. *out NULL: there is none left. Generations come in the order in
+   which they end. Meanwhile g->emit gets the text of each as soon as it is certain. A generation has the ids that it
+   would have alone, drawn by its own seed; its logits may differ in rounding, since the device computes one sequence in
+   another order than several. g->decode_seconds is time that it shared with others. On an error no generation that is
+   not complete will be. */
+tw_status tw_batch_next(tw_batch *b, tw_generation **out, tw_diag *diag);
+
 /* ---- conversations: messages, and a cache that is kept between turns ---- */
 
 /* A turn renders all messages, and feeds the engine only the ids after the longest prefix that its cache holds. Call
@@ -260,6 +290,10 @@ tw_status tw_engine_verify(tw_engine *e, const tw_tokenizer *tokenizer, const ch
    by token. Rewinds the engine. */
 tw_status tw_engine_check_kernels(tw_engine *e, int64_t prompt_length, uint64_t seed, tw_verdict *verdict,
                                   tw_diag *diag);
+
+/* Compares generations of all sequences of a batch, one of them with a prompt of `prompt_length`, with the processor's:
+   each id is the most likely one there, or its logit is within twice the tolerance of the largest. */
+tw_status tw_batch_check(tw_batch *b, int64_t prompt_length, uint64_t seed, tw_verdict *verdict, tw_diag *diag);
 
 /* Positions that comparing with this file takes. */
 tw_status tw_golden_context(const char *golden, int64_t *positions, tw_diag *diag);

@@ -3,6 +3,7 @@
 #include "base/random.h"
 #include "base/stats.h"
 #include "cli/bench_gemm.h"
+#include "cli/bench_sequences.h"
 #include "cli/results.h"
 #include "engine/timing.h"
 
@@ -304,7 +305,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     cli_model_flags m = {0};
     const char *path = NULL, *shape = NULL, *dtype = "bf16";
     const char *prompts = "512";
-    int64_t p[MAX_PROMPTS], n = 128, depth = 0;
+    int64_t p[MAX_PROMPTS], n = 128, depth = 0, sequences = 1;
     bench b = {.repetitions = 5, .format = "md"};
     bool explain = false, json = false;
     const cli_flag flags[] = {
@@ -315,6 +316,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"-n", CLI_INT, &n, "N", "tokens decoded one by one (default 128; 0: skip)"},
         {"-d", CLI_INT, &depth, "N", "tokens in the cache before either (default 0)"},
         {"-r", CLI_INT, &b.repetitions, "N", "repetitions (default 5)"},
+        {"--sequences", CLI_INT, &sequences, "N", "prompts and tokens of N sequences together (default 1)"},
         {"-o", CLI_TEXT, &b.format, "md|csv|json", "how to print (default md)"},
         {"--json", CLI_FLAG, &json, NULL, "the same as -o json"},
         {"--explain", CLI_FLAG, &explain, NULL, "also who computes each product, on stderr"},
@@ -334,14 +336,26 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     const int64_t longest = p[0];
     if (n < 0 || depth < 0 || b.repetitions < 1 || b.repetitions > MAX_REPETITIONS || longest + n + depth > 1 << 24)
         return cli_usage("-p, -n, -d, -r: out of range");
+    if (sequences < 1 || sequences > 64)
+        return cli_usage("--sequences: %lld is not within 1..64", (long long)sequences);
+    if (sequences > 1 && (depth || lengths > 1 || explain))
+        return cli_usage("bench: --sequences goes with one length of -p, without -d and --explain");
     tw_model *model = NULL;
     tw_engine_options o;
     tw_diag d;
     tw_status st = cli_engine_options(&m, &o, &d);
     b.weights = o.weights == TW_I8 ? "int8" : o.weights == TW_I4 ? "int4" : "native"; /* A file may have set it. */
-    if (!o.context && !m.config.lowering.max_seq) o.context = depth + (longest > n ? longest : n) + 8;
+    const int64_t positions = sequences > 1 ? longest + n : longest > n ? longest : n;
+    if (!o.context && !m.config.lowering.max_seq) o.context = depth + positions + 8;
     note("loading");
     if (st == TW_OK) st = shape ? tw_model_synthetic(&model, shape, t, 1, &d) : tw_model_open(&model, path, &d);
+    const cli_bench_sequences many = {sequences, longest, n, b.repetitions, b.weights, b.format};
+    if (st == TW_OK && sequences > 1) {
+        st = cli_bench_sequences_run(&many, model, &o, &d);
+        note("");
+        tw_model_close(model);
+        return st == TW_OK ? CLI_OK : cli_fail(&d);
+    }
     if (st == TW_OK) st = tw_engine_open(&b.e, model, &o, &d);
     if (st == TW_OK) {
         tw_model_describe(model, &b.info);

@@ -88,6 +88,43 @@ tw_status cli_chat_inputs(const cli_chat_flags *f, char **arguments, char **tool
     return st;
 }
 
+static tw_status add_message(json_t *list, const char *role, const char *text, size_t size, const char *where,
+                             tw_diag *d) {
+    json_t *content = json_stringn(text, size);
+    if (content) {
+        json_array_append_new(list, json_pack("{s:s, s:o}", "role", role, "content", content));
+        return TW_OK;
+    }
+    cli_say(d, TW_ERR_FORMAT, "not UTF-8");
+    snprintf(d->path, sizeof d->path, "%s", where);
+    return d->status;
+}
+
+tw_status cli_chat_ids(const cli_chat_flags *c, const char *model_path, const tw_tokenizer *t, const char *text,
+                       size_t size, const char *where, int32_t **ids, size_t *n, tw_diag *d) {
+    tw_chat *chat = NULL;
+    tw_chat_text prompt = {0};
+    char *arguments, *tools;
+    tw_status st = cli_chat_inputs(c, &arguments, &tools, d);
+    if (st != TW_OK) return st;
+    json_t *list = json_array();
+    if (c->system) st = add_message(list, "system", c->system, strlen(c->system), "--system", d);
+    if (st == TW_OK) st = add_message(list, "user", text, size, where, d);
+    char *messages = st == TW_OK ? tw_json_text(list, 0) : NULL;
+    if (st == TW_OK && !messages) st = cli_say(d, TW_ERR_MEMORY, "out of memory");
+    if (st == TW_OK) st = tw_chat_open(&chat, model_path, c->name, d);
+    const tw_chat_request r = {.messages = messages, .arguments = arguments, .tools = tools};
+    if (st == TW_OK) st = tw_chat_render(chat, &r, &prompt, d);
+    if (st == TW_OK) st = tw_chat_encode(t, &prompt, ids, n, d);
+    tw_chat_text_free(&prompt);
+    tw_chat_close(chat);
+    free(messages);
+    free(arguments);
+    free(tools);
+    json_decref(list);
+    return st;
+}
+
 void cli_warn_nonfinite(const tw_model *model) {
     const char *first = NULL;
     int64_t bad = tw_model_count_nonfinite(model, &first);

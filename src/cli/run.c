@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "base/buf.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "cli/generate.h"
+#include "cli/prompts.h"
 #include "cli/results.h"
 
 #include <errno.h>
@@ -14,10 +14,10 @@
 
 typedef struct run_flags {
     cli_model_flags m;
-    const char *prompt, *ids;
+    const char *prompt, *ids, *prompts;
     cli_chat_flags chat_flags;
     bool chat, json, quiet;
-    int64_t n;
+    int64_t n, sequences;
     cli_sampling_flags sampling;
 } run_flags;
 
@@ -56,45 +56,6 @@ static tw_status parse_ids(const char *text, int32_t **ids, size_t *n, tw_diag *
     return TW_OK;
 }
 
-static tw_status add_message(json_t *list, const char *role, const char *text, size_t size, const char *where,
-                             tw_diag *d) {
-    json_t *content = json_stringn(text, size);
-    if (content) {
-        json_array_append_new(list, json_pack("{s:s, s:o}", "role", role, "content", content));
-        return TW_OK;
-    }
-    cli_say(d, TW_ERR_FORMAT, "not UTF-8");
-    snprintf(d->path, sizeof d->path, "%s", where);
-    return d->status;
-}
-
-/* Renders the prompt by the model's chat template. */
-static tw_status chat_ids(const run_flags *f, const char *model_path, const tw_tokenizer *t, const char *text,
-                          size_t size, int32_t **ids, size_t *n, tw_diag *d) {
-    const cli_chat_flags *c = &f->chat_flags;
-    tw_chat *chat = NULL;
-    tw_chat_text prompt = {0};
-    char *arguments, *tools;
-    tw_status st = cli_chat_inputs(c, &arguments, &tools, d);
-    if (st != TW_OK) return st;
-    json_t *list = json_array();
-    if (c->system) st = add_message(list, "system", c->system, strlen(c->system), "--system", d);
-    if (st == TW_OK) st = add_message(list, "user", text, size, strcmp(f->prompt, "-") ? "-p" : "(standard input)", d);
-    char *messages = st == TW_OK ? tw_json_text(list, 0) : NULL;
-    if (st == TW_OK && !messages) st = cli_say(d, TW_ERR_MEMORY, "out of memory");
-    if (st == TW_OK) st = tw_chat_open(&chat, model_path, c->name, d);
-    const tw_chat_request r = {.messages = messages, .arguments = arguments, .tools = tools};
-    if (st == TW_OK) st = tw_chat_render(chat, &r, &prompt, d);
-    if (st == TW_OK) st = tw_chat_encode(t, &prompt, ids, n, d);
-    tw_chat_text_free(&prompt);
-    tw_chat_close(chat);
-    free(messages);
-    free(arguments);
-    free(tools);
-    json_decref(list);
-    return st;
-}
-
 static tw_status prompt_ids(const run_flags *f, const char *model_path, const tw_tokenizer *t, int32_t **ids, size_t *n,
                             tw_diag *d) {
     if (f->ids) return parse_ids(f->ids, ids, n, d);
@@ -105,7 +66,9 @@ static tw_status prompt_ids(const run_flags *f, const char *model_path, const tw
     else if (!tw_buf_str(&in, f->prompt))
         st = cli_say(d, TW_ERR_MEMORY, "out of memory");
     const char *text = in.data ? in.data : "";
-    if (st == TW_OK && f->chat) st = chat_ids(f, model_path, t, text, in.size, ids, n, d);
+    if (st == TW_OK && f->chat)
+        st = cli_chat_ids(&f->chat_flags, model_path, t, text, in.size,
+                          strcmp(f->prompt, "-") ? "-p" : "(standard input)", ids, n, d);
     if (st == TW_OK && !f->chat) {
         st = tw_tokenizer_encode(t, text, in.size, true, ids, n, d);
         cli_blame(d, st, strcmp(f->prompt, "-") ? "-p" : "-");
@@ -188,11 +151,14 @@ static tw_status generate(run_flags *f, const char *model_path, const tw_model *
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
-    run_flags f = {.n = 128, .sampling = CLI_SAMPLING_UNSET};
+    run_flags f = {.n = 128, .sequences = 8, .sampling = CLI_SAMPLING_UNSET};
     const char *model_path;
     const cli_flag flags[] = {
         {"-p", CLI_TEXT, &f.prompt, "TEXT", "the prompt; - reads standard input"},
         {"--ids", CLI_TEXT, &f.ids, "1,2,3", "the prompt as token ids"},
+        {"--prompts", CLI_TEXT, &f.prompts, "FILE",
+         "many prompts, a line of JSON each: {\"prompt\": TEXT} or {\"ids\": [1,2,3]}; - reads standard input"},
+        {"--sequences", CLI_INT, &f.sequences, "N", "with --prompts: decode up to N together (default 8)"},
         {"-n", CLI_INT, &f.n, "N", "new tokens at most (default 128)"},
         CLI_SAMPLING_FLAGS(f.sampling),
         {"--chat", CLI_FLAG, &f.chat, NULL, "wrap the prompt in the model's chat template"},
@@ -208,15 +174,27 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     const cli_chat_flags *c = &f.chat_flags;
     if (!f.chat && (c->system || c->tools || c->name || c->arguments.count))
         return cli_usage("run: --system, --chat-arg, --tools and --chat-template go with --chat");
-    if (f.chat && f.ids) return cli_usage("run: --chat goes with -p, not with --ids");
-    if ((f.prompt != NULL) == (f.ids != NULL)) return cli_usage("run: needs -p TEXT or --ids 1,2,3, one of them");
+    if (f.chat && f.ids) return cli_usage("run: --chat goes with -p or --prompts, not with --ids");
+    if ((f.prompt != NULL) + (f.ids != NULL) + (f.prompts != NULL) != 1)
+        return cli_usage("run: needs -p TEXT, --ids 1,2,3 or --prompts FILE, one of them");
+    if (f.prompts && f.json) return cli_usage("run: --prompts writes lines of JSON without --json");
+    if (f.sequences < 1 || f.sequences > 64)
+        return cli_usage("--sequences: %lld is not within 1..64", (long long)f.sequences);
     if (f.n < 0 || f.n > 1 << 24) return cli_usage("-n: %lld is not within 0..16777216", (long long)f.n);
     tw_model *model = NULL;
     tw_engine_options o;
     tw_diag d;
     tw_status st = cli_engine_options(&f.m, &o, &d);
     if (st == TW_OK) st = tw_model_open(&model, model_path, &d);
-    if (st == TW_OK) st = generate(&f, model_path, model, &o, &d);
+    const cli_prompts many = {.path = f.prompts,
+                              .model_path = model_path,
+                              .n = f.n,
+                              .sequences = f.sequences,
+                              .quiet = f.quiet,
+                              .chat = f.chat ? c : NULL,
+                              .sampling = &f.sampling};
+    if (st == TW_OK && f.prompts) st = cli_run_prompts(&many, model, &o, &d);
+    if (st == TW_OK && !f.prompts) st = generate(&f, model_path, model, &o, &d);
     tw_model_close(model);
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }

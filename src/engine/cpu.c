@@ -93,6 +93,11 @@ static bool draws(const tw_machine *m, int program) {
     return false;
 }
 
+static int64_t most_sequences(const tw_machine *m) {
+    (void)m;
+    return 1;
+}
+
 static tw_status arithmetic(const tw_machine *m, int64_t positions, tw_vm_ceiling *ceiling, tw_diag *diag) {
     return tw_vm_measure_arithmetic(m->vm, positions, ceiling, diag);
 }
@@ -131,6 +136,7 @@ const tw_engine_backend tw_engine_cpu = {
     .name = name,
     .greedy = greedy,
     .draws = draws,
+    .most_sequences = most_sequences,
     .arithmetic = arithmetic,
     .bandwidth = bandwidth,
     .trace_begin = trace_begin,

@@ -34,7 +34,7 @@ static bool take(void *user, const int32_t *tokens) {
 static tw_status set_counts(tw_engine *e, tw_sampler *s, tw_diag *diag) {
     if (!s->counts || (s->counted_by == e && s->stamp == e->counts_stamp && s->changes == e->counts_changes))
         return TW_OK;
-    tw_status st = e->machine.backend->count(&e->machine, s->counts, diag);
+    tw_status st = e->machine.backend->count(&e->machine, 0, s->counts, diag);
     s->counted_by = e;
     s->stamp = ++e->counts_stamp;
     e->counts_changes = s->changes;
@@ -52,8 +52,8 @@ static tw_status draw_there(drawing *d, int32_t id, int64_t n, tw_diag *diag) {
         st = set_counts(e, d->s, diag);
         const uint64_t changes = d->s->changes;
         if (st == TW_OK)
-            st = e->machine.backend->draw(&e->machine, e->program[tw_engine_decoder(e, at)], &d->s->rules, d->last, at,
-                                          k, take, d, diag);
+            st = e->machine.backend->draw(&e->machine, e->program[tw_engine_decoder(e, at)], &d->s->rules, &d->last,
+                                          &at, k, take, d, diag);
         /* Unless all tokens were taken, the device has counted some that the sampler has not. */
         if (st == TW_OK && d->taken == done + k && d->s->changes == changes + (uint64_t)k)
             e->counts_changes = d->s->changes;

@@ -36,6 +36,8 @@ static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule *
     l.group = o->group;
     l.tokens = tw_engine_step_tokens(e, kind);
     l.all_logits = kind == TW_PROGRAM_SCORE;
+    const bool decodes = kind == TW_PROGRAM_DECODE || kind == TW_PROGRAM_SHORT;
+    if (e->sequences > 1 && decodes) l.sequences = l.tokens = e->sequences;
     e->machine.backend->complete_lowering(&e->machine, &l);
     if (kind == TW_PROGRAM_DECODE && !l.kv_splits) {
         e->short_past = e->machine.backend->short_past(&e->machine, &l);
@@ -64,7 +66,7 @@ static tw_status fits(tw_engine *e, tw_diag *diag) {
     tw_schedule *prefill = NULL;
     tw_status st = make_schedule(e, TW_PROGRAM_PREFILL, &prefill, diag);
     const tw_schedule *both[2] = {tw_checked_schedule(e->checked[TW_PROGRAM_DECODE]), prefill};
-    if (st == TW_OK) st = e->machine.backend->fits(&e->machine, both, has_prompts(e) ? 1 : 2, diag);
+    if (st == TW_OK) st = e->machine.backend->fits(&e->machine, both, has_prompts(e) || e->sequences > 1 ? 1 : 2, diag);
     tw_schedule_free(prefill);
     return st;
 }
@@ -144,9 +146,16 @@ static void close_machine(tw_engine *e) {
     e->machine = (tw_machine){0};
 }
 
+/* Returns how many sequences the machine decodes together. Angles that change with the length of a sequence are made
+   for one. */
+static int64_t most_sequences(const tw_engine *e) {
+    if (e->given || e->model->rope.kind == TW_ROPE_DYNAMIC) return 1;
+    return e->machine.backend->most_sequences(&e->machine);
+}
+
 /* Opens the machine with the decode program. Only loading shows that a GPU's machine does not cover a model, or lacks
    memory. "auto" then goes on to the processor. */
-static tw_status open_machine(tw_engine *e, const tw_engine_options *options, tw_diag *diag) {
+static tw_status open_machine(tw_engine *e, const tw_engine_options *options, int64_t sequences, tw_diag *diag) {
     tw_engine_options o = e->options;
     o.workers = options->workers; /* Only a number of workers that the caller asked for selects the processor. */
     const tw_engine_backend *backends[TW_ENGINE_BACKENDS];
@@ -158,6 +167,7 @@ static tw_status open_machine(tw_engine *e, const tw_engine_options *options, tw
         st = backends[i]->open(&e->machine, e->model, &o, e->options.workers, diag);
         bool elsewhere = st == TW_ERR_UNSUPPORTED;
         if (st == TW_OK) {
+            e->sequences = least(sequences, most_sequences(e));
             st = load_decode(e, diag);
             elsewhere = st == TW_ERR_UNSUPPORTED || st == TW_ERR_MEMORY;
         }
@@ -181,6 +191,11 @@ static void apply_config(tw_engine *e) {
 }
 
 tw_status tw_engine_open(tw_engine **out, const tw_model *model, const tw_engine_options *options, tw_diag *diag) {
+    return tw_engine_open_for(out, model, options, 1, diag);
+}
+
+tw_status tw_engine_open_for(tw_engine **out, const tw_model *model, const tw_engine_options *options,
+                             int64_t sequences, tw_diag *diag) {
     *out = NULL;
     tw_engine *e = calloc(1, sizeof *e);
     if (!e) return tw_fail_memory(diag);
@@ -197,7 +212,7 @@ tw_status tw_engine_open(tw_engine **out, const tw_model *model, const tw_engine
     if (st == TW_OK && e->context > model->max_seq && model->positions.rows)
         st = tw_fail(diag, TW_ERR_USAGE, "a context of %lld is beyond the model's %lld positions",
                      (long long)e->context, (long long)model->max_seq);
-    if (st == TW_OK) st = open_machine(e, options, diag);
+    if (st == TW_OK) st = open_machine(e, options, sequences, diag);
     if (st != TW_OK) {
         tw_engine_close(e);
         return st;
@@ -285,16 +300,25 @@ void tw_engine_rewind(tw_engine *e, int64_t position) {
     if (position < e->position) e->position = position > 0 ? position : 0;
 }
 
+tw_status tw_engine_load_prompts(tw_engine *e, int64_t n, int64_t pos, bool *loaded, tw_diag *diag) {
+    *loaded = false;
+    if (!has_prompts(e)) return TW_OK;
+    tw_status st = load_prompts(e, diag);
+    if (st == TW_OK) st = e->machine.backend->warm_prefill(&e->machine, n, pos, diag);
+    *loaded = st == TW_OK;
+    e->no_prompts = st != TW_OK;
+    return st == TW_ERR_UNSUPPORTED || st == TW_ERR_MEMORY ? TW_OK : st;
+}
+
 /* Loads the program for n tokens at once. What a machine of kernels does not cover, or lacks memory for, the one that
    decodes does. */
 static tw_status load_for(tw_engine *e, int64_t n, tw_program_kind *kind, tw_diag *diag) {
     *kind = n > 1 && e->machine.tokens > 1 ? TW_PROGRAM_PREFILL : tw_engine_decoder(e, e->position);
     if (n > 1 && has_prompts(e)) {
-        tw_status st = load_prompts(e, diag);
-        if (st == TW_OK) st = e->machine.backend->warm_prefill(&e->machine, n, e->position, diag);
-        e->no_prompts = st != TW_OK;
-        if (st == TW_OK) *kind = TW_PROGRAM_PROMPT;
-        if (st != TW_ERR_UNSUPPORTED && st != TW_ERR_MEMORY) return st;
+        bool loaded;
+        const tw_status st = tw_engine_load_prompts(e, n, e->position, &loaded, diag);
+        if (loaded) *kind = TW_PROGRAM_PROMPT;
+        if (loaded || st != TW_OK) return st;
     }
     return load(e, *kind, diag);
 }
@@ -326,7 +350,7 @@ tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const floa
         step.n = least(n - done, room);
         step.pos = e->position;
         step.no_logits = !logits || done + step.n < n;
-        st = prompt ? e->machine.backend->run_prefill(&e->machine, &step, logits || token, diag)
+        st = prompt ? e->machine.backend->run_prefill(&e->machine, 0, &step, logits || token, diag)
                     : e->machine.backend->run(&e->machine, &step, diag);
         if (st == TW_OK) e->position += step.n;
     }

@@ -23,6 +23,7 @@ struct tw_engine {
     tw_schedule *given; /* The decode schedule that the options name. NULL: none, or it has been used. */
     tw_checked *checked[TW_PROGRAM_COUNT];
     int program[TW_PROGRAM_COUNT]; /* The machine's number of each program. -1: not loaded. */
+    int64_t sequences;             /* Sequences of the decode programs. More than 1: only tw_batch runs them. */
     int64_t position;              /* Position of the next token. */
     int64_t context;               /* Positions of the cache. */
     int64_t short_past;            /* TW_PROGRAM_SHORT decodes positions below this. */
@@ -32,6 +33,12 @@ struct tw_engine {
     uint64_t counts_changes;       /* tw_sampler.changes of the device's counts. */
 };
 
+/* Opens an engine as tw_engine_open does, for as many of `sequences` as the machine decodes together. */
+tw_status tw_engine_open_for(tw_engine **out, const tw_model *model, const tw_engine_options *options,
+                             int64_t sequences, tw_diag *diag);
+/* Loads the program of prompts, and what n positions from `pos` on need. False: prompts have no kernels, and are read
+   by decode steps. */
+tw_status tw_engine_load_prompts(tw_engine *e, int64_t n, int64_t pos, bool *loaded, tw_diag *diag);
 /* Returns the program that decodes the token at a position. */
 tw_program_kind tw_engine_decoder(const tw_engine *e, int64_t position);
 /* Returns the most positions that a step of this program takes. */

@@ -86,8 +86,8 @@ static tw_status choose(tw_machine *m, const char *artefact, tw_diag *diag) {
     return m->prefill ? tw_prefill_choose(m->prefill, artefact, diag) : TW_OK;
 }
 
-static tw_status run_prefill(tw_machine *m, tw_vm_step *step, bool ends, tw_diag *diag) {
-    return tw_prefill_run(m->prefill, step, ends, diag);
+static tw_status run_prefill(tw_machine *m, int64_t sequence, tw_vm_step *step, bool ends, tw_diag *diag) {
+    return tw_prefill_run(m->prefill, sequence, step, ends, diag);
 }
 
 static int64_t tape_bytes(const tw_machine *m) {
@@ -129,15 +129,30 @@ static bool draws(const tw_machine *m, int program) {
     return tw_cuda_vm_draws(m->vm, program);
 }
 
-static tw_status draw(tw_machine *m, int program, const tw_sample_rules *rules, int32_t token, int64_t pos, int64_t n,
-                      bool (*take)(void *user, const int32_t *tokens), void *user, tw_diag *diag) {
-    tw_cuda_vm_draw d = {
-        .program = program, .tokens = &token, .positions = &pos, .n = n, .rules = rules, .take = take, .user = user};
+static tw_status draw(tw_machine *m, int program, const tw_sample_rules *rules, const int32_t *tokens,
+                      const int64_t *positions, int64_t n, bool (*take)(void *user, const int32_t *tokens), void *user,
+                      tw_diag *diag) {
+    tw_cuda_vm_draw d = {.program = program,
+                         .tokens = tokens,
+                         .positions = positions,
+                         .n = n,
+                         .rules = rules,
+                         .take = take,
+                         .user = user};
     return tw_cuda_vm_draw_tokens(m->vm, &d, diag);
 }
 
-static tw_status count(tw_machine *m, const uint32_t *counts, tw_diag *diag) {
-    return tw_cuda_vm_count(m->vm, 0, counts, diag);
+static tw_status count(tw_machine *m, int64_t sequence, const uint32_t *counts, tw_diag *diag) {
+    return tw_cuda_vm_count(m->vm, sequence, counts, diag);
+}
+
+static int64_t most_sequences(const tw_machine *m) {
+    return tw_cuda_vm_tokens(m->vm);
+}
+
+static tw_status step_all(tw_machine *m, int program, const int32_t *tokens, const int64_t *positions, int32_t *out,
+                          const float **logits, tw_diag *diag) {
+    return tw_cuda_vm_batch(m->vm, program, tokens, positions, 1, out, logits, NULL, diag);
 }
 
 static tw_status arithmetic(const tw_machine *m, int64_t positions, tw_vm_ceiling *ceiling, tw_diag *diag) {
@@ -185,6 +200,8 @@ const tw_engine_backend tw_engine_gpu = {
     .draws = draws,
     .draw = draw,
     .count = count,
+    .most_sequences = most_sequences,
+    .step_all = step_all,
     .arithmetic = arithmetic,
     .bandwidth = bandwidth,
     .trace_begin = trace_begin,

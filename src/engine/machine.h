@@ -56,7 +56,7 @@ typedef struct tw_engine_backend {
      * machine has none. */
     tw_status (*load_prefill)(tw_machine *m, int decode, const tw_checked *program, tw_diag *diag);
     tw_status (*warm_prefill)(tw_machine *m, int64_t n, int64_t pos, tw_diag *diag);
-    tw_status (*run_prefill)(tw_machine *m, tw_vm_step *step, bool ends, tw_diag *diag);
+    tw_status (*run_prefill)(tw_machine *m, int64_t sequence, tw_vm_step *step, bool ends, tw_diag *diag);
     int64_t (*tape_bytes)(const tw_machine *m);
     int64_t (*streamed_bytes)(const tw_machine *m);
     void (*explain)(const tw_machine *m, char *out, size_t size);
@@ -74,11 +74,20 @@ typedef struct tw_engine_backend {
     /* Returns true if a program samples tokens on the device. `draw` and `count` serve such programs only, and are NULL
        if the back end has none. */
     bool (*draws)(const tw_machine *m, int program);
-    /* Runs n steps of a decode program that sample by `rules`. `take` is as in tw_cuda_vm_draw. */
-    tw_status (*draw)(tw_machine *m, int program, const tw_sample_rules *rules, int32_t token, int64_t pos, int64_t n,
-                      bool (*take)(void *user, const int32_t *tokens), void *user, tw_diag *diag);
-    /* Sets how often each token id occurred, for penalties: counts[vocab]. */
-    tw_status (*count)(tw_machine *m, const uint32_t *counts, tw_diag *diag);
+    /* Runs n steps of a decode program that sample, each sequence by its own rules. Arguments are as in
+     * tw_cuda_vm_draw.
+     */
+    tw_status (*draw)(tw_machine *m, int program, const tw_sample_rules *rules, const int32_t *tokens,
+                      const int64_t *positions, int64_t n, bool (*take)(void *user, const int32_t *tokens), void *user,
+                      tw_diag *diag);
+    /* Sets how often each token id occurred in a sequence, for penalties: counts[vocab]. */
+    tw_status (*count)(tw_machine *m, int64_t sequence, const uint32_t *counts, tw_diag *diag);
+
+    int64_t (*most_sequences)(const tw_machine *m); /* Returns the most sequences of a decode program. */
+    /* Runs one step of a program of several sequences. out[sequence] is the most likely token. *logits (may be NULL) is
+       [sequences][vocab], valid until the machine runs again. NULL: there are no such programs. */
+    tw_status (*step_all)(tw_machine *m, int program, const int32_t *tokens, const int64_t *positions, int32_t *out,
+                          const float **logits, tw_diag *diag);
 
     /* Does what tw_vm_measure_arithmetic does. TW_ERR_UNSUPPORTED: the machine is a GPU's. */
     tw_status (*arithmetic)(const tw_machine *m, int64_t positions, tw_vm_ceiling *ceiling, tw_diag *diag);

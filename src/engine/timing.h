@@ -22,4 +22,13 @@ tw_status tw_time_greedy(tw_engine *e, int64_t n, int32_t *ids, double *seconds,
 /* Times n tokens of tw_generate. The token before them is not timed. */
 tw_status tw_time_generation(tw_engine *e, const tw_sampling *how, int64_t n, double *seconds, tw_diag *diag);
 
+typedef struct tw_batch_times {
+    double seconds;        /* From the beginning until all is known. */
+    double prompt_seconds; /* Of these, until the first tokens are known. */
+    double decode_seconds; /* The rest, for n more tokens of each sequence. */
+} tw_batch_times;
+/* Times as many greedy generations as the batch has sequences, all at once. Each has a random prompt of that many ids,
+   at least 1, and 1 + n tokens. */
+tw_status tw_time_batch(tw_batch *b, tw_random *r, int64_t prompt, int64_t n, tw_batch_times *out, tw_diag *diag);
+
 #endif

@@ -48,3 +48,13 @@ $ tilewright bench models/demo -p 128 -n 0 -r 1 -t 1 --explain 2>&1 >/dev/null |
   bf16 256x768: 
   bf16 1536x256:
   bf16 512x256: 
+# Several sequences.
+$ tilewright bench models/demo --sequences 4 -n 4
+  tilewright: --sequences: this machine decodes at most 1 together of this model
+  [1]
+$ tilewright bench models/demo --sequences 0
+  tilewright: --sequences: 0 is not within 1..64
+  [2]
+$ tilewright bench models/demo --sequences 4 -d 5
+  tilewright: bench: --sequences goes with one length of -p, without -d and --explain
+  [2]

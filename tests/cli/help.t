@@ -42,6 +42,8 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
   flags:
     -p TEXT                      the prompt; - reads standard input
     --ids 1,2,3                  the prompt as token ids
+    --prompts FILE               many prompts, a line of JSON each: {"prompt": TEXT} or {"ids": [1,2,3]}; - reads standard input
+    --sequences N                with --prompts: decode up to N together (default 8)
     -n N                         new tokens at most (default 128)
     -s SEED                      of the sampling (default: from the clock)
     --temp T                     0 is greedy (default of this and the next four: generation_config.json's, else greedy)
@@ -136,6 +138,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     -n N                         tokens decoded one by one (default 128; 0: skip)
     -d N                         tokens in the cache before either (default 0)
     -r N                         repetitions (default 5)
+    --sequences N                prompts and tokens of N sequences together (default 1)
     -o md|csv|json               how to print (default md)
     --json                       the same as -o json
     --explain                    also who computes each product, on stderr

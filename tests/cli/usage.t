@@ -7,13 +7,13 @@ $ tilewright run
   tilewright: run: needs MODEL (tilewright run --help)
   [2]
 $ tilewright run models/demo
-  tilewright: run: needs -p TEXT or --ids 1,2,3, one of them
+  tilewright: run: needs -p TEXT, --ids 1,2,3 or --prompts FILE, one of them
   [2]
 $ tilewright run models/demo another -p x
   tilewright: run: too many arguments: "another" (tilewright run --help)
   [2]
 $ tilewright run models/demo -p x --ids 1
-  tilewright: run: needs -p TEXT or --ids 1,2,3, one of them
+  tilewright: run: needs -p TEXT, --ids 1,2,3 or --prompts FILE, one of them
   [2]
 $ tilewright run models/demo -p x --frob
   tilewright: run: unknown flag --frob (tilewright run --help)
@@ -124,7 +124,7 @@ $ tilewright bench models/demo -r 0
   tilewright: -p, -n, -d, -r: out of range
   [2]
 $ tilewright bench models/demo -p -1
-  tilewright: -p, -n, -d, -r: out of range
+  tilewright: -p: "-1" is not 1 to 8 lengths with commas between them
   [2]
 $ tilewright compile
   tilewright: compile: needs a MODEL or --shape, one of them

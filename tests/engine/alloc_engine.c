@@ -38,6 +38,28 @@ static void an_engine_survives_every_failure(void **state) {
     alloc_fail_exhaust(open_and_feed, &o);
 }
 
+static int generate_two(void *context) {
+    static const int32_t ids[3] = {1, 5, 9};
+    const tw_engine_options *o = context;
+    tw_generation g[2] = {{.prompt = ids, .n_prompt = 3, .limit = 2}, {.prompt = ids, .n_prompt = 1, .limit = 1}},
+                  *done;
+    tw_batch *b;
+    tw_diag d;
+    tw_status st = tw_batch_open(&b, model, o, 2, NULL, &d);
+    for (int i = 0; i < 2 && st == TW_OK; i++) st = tw_batch_add(b, &g[i], &d);
+    for (int i = 0; i < 2 && st == TW_OK; i++) st = tw_batch_next(b, &done, &d);
+    tw_batch_close(b);
+    for (int i = 0; i < 2; i++) free(g[i].ids);
+    if (st != TW_OK && st != TW_ERR_MEMORY) fail_msg("%s", d.message);
+    return verdict(st);
+}
+
+static void a_batch_survives_every_failure(void **state) {
+    (void)state;
+    tw_engine_options o = {.workers = 2, .context = 32, .prefill = 4, .no_vendor = true};
+    alloc_fail_exhaust(generate_two, &o);
+}
+
 static int measure(void *engine) {
     double rate;
     char what[48];
@@ -123,9 +145,8 @@ static int close_model(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_schedule_survives_every_failure),
-        cmocka_unit_test(an_engine_survives_every_failure),
-        cmocka_unit_test(measuring_tells_of_every_failure),
+        cmocka_unit_test(a_schedule_survives_every_failure), cmocka_unit_test(an_engine_survives_every_failure),
+        cmocka_unit_test(a_batch_survives_every_failure),    cmocka_unit_test(measuring_tells_of_every_failure),
         cmocka_unit_test(tracing_survives_every_failure),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);

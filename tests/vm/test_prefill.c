@@ -75,7 +75,7 @@ static void run(const machine *r, const int *steps, int n, float *logits, int64_
         s = (tw_vm_step){.program = r->id, .tokens = ids + pos, .n = 1, .pos = pos, .length = MAX_SEQ};
         const bool prompt = i < n && steps[i];
         if (prompt) s.n = steps[i];
-        const tw_status st = prompt ? tw_prefill_run(r->prefill, &s, false, &d) : tw_cuda_vm_run(r->vm, &s, &d);
+        const tw_status st = prompt ? tw_prefill_run(r->prefill, 0, &s, false, &d) : tw_cuda_vm_run(r->vm, &s, &d);
         if (st != TW_OK) fail_msg("%s", d.message);
         pos += prompt ? steps[i] : 1;
     }
@@ -143,7 +143,7 @@ static void ends_like_decoding(tw_model *m, const char *folder, double tolerance
     int64_t pos = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; pos += sizes[i++]) {
         tw_vm_step s = {.tokens = ids + pos, .n = sizes[i], .pos = pos, .length = MAX_SEQ}, one = s;
-        if (tw_prefill_run(r.prefill, &s, true, &d) != TW_OK) fail_msg("%s", d.message);
+        if (tw_prefill_run(r.prefill, 0, &s, true, &d) != TW_OK) fail_msg("%s", d.message);
         one.tokens += one.n - 1;
         one.pos += one.n - 1;
         one.n = 1;
@@ -158,7 +158,7 @@ static void ends_like_decoding(tw_model *m, const char *folder, double tolerance
         if (!(off <= tolerance * largest)) fail_msg("%s, from %d on: %g off, of %g", folder, (int)pos, off, largest);
     }
     tw_vm_step s = {.tokens = ids + pos, .n = 1, .pos = pos, .no_logits = true, .token = -1};
-    if (tw_prefill_run(r.prefill, &s, false, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_prefill_run(r.prefill, 0, &s, false, &d) != TW_OK) fail_msg("%s", d.message);
     assert_int_equal(s.token, -1);
     assert_null(s.logits);
     end(&r);
@@ -208,8 +208,13 @@ static void wrong_steps_are_refused(void **state) {
                           {.tokens = ids, .n = 2, .pos = MAX_SEQ - 1},
                           {.tokens = wrong, .n = 2}};
     if (try_open(&r, m, (tw_lowering){0}, list, NULL, &(tw_prefill_options){0}, &d) != TW_OK) fail_msg("%s", d.message);
-    for (int i = 0; i < 4; i++) assert_int_equal(tw_prefill_run(r.prefill, &steps[i], true, &d), TW_ERR_USAGE);
+    for (int i = 0; i < 4; i++) assert_int_equal(tw_prefill_run(r.prefill, 0, &steps[i], true, &d), TW_ERR_USAGE);
     assert_non_null(strstr(d.message, "token 256"));
+    const tw_vm_step sound = {.tokens = ids, .n = 2};
+    for (int i = -1; i < 2; i += 2) {
+        tw_vm_step step = sound;
+        assert_int_equal(tw_prefill_run(r.prefill, i, &step, true, &d), TW_ERR_USAGE);
+    }
     end(&r);
     tw_model_close(m);
 }

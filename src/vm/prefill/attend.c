@@ -70,7 +70,8 @@ static void build(tw_prefill_gen *g) {
     tw_val number = tw_add(b, tw_mul_imm(b, g->block, TW_PREFILL_WARPS), g->warp);
     tw_val row = tw_div(b, number, (int)m->n_heads), head = tw_rem(b, number, (int)m->n_heads);
     TW_IF (b, tw_lt(b, row, tw_prefill_step(g, g->buffer[STEP], TW_STEP_COUNT))) {
-        tw_val kv = tw_div(b, head, (int)(m->n_heads / m->n_kv_heads));
+        tw_val kv = tw_add(b, tw_prefill_step(g, g->buffer[STEP], TW_STEP_HEAD),
+                           tw_div(b, head, (int)(m->n_heads / m->n_kv_heads)));
         q.mine = tw_mul_imm(b, tw_rem(b, g->lane, q.lanes), WIDE);
         q.inside = tw_lt(b, q.mine, tw_i32(b, (int)d));
         q.sub = tw_div(b, g->lane, q.lanes);

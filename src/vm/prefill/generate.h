@@ -11,11 +11,12 @@
 
 /* Words (i32) of the buffer "step". */
 enum {
-    TW_STEP_ZERO,   /* 0. With the next word: where the step's rows begin and end. */
-    TW_STEP_COUNT,  /* Number of positions of the step. */
+    TW_STEP_COUNT,  /* Number of positions of the step, all of one sequence. */
     TW_STEP_POS,    /* Position of the first one. */
-    TW_STEP_LENGTH, /* Positions of the sequence after the step. */
-    TW_STEP_TOKENS  /* The step's tokens. */
+    TW_STEP_HEAD,   /* The sequence's first head among those of a cache. */
+    TW_STEP_STARTS, /* [sequences + 1]: where each sequence's rows of the step begin, and where the last one's end. */
+    TW_STEP_LENGTHS = TW_STEP_STARTS + TW_CUDA_VM_TOKENS + 1, /* [sequences]: positions of each after the step. */
+    TW_STEP_TOKENS = TW_STEP_LENGTHS + TW_CUDA_VM_TOKENS      /* The step's tokens. */
 };
 
 /* What a kernel is generated for. Fields that a kernel does not use are 0, and so is padding: equal shapes have equal

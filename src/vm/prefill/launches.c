@@ -170,10 +170,10 @@ static tw_status open_attention(const builder *o, int64_t window, tw_prefill_ker
     if (p->type == TW_T_f32 || p->type != tw_prefill_element(p->kv)) return TW_OK;
     snprintf(words, sizeof words,
              "attention type=%s heads=%lld kv_heads=%lld head=%lld queries=%lld keys=%lld capacity=%lld causal=1 "
-             "ragged=1 window=%lld scale=%.9g",
+             "ragged=1 window=%lld batch=%lld scale=%.9g",
              tw_type_name(p->type), (long long)m->n_heads, (long long)m->n_kv_heads, (long long)m->head_dim,
              (long long)o->list->tokens, (long long)o->list->keys, (long long)p->s->max_seq, (long long)window,
-             (double)m->attn_scale);
+             (long long)p->decode->s->sequences, (double)m->attn_scale);
     const tw_status st = tw_prefill_open_words(p, words, p->options.late ? "early=0" : "early=1", out, diag);
     return st == TW_ERR_USAGE ? TW_OK : st; /* Such heads have no kernel of this kind. */
 }
@@ -183,10 +183,11 @@ static tw_status open_attention(const builder *o, int64_t window, tw_prefill_ker
 static tw_status define_cache(const tw_prefill *p, int buffer, tw_diag *diag) {
     const tw_buffer *b = &p->s->buffers[buffer];
     const size_t row = (size_t)tw_buffer_row_bytes(b);
+    const int64_t rows = p->decode->s->sequences * b->shape[0] * b->shape[1];
     const uint64_t cache = shared(p, buffer);
     void *zeros = calloc(1, row);
     tw_status st = zeros ? TW_OK : tw_fail_memory(diag);
-    for (int64_t i = 0; p->vm->emu && i < b->shape[0] * b->shape[1] && st == TW_OK; i++) {
+    for (int64_t i = 0; p->vm->emu && i < rows && st == TW_OK; i++) {
         const uint64_t at = cache + (uint64_t)i * row;
         if (!tw_emu_written(p->vm->emu, at, row)) st = tw_mega_write(p->vm, at, zeros, row, diag);
     }
@@ -204,8 +205,8 @@ static tw_status add_attend(const builder *o, const tw_instr *in, tw_diag *diag)
                                  {"k", shared(p, in->operand[TW_ATTEND_K])},
                                  {"v", shared(p, in->operand[TW_ATTEND_V])},
                                  {"out", p->memory.attended},
-                                 {"starts", p->memory.step + 4 * TW_STEP_ZERO},
-                                 {"lengths", p->memory.step + 4 * TW_STEP_LENGTH},
+                                 {"starts", p->memory.step + 4 * TW_STEP_STARTS},
+                                 {"lengths", p->memory.step + 4 * TW_STEP_LENGTHS},
                                  {NULL, 0}};
     if (st != TW_OK || k) return st == TW_OK ? add_launch(o, k, of_tensor, diag) : st;
     tw_prefill_shape shape;

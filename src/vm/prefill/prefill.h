@@ -21,7 +21,8 @@ typedef struct tw_prefill_options {
 bool tw_prefill_covers(const tw_cuda_vm *vm);
 
 /* Makes kernels and launches for a checked schedule of one worker and one sequence, whose attention is in one part.
-   `decode` is the number of a loaded program with the same model, weights and caches. The machine `vm` and `program`
+   `decode` is the number of a loaded program with the same model and weights, whose caches may be of several
+   sequences. The machine `vm` and `program`
    must outlive the result. TW_ERR_UNSUPPORTED: the schedule is not covered. TW_ERR_MEMORY: there is no memory for it.
    The caller closes it before the machine. */
 tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw_checked *program,
@@ -38,10 +39,11 @@ tw_status tw_prefill_warm(tw_prefill *p, int64_t n, int64_t pos, tw_diag *diag);
    damaged or of another architecture is no error. */
 tw_status tw_prefill_choose(tw_prefill *p, const char *artefact, tw_diag *diag);
 
-/* Runs step->n positions from step->pos on, as many of the schedule's steps as that takes, and waits for their end.
-   step->program is not read. With `ends` the run has the last position's token and, unless step->no_logits, logits:
-   vocab floats, owned by the program and valid until it runs again. Without, it has neither, and saves the time. */
-tw_status tw_prefill_run(tw_prefill *p, tw_vm_step *step, bool ends, tw_diag *diag);
+/* Runs step->n positions of a sequence of the decode program from step->pos on, as many of the schedule's steps as that
+   takes, and waits for their end. step->program is not read. With `ends` the run has the last position's token and,
+   unless step->no_logits, logits: vocab floats, owned by the program and valid until it runs again. Without, it has
+   neither, and saves the time. */
+tw_status tw_prefill_run(tw_prefill *p, int64_t sequence, tw_vm_step *step, bool ends, tw_diag *diag);
 
 /* Writes a line for each kernel, with its problem and its configuration. `out` is always terminated. */
 void tw_prefill_explain(const tw_prefill *p, char *out, size_t size);

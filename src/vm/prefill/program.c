@@ -294,7 +294,10 @@ tw_status tw_prefill_warm(tw_prefill *p, int64_t n, int64_t pos, tw_diag *diag) 
     return st;
 }
 
-static tw_status check(const tw_prefill *p, const tw_vm_step *step, tw_diag *diag) {
+static tw_status check(const tw_prefill *p, int64_t sequence, const tw_vm_step *step, tw_diag *diag) {
+    if (sequence < 0 || sequence >= p->decode->s->sequences)
+        return tw_fail(diag, TW_ERR_USAGE, "sequence %lld is not within 0..%lld", (long long)sequence,
+                       (long long)p->decode->s->sequences - 1);
     if (step->n < 1 || step->pos < 0 || step->pos + step->n > p->s->max_seq)
         return tw_fail(diag, TW_ERR_USAGE, "positions %lld..%lld do not fit within %lld", (long long)step->pos,
                        (long long)(step->pos + step->n), (long long)p->s->max_seq);
@@ -305,14 +308,18 @@ static tw_status check(const tw_prefill *p, const tw_vm_step *step, tw_diag *dia
     return TW_OK;
 }
 
-/* Sends the words of step number `number`, which has n positions from `pos` on. */
-static tw_status send(tw_prefill *p, int64_t number, const int32_t *tokens, int64_t n, int64_t pos, tw_diag *diag) {
+/* Sends the words of step number `number`, which has n positions of a sequence from `pos` on. The other sequences have
+   no rows in it. */
+static tw_status send(tw_prefill *p, int64_t number, int64_t sequence, const int32_t *tokens, int64_t n, int64_t pos,
+                      tw_diag *diag) {
     int32_t *words = p->steps + number * step_words(p);
     const size_t bytes = (size_t)(TW_STEP_TOKENS + n) * sizeof *words;
-    words[TW_STEP_ZERO] = 0;
+    memset(words, 0, TW_STEP_TOKENS * sizeof *words);
     words[TW_STEP_COUNT] = (int32_t)n;
     words[TW_STEP_POS] = (int32_t)pos;
-    words[TW_STEP_LENGTH] = (int32_t)(pos + n);
+    words[TW_STEP_HEAD] = (int32_t)(sequence * p->vm->m->n_kv_heads);
+    for (int64_t i = sequence; i < TW_CUDA_VM_TOKENS; i++) words[TW_STEP_STARTS + 1 + i] = (int32_t)n;
+    words[TW_STEP_LENGTHS + sequence] = (int32_t)(pos + n);
     memcpy(words + TW_STEP_TOKENS, tokens, (size_t)n * sizeof *tokens);
     if (p->vm->emu) return tw_mega_write(p->vm, p->memory.step, words, bytes, diag);
     return tw_cuda_send(p->vm->cuda, p->memory.step, words, bytes, diag);
@@ -333,14 +340,14 @@ static tw_status hear(tw_prefill *p, int32_t *token, tw_diag *diag) {
 }
 
 /* Begins all steps of a run, and its end. The host waits for none of them. */
-static tw_status begin(tw_prefill *p, const tw_vm_step *step, bool ends, tw_diag *diag) {
+static tw_status begin(tw_prefill *p, int64_t sequence, const tw_vm_step *step, bool ends, tw_diag *diag) {
     tw_status st = TW_OK;
     for (int64_t done = 0, number = 0, k; done < step->n && st == TW_OK; done += k, number++) {
         tw_prefill_list *list = NULL;
         const int64_t pos = step->pos + done;
         k = step_of(p, done, step->n);
         st = list_for(p, k, pos, &list, diag);
-        if (st == TW_OK) st = send(p, number, step->tokens + done, k, pos, diag);
+        if (st == TW_OK) st = send(p, number, sequence, step->tokens + done, k, pos, diag);
         if (st == TW_OK) st = tw_prefill_list_run(p, list, diag);
     }
     if (st == TW_OK && ends) st = make_end(p, diag);
@@ -356,13 +363,13 @@ static void capture(tw_prefill *p, const tw_vm_step *step) {
     }
 }
 
-tw_status tw_prefill_run(tw_prefill *p, tw_vm_step *step, bool ends, tw_diag *diag) {
+tw_status tw_prefill_run(tw_prefill *p, int64_t sequence, tw_vm_step *step, bool ends, tw_diag *diag) {
     const int64_t length = step->length ? step->length : step->pos + step->n;
-    tw_status st = check(p, step, diag);
+    tw_status st = check(p, sequence, step, diag);
     if (st == TW_OK) st = tw_mega_make_angles(p->vm, p->s->max_seq, step->pos, step->n, length, diag);
     if (st != TW_OK) return st;
     if (p->said) atomic_store_explicit(p->said, -1, memory_order_relaxed);
-    st = begin(p, step, ends, diag);
+    st = begin(p, sequence, step, ends, diag);
     /* Even after a failure the device may still read the words of steps. */
     if (p->vm->cuda && (st != TW_OK || !ends)) {
         const tw_status over = tw_cuda_sync(p->vm->cuda, st == TW_OK ? diag : NULL);

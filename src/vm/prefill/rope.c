@@ -156,7 +156,8 @@ static void store_head(tw_prefill_gen *g, const deal *d, const head *h, tw_val r
     tw_val to = tw_prefill_at(g, g->buffer[Q], tw_add(b, tw_mul_imm(b, row, queries), h->number), size);
     tw_val cache = tw_select(b, h->is_v, g->buffer[V], g->buffer[K]);
     tw_val before = tw_select(b, h->is_v, tw_i32(b, queries + keys), tw_i32(b, queries));
-    tw_val of = tw_prefill_at(g, cache, tw_sub(b, h->number, before), g->s->max_seq * kept);
+    tw_val kept_head = tw_add(b, tw_sub(b, h->number, before), tw_prefill_step(g, g->buffer[STEP], TW_STEP_HEAD));
+    tw_val of = tw_prefill_at(g, cache, kept_head, g->s->max_seq * kept);
     of = tw_prefill_at(g, of, position, kept);
     for (int i = 0; i < d->parts; i++) {
         const part *p = &h->parts[i];
