@@ -19,7 +19,7 @@ static void body(tw_builder *b, tw_val out, tw_val n) {
         TW_FOR (b, i, tw_i32(b, 0), n, tw_i32(b, 1), true) {
             tw_add_to(b, x, traced_work(b, 3));
             tw_record_meet(b, "barrier 1");
-            tw_do(b, TW_OP_barrier_sync, (tw_attrs){.count = TRACED_THREADS}, tw_i32(b, 1), TW_NONE);
+            tw_do(b, TW_OP_barrier_sync, (tw_attrs){.count = TRACED_THREADS, .apart = true}, tw_i32(b, 1), TW_NONE);
             tw_record_end(b, "barrier 1");
             tw_record_arrive(b, "own", TW_ARRIVAL_own, TW_ENGINE_OF_tensor);
             tw_add_to(b, x, i);
