@@ -142,7 +142,7 @@ $ tilewright chat data/chat-model --tools nothing.json </dev/null; echo '{}' >to
   [1]
 $ tilewright run data/chat-model -p x --system y; tilewright run data/chat-model --chat --ids 1
   tilewright: run: --system, --chat-arg, --tools and --chat-template go with --chat
-  tilewright: run: --chat goes with -p, not with --ids
+  tilewright: run: --chat goes with -p or --prompts, not with --ids
   [2]
 # The template's variables: thinking off, and begun by the prompt itself; the cache is kept all the same.
 $ printf 'Hello.\n' | tilewright chat data/chat-model --chat-arg enable_thinking=false
