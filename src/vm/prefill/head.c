@@ -85,11 +85,12 @@ static void multiply(tw_prefill_gen *g, tw_val row, tw_val sum[UNITS]) {
     }
     TW_FOR (b, i, g->warp, tw_i32(b, tw_prefill_pieces(g->s)), tw_i32(b, TW_PREFILL_WARPS), false) {
         tw_prefill_piece p[UNITS];
-        tw_val column[TW_PREFILL_FOURS], w[UNITS][4 * TW_PREFILL_FOURS], x[4];
+        tw_val column[TW_PREFILL_FOURS], w[UNITS][4 * TW_PREFILL_FOURS];
         int fours = 0;
         for (int u = 0; u < UNITS; u++) p[u] = tw_prefill_piece_load(g, unit[u], i);
         for (int u = 0; u < UNITS; u++) fours = tw_prefill_piece_values(g, &p[u], column, w[u]);
         for (int f = 0; f < fours; f++) {
+            tw_val x[4] = {{0}};
             tw_ld_vec(b, shared_four, tw_add(b, row, tw_mul_imm(b, column[f], 4)), x);
             for (int e = 0; e < 4 * UNITS; e++)
                 tw_op_to(b, sum[e % UNITS], TW_OP_fma_f32, w[e % UNITS][4 * f + e / UNITS], x[e / UNITS],
