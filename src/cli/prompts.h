@@ -8,7 +8,7 @@
 typedef struct cli_prompts {
     const char *path;           /* A file of lines, each a JSON object, or "-". */
     const char *model_path;     /* The model's folder. */
-    int64_t n;                  /* New tokens at most, for lines that do not say. */
+    int64_t n;                  /* The most new tokens of a prompt whose line has no "n". */
     int64_t sequences;          /* The most that are decoded together. */
     bool quiet;                 /* No line about speed. */
     const cli_chat_flags *chat; /* Wraps prompts in the model's chat template. NULL: they stay as they are. */

@@ -404,7 +404,8 @@ tw_status tw_lowering_check(const tw_model *model, const tw_lowering *l, tw_diag
     return choose(&b, l, diag);
 }
 
-/* Adds buffers for the choice of experts. Machines that read a head's keys once deal scores out, too. */
+/* Adds buffers for the choice of experts. With `group_heads` the router's scores are dealt out to all workers, and have
+   a buffer of their own. */
 static void add_routes(lowering *b) {
     const int64_t used = b->m->n_experts_used;
     char name[32];

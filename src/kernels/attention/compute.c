@@ -128,8 +128,9 @@ static void sum_block(tw_attention_gen *g, const state *s) {
     give_back(g, &g->values, s->v);
 }
 
-/* Makes the weights be computed here. ptxas would wait for the product of values first, unless a store that it does not
-   move behind that wait depends on them. Sums of weights are not negative, so that nothing is stored. */
+/* Keeps ptxas from moving the computation of the weights behind the wait for the product with V. A store depends on the
+   weights, and ptxas does not move stores behind that wait. Nothing is ever stored: the condition is a negative sum of
+   weights. */
 static void pin_weights(tw_attention_gen *g) {
     tw_builder *b = g->b;
     tw_val zero = tw_f32(b, 0);

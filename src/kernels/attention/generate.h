@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files share that make an attention kernel. */
+/* Declarations that the files of the attention generator share. */
 #ifndef TW_KERNELS_ATTENTION_GENERATE_H
 #define TW_KERNELS_ATTENTION_GENERATE_H
 

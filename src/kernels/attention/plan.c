@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which configurations are legal, and what follows from them. */
+/* Checks that a configuration is legal, and derives its plan: threads, registers and the layout of shared memory. */
 #include "base/divide.h"
 #include "kernels/attention/generate.h"
 

@@ -73,7 +73,8 @@ static tw_attention_tile even_tile(tw_attention_gen *g, tw_val number) {
                                .index = index};
 }
 
-/* A sequence's tiles are found in ascending order, and turned around. */
+/* Finds tile `number` of ragged sequences. The tiles of a sequence come in descending order of their queries, so that
+   those with the most keys come first. */
 static tw_attention_tile ragged_tile(tw_attention_gen *g, tw_groups *groups, tw_val number) {
     tw_builder *b = g->b;
     const tw_groups_tile found = tw_groups_find(b, groups, number);
