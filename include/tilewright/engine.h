@@ -199,11 +199,11 @@ tw_engine *tw_batch_engine(tw_batch *b);       /* owned by `b`, which alone feed
    context has positions, or with other fields that tw_generate refuses. */
 tw_status tw_batch_add(tw_batch *b, tw_generation *g, tw_diag *diag);
 
-/* Runs until a generation is complete, and returns it. *out NULL: there is none left. Generations come in the order in
-   which they end. Meanwhile g->emit gets the text of each as soon as it is certain. A generation has the ids that it
-   would have alone, drawn by its own seed; its logits may differ in rounding, since the device computes one sequence in
-   another order than several. g->decode_seconds is time that it shared with others. On an error no generation that is
-   not complete will be. */
+/* Runs the batch until a generation is complete, and sets *out to it. *out is NULL if every generation was returned
+   before. Generations are returned in the order in which they end. Meanwhile g->emit gets the text of each as soon as
+   it is certain. A generation has the ids that it would have alone, drawn by its own seed; its logits may differ in
+   rounding, since the device computes one sequence in another order than several. g->decode_seconds is time that it
+   shared with others. On an error no generation that is not complete will be. */
 tw_status tw_batch_next(tw_batch *b, tw_generation **out, tw_diag *diag);
 
 /* ---- conversations: messages, and a cache that is kept between turns ---- */
@@ -286,8 +286,8 @@ tw_status tw_engine_verify(tw_engine *e, const tw_tokenizer *tokenizer, const ch
 /* The verdict that belongs beside a speed: a prompt of a few positions and a token with the engine's kernels and with
    plain C ones, on the same packed weights; then a prompt of `prompt_length` (at most 96) with the engine's choice of
    kernels and with our own for AVX2. On a GPU: short random prompts, one of `prompt_length` (at most 1024), and a few
-   tokens after each, there and on the processor, under the GPU's tolerances; and a longer prompt there at once and token
-   by token. Rewinds the engine. */
+   tokens after each, there and on the processor, under the GPU's tolerances; and a longer prompt there at once and
+   token by token. Rewinds the engine. */
 tw_status tw_engine_check_kernels(tw_engine *e, int64_t prompt_length, uint64_t seed, tw_verdict *verdict,
                                   tw_diag *diag);
 

@@ -74,7 +74,7 @@ static void pass_turn(tw_attention_gen *g) {
     tw_do(b, TW_OP_barrier_arrive, turn, tw_add_imm(b, next, TW_ATTENTION_TURN), TW_NONE);
 }
 
-/* The last warpgroup lets the first one begin, which at the end takes the turn that is left. */
+/* Passes the first turn to the first warpgroup, on behalf of the last one. */
 static void begin_turns(tw_attention_gen *g) {
     if (!takes_turns(g)) return;
     TW_IF (g->b, tw_eq(g->b, g->group, tw_i32(g->b, g->plan.groups - 1))) pass_turn(g);

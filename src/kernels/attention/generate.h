@@ -103,7 +103,7 @@ typedef struct tw_attention_finder {
 } tw_attention_finder;
 void tw_attention_push_found(tw_attention_gen *g, tw_attention_finder *f, tw_val lowest);
 void tw_attention_pop_found(tw_attention_gen *g, tw_attention_finder *f);
-/* Opens the loop over the tiles that a thread is told. */
+/* Opens a consumer's loop over the tiles that the finding warp tells it. */
 tw_scope tw_attention_push_told(tw_attention_gen *g, tw_attention_tile *t);
 
 /* Opens the block of those that have a tile whose part has blocks. */
@@ -113,13 +113,15 @@ tw_scope tw_attention_push_part(tw_attention_gen *g, const tw_attention_tile *t,
 void tw_attention_reset(tw_attention_gen *g);
 /* Returns what multiplies scores to make them exponents of 2. */
 float tw_attention_factor(const tw_attention_gen *g);
-/* Takes the block's scores into account. `columns` is the block's first key; TW_NONE: all queries see all of
-   its keys. keep[] gets the factors of the sums so far. Scores become weights. */
+/* The keys that the thread's two rows of queries see. */
 typedef struct tw_attention_sight {
     tw_val from[2], below[2]; /* Keys that each of the thread's rows sees, less the thread's first column. */
 } tw_attention_sight;
 tw_attention_sight tw_attention_sight_of(tw_attention_gen *g, const tw_attention_tile *t,
                                          const tw_attention_blocks *blocks);
+/* Replaces the scores of a block of keys by their weights, and updates the maxima and sums of the softmax. `columns` is
+   the block's first key. TW_NONE: every query sees every key of the block. keep[] gets each row's factor for the values
+   that were summed so far. */
 void tw_attention_weigh(tw_attention_gen *g, const tw_attention_sight *s, tw_val columns, tw_val keep[2]);
 void tw_attention_convert(tw_attention_gen *g); /* Makes wgmma's A of the weights. */
 

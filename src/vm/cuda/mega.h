@@ -160,8 +160,9 @@ tw_mega_pool tw_mega_pool_of(const tw_mega_plan *p, const tw_schedule *s, const 
 typedef enum tw_mega_leg_kind { TW_MEGA_LEG_TAPE, TW_MEGA_LEG_UP, TW_MEGA_LEG_DOWN } tw_mega_leg_kind;
 typedef struct tw_mega_leg {
     int32_t kind;   /* tw_mega_leg_kind */
-    int32_t hears;  /* 1: it begins with a new choice of experts. */
-    int32_t stages; /* TAPE: stages. UP: stages of an expert. DOWN: stages of a unit. */
+    int32_t hears;  /* 1: the leg begins with a new choice of experts, which the producer waits for. */
+    int32_t stages; /* Number of stages: of a tape's leg in all, of an UP leg for each expert, of a DOWN leg for each
+                       unit. */
     int32_t bytes;  /* Bytes of a stage. */
     uint64_t from;  /* Address of the first stage or segment; of experts, in expert 0. */
     int64_t expert; /* Bytes from an expert to the next. */

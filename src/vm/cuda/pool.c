@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools of a mixture's experts, and what the producer takes of tapes and pools in a step. */
+/* Packs the weights of a mixture's experts in pools, and lists the legs of a step: the runs of stages that the producer
+   copies from its tape and from the pools. */
 #include "base/diag.h"
 #include "base/divide.h"
 #include "base/hash.h"

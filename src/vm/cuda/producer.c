@@ -164,7 +164,7 @@ static segment segment_of(const tw_mega_plan *p) {
     return (segment){p->tuning.blocks * TW_MEGA_PIECE, p->tuning.blocks * p->body.scale_bytes};
 }
 
-/* Copies a stage of segments, one of each warp. */
+/* Copies a stage that consists of one segment for each warp that multiplies. from[] has the segments' addresses. */
 static void copy_segments(producer *x, const tw_val *from) {
     tw_mega_gen *g = x->g;
     tw_builder *b = g->b;

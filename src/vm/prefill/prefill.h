@@ -17,14 +17,13 @@ typedef struct tw_prefill_options {
     int64_t masked;
 } tw_prefill_options;
 
-/* Returns true if tw_prefill_open covers the model's programs on this machine, as far as can be told without one. */
+/* Returns true if the kernels cover the model on this machine. tw_prefill_open may still refuse a schedule. */
 bool tw_prefill_covers(const tw_cuda_vm *vm);
 
 /* Makes kernels and launches for a checked schedule of one worker and one sequence, whose attention is in one part.
-   `decode` is the number of a loaded program with the same model and weights, whose caches may be of several
-   sequences. The machine `vm` and `program`
-   must outlive the result. TW_ERR_UNSUPPORTED: the schedule is not covered. TW_ERR_MEMORY: there is no memory for it.
-   The caller closes it before the machine. */
+   `decode` is the number of a loaded program with the same model and weights. Its caches may be of several sequences.
+   The machine `vm` and `program` must outlive the result. TW_ERR_UNSUPPORTED: the schedule is not covered.
+   TW_ERR_MEMORY: there is no memory for it. The caller closes it before the machine. */
 tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw_checked *program,
                           const tw_prefill_options *options, tw_diag *diag);
 void tw_prefill_close(tw_prefill *p); /* NULL is fine. */

@@ -35,10 +35,11 @@ typedef struct tw_prefill_memory {
     uint64_t factors;  /* f32 [pairs]: its weight. */
     uint64_t gathered; /* [pairs][dim] */
     uint64_t chosen;   /* [pairs][width of an expert] */
-    uint64_t matrix;   /* An unpacked matrix. 0: no product needs one. */
-    uint64_t logits;   /* f32 [vocab] of the prompt's last position. */
-    uint64_t cells;    /* TW_ARGMAX_BYTES for each block of the head. */
-    uint64_t token;    /* i32: the token, in memory of the host. */
+    uint64_t
+        matrix; /* [rows][columns] of the matrix that is unpacked for its product. 0: all products read the tapes. */
+    uint64_t logits; /* f32 [vocab] of the prompt's last position. */
+    uint64_t cells;  /* TW_ARGMAX_BYTES for each block of the head. */
+    uint64_t token;  /* i32: the token, in memory of the host. */
 } tw_prefill_memory;
 
 /* The matrix of an instruction. An ffn's has eight rows of gate, eight of up, and so on. */
@@ -121,7 +122,8 @@ void tw_prefill_forget_artefacts(tw_prefill *p); /* Closes all artefacts. */
 
 /* launches.c. Makes the launches of a list, whose `tokens`, `keys` and `masked` are set. */
 tw_status tw_prefill_list_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag);
-/* Makes the launches of a prompt's end, after a step of any list. */
+/* Makes the launches that compute the logits and the token of a prompt's last position. They follow the launches of the
+   prompt's last step. */
 tw_status tw_prefill_end_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag);
 /* Begins to run a list, and does not wait. */
 tw_status tw_prefill_list_run(tw_prefill *p, const tw_prefill_list *list, tw_diag *diag);
