@@ -35,11 +35,10 @@ typedef struct tw_prefill_memory {
     uint64_t factors;  /* f32 [pairs]: its weight. */
     uint64_t gathered; /* [pairs][dim] */
     uint64_t chosen;   /* [pairs][width of an expert] */
-    uint64_t
-        matrix; /* [rows][columns] of the matrix that is unpacked for its product. 0: all products read the tapes. */
-    uint64_t logits; /* f32 [vocab] of the prompt's last position. */
-    uint64_t cells;  /* TW_ARGMAX_BYTES for each block of the head. */
-    uint64_t token;  /* i32: the token, in memory of the host. */
+    uint64_t matrix;   /* [rows][columns] of an unpacked matrix. 0: all products read the tapes. */
+    uint64_t logits;   /* f32 [vocab] of the prompt's last position. */
+    uint64_t cells;    /* TW_ARGMAX_BYTES for each block of the head. */
+    uint64_t token;    /* i32: the token, in memory of the host. */
 } tw_prefill_memory;
 
 /* The matrix of an instruction. An ffn's has eight rows of gate, eight of up, and so on. */
