@@ -168,7 +168,9 @@ typedef struct tw_mega_leg {
     int64_t expert; /* Bytes from an expert to the next. */
     int64_t unit;   /* DOWN: bytes from a unit to the next. */
     int32_t units;  /* DOWN: units. */
-    int32_t reserved[5];
+    int32_t early;  /* Bytes that are copied to the L2 cache before the choice is known, a multiple of 16. */
+    uint64_t later; /* Where these bytes begin: the stages of the tape that follow the experts. */
+    int32_t reserved[2];
 } tw_mega_leg;
 /* Where a unit's pieces are. Piece i is in chunk i / (warps * run), where warp w has the w-th `run` pieces, `blocks` in
    each of run / blocks stages. */

@@ -115,19 +115,21 @@ static void produce(producer *x) {
 /* A leg, in values. */
 typedef struct leg {
     tw_val word[4]; /* kind, hears, stages, bytes */
-    tw_val from, expert, unit, units;
+    tw_val from, expert, unit, units, early, later;
 } leg;
 
 static leg load_leg(const producer *x, tw_val number) {
     tw_builder *b = x->g->b;
     tw_val at = tw_mega_at(b, x->tape, number, sizeof(tw_mega_leg)), wide[2] = {{0}};
-    leg l = {{{0}}, {0}, {0}, {0}, {0}};
+    leg l = {0};
     tw_ld_vec(b, tw_mega_fixed(TW_T_i32, 4, 0), at, l.word);
     tw_ld_vec(b, tw_mega_fixed(TW_T_i64, 2, offsetof(tw_mega_leg, from)), at, wide);
     l.from = wide[0];
     l.expert = wide[1];
     l.unit = tw_ld(b, tw_mega_fixed(TW_T_i64, 1, offsetof(tw_mega_leg, unit)), at);
     l.units = tw_ld(b, tw_mega_fixed(TW_T_i32, 1, offsetof(tw_mega_leg, units)), at);
+    l.early = tw_ld(b, tw_mega_fixed(TW_T_i32, 1, offsetof(tw_mega_leg, early)), at);
+    l.later = tw_ld(b, tw_mega_fixed(TW_T_i64, 1, offsetof(tw_mega_leg, later)), at);
     return l;
 }
 
@@ -226,6 +228,10 @@ static void take_legs(producer *x, tw_val heard) {
         leg l = load_leg(x, i);
         tw_val kind = l.word[0];
         TW_IF (b, tw_ne(b, l.word[1], tw_i32(b, 0))) {
+            if (bulk(g->p)) {
+                TW_IF (b, tw_ne(b, l.early, tw_i32(b, 0)))
+                    tw_do(b, TW_OP_bulk_prefetch, (tw_attrs){0}, l.later, l.early);
+            }
             tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, tw_add_imm(b, g->shared, g->p->routed), heard);
             tw_op_to(b, heard, TW_OP_xor_i32, heard, tw_i32(b, 1), TW_NONE);
         }

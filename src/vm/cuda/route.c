@@ -113,10 +113,16 @@ void tw_mega_build_score(tw_mega_gen *g) {
 
 enum { OF_LANE = TW_MEGA_EXPERTS / 32 /* The most scores of a lane. */ };
 
-/* Below every probability: a score that is no number, an expert that is chosen already, and no expert at all. */
-static const float UNRANKED = -1, TAKEN = -2, NOBODY = -3;
+/* Ranks below every probability: no expert, an expert that is chosen already, and one whose score is no number. */
+enum { NOBODY, TAKEN, UNRANKED, PROBABLE };
 
-/* Turns a lane's scores into probabilities times *sum. */
+/* Computes the largest of the lanes' i32, all of which are at least 0, for each of them. */
+static tw_val warp_most(tw_builder *b, tw_val x) {
+    return tw_get(b, TW_OP_redux_max_u32, (tw_attrs){0}, TW_T_i32, x, tw_i32(b, -1));
+}
+
+/* Turns a lane's scores into ranks. The rank of a probability p is the bits of p times *sum, and PROBABLE: floats that
+   are at least 0 are in the order of their bits. */
 static void rank(tw_builder *b, tw_val lane, int experts, int n, tw_val *score, tw_val *sum) {
     tw_val most = tw_f32(b, TW_SOFTMAX_LOWEST);
     for (int i = 0; i < n; i++) most = tw_max(b, most, score[i]);
@@ -125,9 +131,10 @@ static void rank(tw_builder *b, tw_val lane, int experts, int n, tw_val *score, 
     for (int i = 0; i < n; i++) {
         tw_val there = tw_lt(b, tw_add_imm(b, lane, 32 * i), tw_i32(b, experts));
         tw_val apart = tw_mul(b, tw_sub(b, score[i], most), tw_f32(b, TW_SOFTMAX_LOG2E));
-        tw_val e = tw_unary(b, TW_OP_exp2_f32, apart), ranked = tw_select(b, tw_eq(b, e, e), e, tw_f32(b, UNRANKED));
+        tw_val e = tw_unary(b, TW_OP_exp2_f32, apart), bits = tw_add_imm(b, tw_bitcast(b, TW_T_i32, e), PROBABLE);
         *sum = tw_add(b, *sum, tw_select(b, there, e, tw_f32(b, 0)));
-        score[i] = tw_var_of(b, tw_select(b, there, ranked, tw_f32(b, NOBODY)));
+        bits = tw_select(b, tw_eq(b, e, e), bits, tw_i32(b, UNRANKED));
+        score[i] = tw_var_of(b, tw_select(b, there, bits, tw_i32(b, NOBODY)));
     }
     *sum = tw_part_warp_sum(b, *sum, 1, 32);
 }
@@ -144,16 +151,21 @@ void tw_mega_choose(tw_builder *b, const tw_model *m, tw_val lane, tw_val scores
     rank(b, lane, (int)m->n_experts, n, score, &sum);
     tw_val id = tw_var_of(b, tw_i32(b, 0)), weight = tw_var_of(b, tw_f32(b, 0));
     TW_FOR (b, u, tw_i32(b, 0), tw_i32(b, (int32_t)m->n_experts_used), tw_i32(b, 1), false) {
-        const tw_argmax mine = tw_argmax_of(b, NOBODY);
-        for (int i = 0; i < n; i++) tw_argmax_take(b, &mine, score[i], tw_add_imm(b, lane, 32 * i));
-        const tw_argmax best = tw_argmax_warp(b, &mine);
+        tw_val rank = score[0], left = tw_i32(b, TW_MEGA_EXPERTS);
+        for (int i = 1; i < n; i++) rank = tw_max(b, rank, score[i]);
+        rank = warp_most(b, rank);
+        left = tw_sub(b, left, lane);
+        tw_val lowest = tw_i32(b, 0); /* Experts that follow the lowest number of that rank, and itself. */
+        for (int i = n - 1; i >= 0; i--)
+            lowest = tw_select(b, tw_eq(b, score[i], rank), tw_add_imm(b, left, -32 * i), lowest);
+        tw_val number = tw_sub(b, tw_i32(b, TW_MEGA_EXPERTS), warp_most(b, lowest));
         for (int i = 0; i < n; i++) {
-            tw_val taken = tw_eq(b, best.number, tw_add_imm(b, lane, 32 * i));
-            tw_assign(b, score[i], tw_select(b, taken, tw_f32(b, TAKEN), score[i]));
+            tw_val taken = tw_eq(b, number, tw_add_imm(b, lane, 32 * i));
+            tw_assign(b, score[i], tw_select(b, taken, tw_i32(b, TAKEN), score[i]));
         }
-        tw_val here = tw_eq(b, lane, u);
-        tw_assign(b, id, tw_select(b, here, best.number, id));
-        tw_assign(b, weight, tw_select(b, here, best.value, weight));
+        tw_val here = tw_eq(b, lane, u), value = tw_bitcast(b, TW_T_f32, tw_add_imm(b, rank, -PROBABLE));
+        tw_assign(b, id, tw_select(b, here, number, id));
+        tw_assign(b, weight, tw_select(b, here, value, weight));
     }
     tw_val whole = sum;
     if (m->renormalise_experts) whole = tw_part_warp_sum(b, tw_add(b, weight, tw_f32(b, 0)), 1, 32);
