@@ -187,6 +187,6 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     return kinds[i].object ? kinds[i].run(verb, argc - 1, argv + 1) : kinds[i].run(verb, argc, argv);
 }
 
-const cli_verb cli_trace = {"trace", "MODEL|kernel gemm WORD...",
+const cli_verb cli_trace = {"trace", "MODEL|kernel gemm|attention WORD...",
                             "when each warp of a kernel or worker of a model's step did what, and what it waited for",
                             "tilewright trace models/demo --context 100 -o step.pftrace", run};

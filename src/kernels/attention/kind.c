@@ -48,7 +48,7 @@ static void place_rings(tw_attention_gen *g) {
     g->values.first = q + stages * k;
     g->values.bytes = v;
     g->keys.stages = g->values.stages = stages;
-    g->told.name = "told";
+    g->told.name = NULL; /* It is heard in the predicate of the loop over tiles. */
     g->told.data = barriers;
     g->told.stages = TW_ATTENTION_TOLD;
     g->told.bytes = TW_ATTENTION_TILE_BYTES;
