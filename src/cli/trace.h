@@ -33,9 +33,12 @@ tw_status cli_trace_check(cli_trace_flags *f, tw_diag *diag);
 /* Writes the file, and prints the summary. */
 tw_status cli_trace_print(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag);
 
-struct tw_prediction; /* prof/path.h */
-/* trace_edits.c: predicts the trace's length after edits, as --what-if lists them. TW_ERR_USAGE: they are no such list,
-   or the trace has no such name. */
+struct tw_prediction;   /* prof/path.h */
+struct tw_orders_times; /* prof/orders.h */
+/* trace_edits.c: measures the loop of attention. TW_ERR_USAGE: the trace has none. */
+tw_status cli_trace_orders(const tw_trace *t, struct tw_orders_times *out, tw_diag *diag);
+/* Predicts the trace's length after edits, as --what-if lists them. In attention overlap=1, overlap=0, pingpong=1 and
+   pingpong=0 edit the order of the steps. TW_ERR_USAGE: they are no such list, or the trace has no such name. */
 tw_status cli_trace_predict(const tw_trace *t, const char *edits, struct tw_prediction *out, tw_diag *diag);
 
 /* trace_kernel.c: `trace kernel NAME WORD...`, whose arguments begin with the name. */

@@ -14,6 +14,13 @@
 #include "ptx/load.h"
 #include "space/space.h"
 
+/* What the profiler calls a warpgroup's work on a block of keys: two products, and what is computed between them. */
+#define TW_ATTENTION_SCORE   "scores"
+#define TW_ATTENTION_SUM     "values"
+#define TW_ATTENTION_WEIGH   "softmax"
+#define TW_ATTENTION_RESCALE "rescale"
+#define TW_ATTENTION_TURNS   "turn"
+
 enum { TW_ATTENTION_LEAST_HEAD = 32, TW_ATTENTION_MOST_HEAD = 256 };
 
 typedef struct tw_attention_problem {

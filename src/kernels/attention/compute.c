@@ -90,11 +90,13 @@ static void end_turns(tw_attention_gen *g) {
 
 /* -- blocks */
 
-/* With `lazy` a warp none of whose maxima was raised keeps its sums as they are. */
+/* Makes the next product's A of the weights, and rescales the sums. With `lazy` a warp none of whose maxima was raised
+ * keeps its sums as they are. */
 static void rescale(tw_attention_gen *g, const tw_val keep[2]) {
     tw_builder *b = g->b;
     tw_scope some = TW_NO_BLOCK;
     tw_record_begin(b, TW_ATTENTION_RESCALE, TW_ENGINE_OF_alu);
+    tw_attention_convert(g);
     if (g->c->lazy) {
         tw_val one = tw_f32(b, 1), raised = tw_or(b, tw_lt(b, keep[0], one), tw_lt(b, keep[1], one));
         some = tw_push_if(b, tw_get(b, TW_OP_vote, (tw_attrs){.mode = TW_MODE_any}, TW_T_pred, raised, tw_i32(b, -1)));
@@ -160,7 +162,6 @@ static void overlapped(tw_attention_gen *g, const state *s, bool masked) {
     pin_weights(g);
     tw_tile_wait_named(b, TW_ATTENTION_SUM, 0);
     give_back(g, &g->values, s->v);
-    tw_attention_convert(g);
     rescale(g, keep);
 }
 
@@ -176,7 +177,6 @@ static void in_order(tw_attention_gen *g, const state *s, bool masked) {
     tw_tile_wait_named(b, TW_ATTENTION_SCORE, 0);
     give_back(g, &g->keys, s->k);
     weigh(g, s, masked, keep);
-    tw_attention_convert(g);
     rescale(g, keep);
 }
 

@@ -21,13 +21,6 @@ enum {
     TW_ATTENTION_PRODUCER = TW_ATTENTION_TURN + TW_ATTENTION_GROUPS /* The barrier of the producer's warps. */
 };
 
-/* What the profiler calls a consumer's work on a block of keys: two products, and what is computed between them. */
-#define TW_ATTENTION_SCORE   "scores"
-#define TW_ATTENTION_SUM     "values"
-#define TW_ATTENTION_WEIGH   "softmax"
-#define TW_ATTENTION_RESCALE "rescale"
-#define TW_ATTENTION_TURNS   "turn"
-
 typedef struct tw_attention_plan {
     int groups;             /* Warpgroups that multiply. */
     int pack;               /* Heads of Q whose queries are in one tile. */
