@@ -8,7 +8,6 @@
 #include "cli/trace_improve.h"
 #include "prof/analysis.h"
 #include "prof/chrome.h"
-#include "prof/orders.h"
 #include "prof/perfetto.h"
 #include "prof/report.h"
 #include "prof/summary.h"
@@ -51,43 +50,6 @@ static tw_status add_prediction(json_t *o, const tw_trace *t, const char *edits,
     return json_object_set_new(o, "predicted", x) ? tw_fail_memory(diag) : TW_OK;
 }
 
-static const tw_orders_order orders[] = {{false, false}, {false, true}, {true, false}, {true, true}};
-enum { ORDERS = sizeof orders / sizeof *orders };
-
-/* Prints what attention would take with its steps in other orders. Other traces have no such steps. */
-static void print_orders(const tw_trace *t) {
-    tw_orders_times x;
-    if (cli_trace_orders(t, &x, NULL) != TW_OK) return;
-    printf("\nan iteration of each of %d warpgroups, %s: scores %.1f, softmax %.1f, values %.1f, rescaling %.1f, loads "
-           "%.1f, other %.1f; %.1f in all, %.1f %% of the time\n",
-           x.tracks, t->unit, x.first, x.work, x.second, x.rest, x.loads, x.other, x.iteration, 100 * x.share);
-    for (int i = 0; i < ORDERS; i++) {
-        const bool now = orders[i].overlapped == x.order.overlapped && orders[i].turns == x.order.turns;
-        printf("  overlap=%d pingpong=%d: %.1f, the whole %+.1f %%%s\n", orders[i].overlapped, orders[i].turns,
-               tw_orders_iteration(&x, orders[i]), 100 * (tw_orders_ratio(&x, orders[i]) - 1), now ? " (traced)" : "");
-    }
-    fflush(stdout);
-}
-
-static json_t *orders_json(const tw_orders_times *x) {
-    json_t *list = json_array();
-    for (int i = 0; list && i < ORDERS; i++)
-        json_array_append_new(list, json_pack("{s:i, s:i, s:f, s:f}", "overlap", orders[i].overlapped, "pingpong",
-                                              orders[i].turns, "iteration", tw_orders_iteration(x, orders[i]), "ratio",
-                                              tw_orders_ratio(x, orders[i])));
-    return json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:o}", "warpgroups", x->tracks, "scores",
-                     x->first, "softmax", x->work, "values", x->second, "rescale", x->rest, "loads", x->loads, "other",
-                     x->other, "iteration", x->iteration, "share", x->share, "overlap", x->order.overlapped, "pingpong",
-                     x->order.turns, "predicted", list);
-}
-
-/* Adds the same to JSON. */
-static tw_status add_orders(json_t *o, const tw_trace *t, tw_diag *diag) {
-    tw_orders_times x;
-    if (cli_trace_orders(t, &x, NULL) != TW_OK) return TW_OK;
-    return json_object_set_new(o, "orders", orders_json(&x)) ? tw_fail_memory(diag) : TW_OK;
-}
-
 static tw_status print_json(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag) {
     tw_summary s;
     json_t *o = NULL;
@@ -97,7 +59,7 @@ static tw_status print_json(const tw_trace *t, const cli_trace_flags *f, tw_diag
                         (f->as && json_object_set_new(o, "file", json_string(f->file)))))
         st = tw_fail_memory(diag);
     if (st == TW_OK && f->analyse) st = add_analysis(o, t, diag);
-    if (st == TW_OK && f->analyse) st = add_orders(o, t, diag);
+    if (st == TW_OK && f->analyse) st = cli_trace_add_orders(o, t, diag);
     if (st == TW_OK && f->edits) st = add_prediction(o, t, f->edits, diag);
     if (st == TW_OK && f->improvements &&
         (json_object_set_new(o, "improvements", cli_improvements_json(f->improvements)) ||
@@ -205,7 +167,7 @@ tw_status cli_trace_print(const tw_trace *t, const cli_trace_flags *f, tw_diag *
     if (f->improvements) cli_improvements_print(f->improvements);
     st = put_summary(t, "-", diag);
     if (st == TW_OK && f->analyse) st = print_analysis(t, diag);
-    if (st == TW_OK && f->analyse) print_orders(t);
+    if (st == TW_OK && f->analyse) cli_trace_print_orders(t);
     if (st == TW_OK && f->edits) st = print_prediction(t, f->edits, diag);
     return st == TW_OK && f->memory ? print_memory(f->memory, diag) : st;
 }

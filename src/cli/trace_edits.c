@@ -2,7 +2,6 @@
 #include "cli/trace.h"
 
 #include "base/diag.h"
-#include "kernels/attention/attention.h"
 #include "prof/orders.h"
 #include "prof/path.h"
 
@@ -27,15 +26,6 @@ static bool parse(char *word, tw_change *out) {
     out->kind = TW_CHANGE_SCALE;
     out->factor = strtod(value, &end);
     return end > value && !*end && out->factor >= 0 && out->factor <= 1e6;
-}
-
-tw_status cli_trace_orders(const tw_trace *t, tw_orders_times *out, tw_diag *diag) {
-    static const tw_orders_names names = {.first = TW_ATTENTION_SCORE,
-                                          .work = TW_ATTENTION_WEIGH,
-                                          .second = TW_ATTENTION_SUM,
-                                          .rest = TW_ATTENTION_RESCALE,
-                                          .turn = TW_ATTENTION_TURNS};
-    return tw_orders_measure(out, t, &names, diag);
 }
 
 /* The order of attention's steps after edits. */
