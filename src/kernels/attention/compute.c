@@ -110,10 +110,10 @@ static void rescale(tw_attention_gen *g, const tw_val keep[2]) {
 /* Makes weights of the next block's scores, and counts the block. keep[] is as in tw_attention_weigh. */
 static void weigh(tw_attention_gen *g, const state *s, bool masked, tw_val keep[2]) {
     tw_builder *b = g->b;
-    tw_val key = masked ? tw_mul_imm(b, s->block, g->c->columns) : TW_NONE;
+    tw_val key = masked || g->p->mask ? tw_mul_imm(b, s->block, g->c->columns) : TW_NONE;
     tw_add_to(b, s->block, tw_i32(b, -1));
     tw_record_begin(b, TW_ATTENTION_WEIGH, TW_ENGINE_OF_alu);
-    tw_attention_weigh(g, s->sight, key, keep);
+    tw_attention_weigh(g, s->sight, key, masked, keep);
     tw_record_end(b, TW_ATTENTION_WEIGH);
 }
 
