@@ -47,12 +47,16 @@ trace.c prof/summary.h
 trace.c prof/report.h
 trace.h prof/memory.h
 trace.h prof/trace.h
+trace_edits.c prof/orders.h
 trace_edits.c prof/path.h
 trace_improve.c kernels/gemm/space.h
 trace_improve.c prof/path.h
+trace_kernel.c kernels/attention/attention.h
 trace_kernel.c kernels/gemm/space.h
 trace_kernel.c ptx/ptx.h
 trace_model.c engine/trace.h
+trace_orders.c kernels/attention/attention.h
+trace_orders.c prof/orders.h
 traced.h kernels/kernel.h
 train.c kernels/gemm/estimate.h
 train.c tune/analytic.h

@@ -107,6 +107,10 @@ def main():
             runner.FAMILIES["attention"] = Attention
             super().__init__("attention")
             self.gpu, self.compilers, self.kernels = Gpu(LIBRARY, "cuda:0"), Compilers(), []
+            self.launchers, self.graphs = {}, {}
+
+        def environment(self):
+            return dict(super().environment(), ptxas=os.environ.get("TILEWRIGHT_PTXAS", "driver"))
 
         def prepare(self, problem):
             if problem != self.problem: self.forget()
@@ -114,12 +118,31 @@ def main():
 
         def forget(self):
             torch.cuda.synchronize()
+            self.launchers, self.graphs = {}, {}
             for k in self.kernels: k.close()
             self.kernels = []
 
         def launcher(self, c):
+            """Further requests about a problem find the launchers and graphs of the ones before."""
             text = text_of(c)
             if text is None: return self.work.by_torch
+            if text not in self.launchers: self.launchers[text] = self.bound(text)
+            return self.launchers[text]
+
+        def graph(self, launch, us):
+            if launch not in self.launchers.values(): return super().graph(launch, us)
+            if launch not in self.graphs: self.graphs[launch] = super().graph(launch, us)
+            return self.graphs[launch]
+
+        def open(self, i, c):
+            """A configuration after which the device can run nothing has a result, so that no other process tries it."""
+            try:
+                return super().open(i, c)
+            except Exception as e:
+                runner.say({"config": i, "status": "unsupported", "message": f"{type(e).__name__}: {e}"[:300]})
+                raise
+
+        def bound(self, text):
             kernel = self.gpu.kernel(words_of(self.problem), text)
             self.kernels.append(kernel)
             bound, sizes = {}, kernel.buffers()

@@ -59,6 +59,7 @@ static tw_status print_json(const tw_trace *t, const cli_trace_flags *f, tw_diag
                         (f->as && json_object_set_new(o, "file", json_string(f->file)))))
         st = tw_fail_memory(diag);
     if (st == TW_OK && f->analyse) st = add_analysis(o, t, diag);
+    if (st == TW_OK && f->analyse) st = cli_trace_add_orders(o, t, diag);
     if (st == TW_OK && f->edits) st = add_prediction(o, t, f->edits, diag);
     if (st == TW_OK && f->improvements &&
         (json_object_set_new(o, "improvements", cli_improvements_json(f->improvements)) ||
@@ -166,6 +167,7 @@ tw_status cli_trace_print(const tw_trace *t, const cli_trace_flags *f, tw_diag *
     if (f->improvements) cli_improvements_print(f->improvements);
     st = put_summary(t, "-", diag);
     if (st == TW_OK && f->analyse) st = print_analysis(t, diag);
+    if (st == TW_OK && f->analyse) cli_trace_print_orders(t);
     if (st == TW_OK && f->edits) st = print_prediction(t, f->edits, diag);
     return st == TW_OK && f->memory ? print_memory(f->memory, diag) : st;
 }
@@ -187,6 +189,6 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     return kinds[i].object ? kinds[i].run(verb, argc - 1, argv + 1) : kinds[i].run(verb, argc, argv);
 }
 
-const cli_verb cli_trace = {"trace", "MODEL|kernel gemm WORD...",
+const cli_verb cli_trace = {"trace", "MODEL|kernel gemm|attention WORD...",
                             "when each warp of a kernel or worker of a model's step did what, and what it waited for",
                             "tilewright trace models/demo --context 100 -o step.pftrace", run};

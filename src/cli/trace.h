@@ -7,6 +7,8 @@
 #include "prof/memory.h"
 #include "prof/trace.h"
 
+#include <jansson.h>
+
 typedef struct cli_trace_flags {
     const char *file, *format, *edits;
     bool json, analyse;
@@ -33,9 +35,18 @@ tw_status cli_trace_check(cli_trace_flags *f, tw_diag *diag);
 /* Writes the file, and prints the summary. */
 tw_status cli_trace_print(const tw_trace *t, const cli_trace_flags *f, tw_diag *diag);
 
-struct tw_prediction; /* prof/path.h */
-/* trace_edits.c: predicts the trace's length after edits, as --what-if lists them. TW_ERR_USAGE: they are no such list,
-   or the trace has no such name. */
+struct tw_prediction;   /* prof/path.h */
+struct tw_orders_times; /* prof/orders.h */
+/* trace_orders.c: measures the loop of attention. TW_ERR_USAGE: the trace has none. */
+tw_status cli_trace_orders(const tw_trace *t, struct tw_orders_times *out, tw_diag *diag);
+/* Prints what attention would take with its steps in other orders. Of other traces nothing is printed. */
+void cli_trace_print_orders(const tw_trace *t);
+/* Adds the same to an object as `orders`. */
+tw_status cli_trace_add_orders(json_t *o, const tw_trace *t, tw_diag *diag);
+
+/* trace_edits.c: predicts the trace's length after edits, as --what-if lists them. In attention overlap=1, overlap=0,
+   pingpong=1 and pingpong=0 edit the order of the steps. TW_ERR_USAGE: they are no such list, or the trace has no such
+   name. */
 tw_status cli_trace_predict(const tw_trace *t, const char *edits, struct tw_prediction *out, tw_diag *diag);
 
 /* trace_kernel.c: `trace kernel NAME WORD...`, whose arguments begin with the name. */

@@ -6,7 +6,6 @@
 #include "kernels/gemm/space.h"
 #include "prof/path.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,50 +18,64 @@ enum { TURNS = 5 };
 
 /* An edit of a parameter, and the edit of the trace that predicts it. */
 static const struct {
+    const char *kernel; /* The first word of the kernel's problem. */
     const char *word;
-    size_t at; /* Offset of the parameter's int in tw_gemm_config. */
-    int add;   /* Added to the value. 0: the edit sets the value from `from` to `to`. */
+    int add; /* Added to the value. 0: the edit sets the value from `from` to `to`. */
     int from, to;
-    int mma; /* The edit is for configurations with this mma. -1: for all. */
+    const char *with; /* The edit is for configurations with this word. NULL: for all. */
     const char *edit;
 } edits[] = {
-    {"stages", offsetof(tw_gemm_config, stages), 1, 0, 0, -1, "tiles.empty=+1"}, /* Kernels with tensor copies. */
-    {"stages", offsetof(tw_gemm_config, stages), 1, 0, 0, -1, "copies=+1"},      /* Kernels with cp.async. */
+    {"gemm", "stages", 1, 0, 0, NULL, "tiles.empty=+1"}, /* Kernels with tensor copies. */
+    {"gemm", "stages", 1, 0, 0, NULL, "copies=+1"},      /* Kernels with cp.async. */
     /* On an H200 the store took 0.1333 of its time with exchanged sums (docs/prof-records.md). */
-    {"staged", offsetof(tw_gemm_config, staged), 0, TW_GEMM_DIRECT, TW_GEMM_EXCHANGED, 2, "store=0.1333"},
+    {"gemm", "staged", 0, TW_GEMM_DIRECT, TW_GEMM_EXCHANGED, "mma=2", "store=0.1333"},
+    {"attention", "overlap", 0, 0, 1, NULL, "overlap=1"},
+    {"attention", "pingpong", 0, 0, 1, NULL, "pingpong=1"},
+    {"attention", "pingpong", 0, 1, 0, NULL, "pingpong=0"},
+    {"attention", "stages", 1, 0, 0, NULL, "keys.empty=+1,values.empty=+1"},
 };
 enum { EDITS = sizeof edits / sizeof *edits };
 
 /* ---- choosing */
 
-static tw_status configuration_of(const cli_traced *x, tw_gemm_config *c, tw_diag *diag) {
-    tw_gpu_kernel_info info;
-    tw_gpu_kernel_describe(x->kernel, &info);
-    *c = tw_gemm_config_any();
-    return tw_gemm_config_parse(c, info.configuration, diag);
+/* Finds a parameter's value in a configuration's words. NULL: the parameter is not there. */
+static const char *value_of(const char *configuration, const char *word) {
+    const size_t n = strlen(word);
+    for (const char *at = configuration; at; at = strchr(at, ' ')) {
+        at += *at == ' ';
+        if (!strncmp(at, word, n) && at[n] == '=') return at + n + 1;
+    }
+    return NULL;
 }
 
-static int *value_of(tw_gemm_config *c, size_t at) {
-    return (int *)((char *)c + at);
+static bool has(const char *configuration, const char *with) {
+    char word[CLI_IMPROVEMENT_TEXT];
+    const char *equals = strchr(with, '=');
+    snprintf(word, sizeof word, "%.*s", (int)(equals - with), with);
+    const char *value = value_of(configuration, word);
+    return value && strtol(value, NULL, 10) == strtol(equals + 1, NULL, 10);
 }
 
 static bool tried(const cli_improvements *done, const char *word, int to) {
     for (int i = 0; i < done->n; i++)
-        if (!strcmp(done->list[i].word, word) && done->list[i].to == to) return true;
+        if (!strcmp(done->list[i].word, word) && (done->list[i].to == to || done->list[i].from == to)) return true;
     return false;
 }
 
-/* Finds the untried edit with the largest predicted gain. *next becomes the configuration with that edit. x->word is
+/* Finds the untried edit with the largest predicted gain. `next` becomes the configuration with that edit. x->word is
    NULL if no edit gains enough. */
 static tw_status choose(const cli_traced *kernel, const tw_trace *t, const cli_improvements *done, cli_improvement *x,
-                        tw_gemm_config *next, tw_diag *diag) {
-    tw_gemm_config c;
-    tw_status st = configuration_of(kernel, &c, diag);
+                        char next[CLI_CONFIGURATION], tw_diag *diag) {
+    tw_gpu_kernel_info info;
+    tw_gpu_kernel_describe(kernel->kernel, &info);
+    tw_status st = TW_OK;
     *x = (cli_improvement){.predicted = 1 - LEAST_PREDICTED};
     for (int i = 0; i < EDITS && st == TW_OK; i++) {
-        const int from = *value_of(&c, edits[i].at), to = edits[i].add ? from + edits[i].add : edits[i].to;
+        const char *value = value_of(info.configuration, edits[i].word);
         tw_prediction p;
-        if (edits[i].mma >= 0 && c.mma != edits[i].mma) continue;
+        if (strncmp(kernel->problem, edits[i].kernel, strlen(edits[i].kernel)) != 0 || !value) continue;
+        if (edits[i].with && !has(info.configuration, edits[i].with)) continue;
+        const int from = (int)strtol(value, NULL, 10), to = edits[i].add ? from + edits[i].add : edits[i].to;
         if ((!edits[i].add && from != edits[i].from) || tried(done, edits[i].word, to)) continue;
         st = cli_trace_predict(t, edits[i].edit, &p, diag);
         if (st == TW_ERR_USAGE) { /* The trace has nothing of that name. */
@@ -72,8 +85,8 @@ static tw_status choose(const cli_traced *kernel, const tw_trace *t, const cli_i
         if (st != TW_OK || !(p.before > 0) || p.after / p.before > x->predicted) continue;
         *x = (cli_improvement){.word = edits[i].word, .from = from, .to = to, .edit = edits[i].edit};
         x->predicted = p.after / p.before;
-        *next = c;
-        *value_of(next, edits[i].at) = to;
+        snprintf(next, CLI_CONFIGURATION, "%.*s%d%s", (int)(value - info.configuration), info.configuration, to,
+                 value + strcspn(value, " "));
     }
     return st;
 }
@@ -101,10 +114,8 @@ static tw_status compare(cli_traced *a, const tw_trace *of_a, cli_traced *b, con
 
 /* Builds, traces and times the kernel with the configuration `next`. *t is its trace. */
 static tw_status measure(cli_traced *before, const tw_trace *of_before, cli_traced *after, tw_trace **t,
-                         const tw_gemm_config *next, cli_improvement *x, tw_diag *diag) {
-    char configuration[CLI_CONFIGURATION];
-    tw_gemm_config_print(next, configuration, sizeof configuration);
-    tw_status st = cli_traced_open(after, before->as, before->problem, configuration, diag);
+                         const char *next, cli_improvement *x, tw_diag *diag) {
+    tw_status st = cli_traced_open(after, before->as, before->problem, next, diag);
     if (st == TW_OK) st = cli_traced_run(after, t, NULL, diag);
     if (st == TW_OK && (after->bytes != before->bytes || memcmp(after->result, before->result, after->bytes) != 0))
         st = tw_fail(diag, TW_ERR_MISMATCH, "the results are not those with %s=%d", x->word, x->from);
@@ -113,8 +124,7 @@ static tw_status measure(cli_traced *before, const tw_trace *of_before, cli_trac
 }
 
 /* Tries an edit. *kernel and *t become the new kernel and its trace if the edit is kept. */
-static tw_status try_edit(cli_traced *kernel, tw_trace **t, const tw_gemm_config *next, cli_improvement *x,
-                          tw_diag *diag) {
+static tw_status try_edit(cli_traced *kernel, tw_trace **t, const char *next, cli_improvement *x, tw_diag *diag) {
     cli_traced other;
     tw_trace *of_other = NULL;
     tw_status st = measure(kernel, *t, &other, &of_other, next, x, diag);
@@ -143,11 +153,11 @@ tw_status cli_trace_improve(cli_traced *kernel, tw_trace **t, cli_improvements *
     tw_gpu_kernel_info info;
     while (st == TW_OK && out->n < CLI_IMPROVEMENTS) {
         cli_improvement *x = &out->list[out->n];
-        tw_gemm_config next;
-        st = choose(kernel, *t, out, x, &next, diag);
+        char next[CLI_CONFIGURATION];
+        st = choose(kernel, *t, out, x, next, diag);
         if (st != TW_OK || !x->word) break;
         out->n++;
-        st = try_edit(kernel, t, &next, x, diag);
+        st = try_edit(kernel, t, next, x, diag);
     }
     tw_gpu_kernel_describe(kernel->kernel, &info);
     snprintf(out->configuration, sizeof out->configuration, "%s", info.configuration);

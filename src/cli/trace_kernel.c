@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `trace kernel gemm WORD...` runs one kernel with its records, on a GPU or in the emulator. */
+/* `trace kernel gemm|attention WORD...` runs one kernel with its records, on a GPU or in the emulator. */
 #include "base/buf.h"
 #include "base/diag.h"
 #include "base/file.h"
 #include "cli/problem.h"
 #include "cli/trace_improve.h"
+#include "kernels/attention/attention.h"
 #include "kernels/gemm/space.h"
 #include "ptx/ptx.h"
 
@@ -28,11 +29,14 @@ typedef struct request {
 /* Splits the words into a problem's and a configuration's. */
 static tw_status split(const char *const *list, int n, char words[TEXT], char configuration[TEXT], tw_diag *diag) {
     tw_gemm_problem p = {.alpha = 1};
+    tw_attention_problem a = {0};
+    const bool attention = !strcmp(list[0], "attention");
     size_t w = (size_t)snprintf(words, TEXT, "%s", list[0]), c = 0;
     configuration[0] = 0;
     for (int i = 1; i < n; i++) {
         tw_status st;
-        const bool problem = tw_gemm_problem_word(&p, list[i], &st, diag);
+        const bool problem =
+            attention ? tw_attention_word(&a, list[i], &st, diag) : tw_gemm_problem_word(&p, list[i], &st, diag);
         if (problem && st != TW_OK) return st;
         char *to = problem ? words : configuration;
         size_t *at = problem ? &w : &c;
@@ -88,8 +92,7 @@ int cli_trace_kernel(const cli_verb *verb, int argc, char **argv) {
         {"--global", CLI_FLAG, &r.as.options.global, NULL, "keep records in global memory"},
         {"--flush", CLI_FLAG, &r.as.options.flush, NULL, "lose no record: write them out when shared memory is full"},
         {"--iterations", CLI_FLAG, &r.as.options.iterations, NULL, "show the iterations of loops, too"},
-        {"--ir", CLI_TEXT, &r.ir, "FILE",
-         "trace this IR, which `kernel gemm ... --emit ir` printed; - is standard input"},
+        {"--ir", CLI_TEXT, &r.ir, "FILE", "trace this IR, which `kernel ... --emit ir` printed; - is standard input"},
         {"--emit", CLI_TEXT, &r.emit, "ptx", "print the kernel with records in place of running it"},
         {"--memory", CLI_FLAG, &r.as.memory, NULL,
          "print how operations and buffers use memory, too; the emulator alone sees addresses"},
@@ -102,7 +105,8 @@ int cli_trace_kernel(const cli_verb *verb, int argc, char **argv) {
     int n, status;
     tw_diag diag;
     if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 1, WORDS, &n, &status)) return status;
-    if (strcmp(words[0], "gemm") != 0) return cli_usage("\"%s\" is no kernel; there is gemm", words[0]);
+    if (strcmp(words[0], "gemm") != 0 && strcmp(words[0], "attention") != 0)
+        return cli_usage("\"%s\" is no kernel; there are gemm and attention", words[0]);
     if (r.first < 0 || r.first > INT_MAX || r.every < 0 || r.every > INT_MAX || r.frames < 0 || r.frames > INT_MAX)
         return cli_usage("--first, --every, --frames: out of range");
     r.as.options.first = (int)r.first;

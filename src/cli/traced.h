@@ -21,8 +21,8 @@ typedef struct cli_traced {
     tw_gpu_kernel *kernel;
     tw_gpu_launch *launch;
     uint64_t addresses[TW_PLAN_BUFFERS]; /* The buffers' addresses. */
-    void *result;                        /* C after the run without records. NULL before cli_traced_run. */
-    size_t bytes;                        /* Bytes of `result`. */
+    void *result; /* The result, C or `out`, of the run without records. NULL before cli_traced_run. */
+    size_t bytes; /* Bytes of `result`. */
 } cli_traced;
 
 /* Opens the kernel of a problem's words and a configuration's words. `as` and `problem` must stay as they are until the

@@ -21,7 +21,7 @@ $ tilewright --help
     explain   ARTEFACT m=M ...         why an artefact chooses a configuration
     export    STORE                    the measurements of a store as text
     import    STORE FILE               add exported measurements, T4 or a cache of Kernel Tuner to a store
-    trace     MODEL|kernel gemm WORD... when each warp of a kernel or worker of a model's step did what, and what it waited for
+    trace     MODEL|kernel gemm|attention WORD... when each warp of a kernel or worker of a model's step did what, and what it waited for
   
   "tilewright VERB --help" shows a verb's flags and an example. Version 0.1.0.
 $ tilewright --version
@@ -237,7 +237,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     tilewright kernel attention heads=8 kv_heads=2 head=64 queries=256 causal=1 --emulate
     tilewright kernel gemm --list
   
-  tilewright trace MODEL|kernel gemm WORD... [flags]
+  tilewright trace MODEL|kernel gemm|attention WORD... [flags]
   when each warp of a kernel or worker of a model's step did what, and what it waited for
   
   flags:

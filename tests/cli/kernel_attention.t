@@ -35,7 +35,8 @@ $ tilewright kernel attention --list
   problem     type=bf16|f16; heads kv_heads head (elements); queries keys batch; causal=1; window=W; scale cap; lse=1 sinks=1;
   ldq ldk ldo (elements from row to row); capacity=C: K and V are [batch][kv_heads][C][head];
   page=P pool=N: K and V are [N][P][kv_heads][head], and each sequence has a list of pages;
-  ragged=1: the device knows each sequence's queries (starts) and keys (lengths)
+  ragged=1: the device knows each sequence's queries (starts) and keys (lengths);
+  mask=f32|f16|bf16 (added to scores) or i8 (0: not seen), [mask_batch][mask_heads][queries][ldm]
   parameters  with their roles and values:
     rows   macro  64 128 192
     columns macro  16 32 48 64 80 96 112 128 144 160 176 192 208 224 240 256

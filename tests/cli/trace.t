@@ -68,7 +68,7 @@ $ tilewright compile models/demo --workers 3 -c 16 -o s.json; tilewright trace m
   3
 # Wrong use.
 $ tilewright trace
-  tilewright: trace: needs MODEL|kernel gemm WORD... (tilewright trace --help)
+  tilewright: trace: needs MODEL|kernel gemm|attention WORD... (tilewright trace --help)
   [2]
 $ tilewright trace models/demo --format summary
   tilewright: --format is of the file that -o names

@@ -97,6 +97,55 @@ $ for f in --memory '--emit ptx' '--ir words'; do tilewright trace kernel $(cat 
   tilewright: --improve changes the configuration, which --ir and --emit do not
   tilewright: --improve changes the configuration, which --ir and --emit do not
   [2]
+# Attention: both products, what is computed between them, and turns. Orders of its steps are predicted and tried.
+$ A='attention heads=1 queries=128 keys=512 head=32 rows=128 columns=128 splits=1 persistent=0 --device emulator:sm_90a'; echo "$A" >attention
+$ tilewright trace kernel $(cat attention) overlap=1 pingpong=1 >out; sed 's/, [0-9.]* ops$//; 2q' out; grep -o '^  [a-z][a-z.]* *\(async\|region\|wait\|mark\)  *[a-z]*  *[0-9]*' out | sed 's/   */ /g' | sort
+  type=bf16 heads=1 head=32 queries=128 keys=512
+  emulator of sm_90a: 3 tracks of 1 blocks on 1 SMs, 109 events
+   keys.empty mark sync 8
+   keys.empty wait sync 4
+   keys.full async copy 4
+   keys.full wait copy 8
+   queries.empty mark sync 2
+   queries.empty wait sync 1
+   queries.full async copy 1
+   queries.full wait copy 2
+   rescale region alu 6
+   scores async tensor 8
+   scores wait tensor 8
+   softmax region alu 8
+   store region memory 2
+   turn wait sync 7
+   values async tensor 8
+   values wait tensor 8
+   values.empty mark sync 8
+   values.empty wait sync 4
+   values.full async copy 4
+   values.full wait copy 8
+$ for o in 0 1; do tilewright trace kernel $(cat attention) overlap=$o pingpong=$o --analyse --json >a.json; json a.json orders.warpgroups orders.overlap orders.pingpong orders.predicted.#; done
+  2
+  0
+  0
+  4
+  2
+  1
+  1
+  4
+$ tilewright trace kernel $(cat attention) overlap=0 pingpong=0 --analyse | grep -c '^  overlap=[01] pingpong=[01]: [1-9][0-9.]*, the whole'
+  4
+$ tilewright trace kernel $(cat attention) overlap=0 pingpong=0 --what-if overlap=1,pingpong=1 | grep -c '^with overlap=1,pingpong=1: .* -'
+  1
+$ tilewright trace kernel $(cat attention) overlap=0 pingpong=0 --improve | grep -o '^overlap=1 for 0 (overlap=1): predicted -'
+  overlap=1 for 0 (overlap=1): predicted -
+$ for e in overlap=2 overlap=0,softmax=0.5; do tilewright trace kernel $(cat attention) overlap=0 pingpong=0 --what-if $e 2>&1 | grep -o '^with [^:]*: \|^tilewright.*'; done
+  tilewright: --what-if: the trace has nothing called "overlap"
+  with overlap=0,softmax=0.5: 
+$ tilewright trace kernel $(cat words) --what-if overlap=1 2>&1 >/dev/null
+  tilewright: --what-if: the trace has nothing called "overlap"
+  [2]
+$ tilewright trace kernel attention heads=1 queries=128 ragged=1 batch=2 --device emulator:sm_90a
+  tilewright: attention of ragged sequences or of pages is not traced
+  [1]
 # All formats.
 $ tilewright trace kernel $(cat words) --format chrome -o - | json - otherData.unit
   ops
@@ -111,10 +160,10 @@ $ tilewright trace kernel $(cat words) --first 2
   [2]
 # Wrong use.
 $ tilewright trace kernel
-  tilewright: trace: needs MODEL|kernel gemm WORD... (tilewright trace --help)
+  tilewright: trace: needs MODEL|kernel gemm|attention WORD... (tilewright trace --help)
   [2]
 $ tilewright trace kernel conv m=3
-  tilewright: "conv" is no kernel; there is gemm
+  tilewright: "conv" is no kernel; there are gemm and attention
   [2]
 $ tilewright trace kernel gemm m=64 n=64 k=64 --device emulator --only nothing
   tilewright: the kernel has no record of the names nothing

@@ -47,11 +47,22 @@ static void draw_problem(tw_attention_problem *p, tw_random *r, const attention_
     if (!below(r, 4)) p->ldk = (p->capacity ? 1 : p->kv_heads) * p->head + 8 * below(r, 5);
 }
 
+/* What is drawn here changes nothing of what is drawn afterwards. */
+static void draw_mask(tw_attention_problem *p, tw_random r) {
+    if (p->ragged || below(&r, 3)) return;
+    static const tw_type masks[] = {TW_T_f32, TW_T_f16, TW_T_bf16, TW_T_i8};
+    p->mask = masks[below(&r, 4)];
+    p->mask_heads = below(&r, 2) ? 1 : p->heads;
+    p->mask_batch = below(&r, 2) ? 1 : p->batch;
+    p->ldm = (p->keys + 7) / 8 * 8 + 8 * below(&r, 3);
+}
+
 bool attention_case_draw(attention_case *c, uint64_t number, const tw_target *t, const attention_limits *most) {
     enum { TRIES = 200 };
     tw_random r = tw_random_seed(number);
     *c = (attention_case){.seed = number};
     draw_problem(&c->problem, &r, most);
+    draw_mask(&c->problem, r);
     if (tw_attention_complete(&c->problem, NULL) != TW_OK) return false;
     const tw_attention_space_context of = {&c->problem, t};
     for (int i = 0; i < TRIES; i++) {
@@ -88,6 +99,10 @@ void attention_case_print(const attention_case *c, char *out, size_t size) {
     X(cache, !p->ragged && p->capacity)                                                                                \
     X(lse, p->lse)                                                                                                     \
     X(cap, p->cap > 0)                                                                                                 \
+    X(mask_added, p->mask == TW_T_f32 || p->mask == TW_T_f16 || p->mask == TW_T_bf16)                                  \
+    X(mask_of_flags, p->mask == TW_T_i8)                                                                               \
+    X(mask_of_heads, p->mask && p->mask_heads > 1)                                                                     \
+    X(mask_of_sequences, p->mask && p->mask_batch > 1)                                                                 \
     X(sinks, p->sinks)                                                                                                 \
     X(grouped, p->kv_heads < p->heads)                                                                                 \
     X(f16, p->type == TW_T_f16)                                                                                        \

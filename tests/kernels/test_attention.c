@@ -85,6 +85,12 @@ static void words_without_sense_are_refused(void **state) {
               {"heads=4 head=64 queries=4 causal=2", "no such value"},
               {"heads=4 head=64 queries=4 type=f32", "no such value"},
               {"heads=4 head=64 queries=4 scale=-1", "scale = -1"},
+              {"heads=4 head=64 queries=4 mask=i32", "no such value"},
+              {"heads=4 head=64 queries=4 ldm=8", "are of a mask"},
+              {"heads=4 head=64 queries=4 mask=f32 ldm=12", "multiple of 8"},
+              {"heads=4 head=64 queries=4 keys=9 mask=f32 ldm=8", "a row has all keys"},
+              {"heads=4 head=64 queries=4 mask=i8 mask_heads=2", "all sequences and heads, or of each"},
+              {"heads=4 head=64 queries=4 mask=i8 ragged=1", "ragged sequences have no mask"},
               {"heads=4 head=64 queries=4 m=3", "says nothing of attention"}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         char words[100];
@@ -134,6 +140,13 @@ static void defaults_do_not_spill(void **state) {
         "heads=32 kv_heads=8 head=128 queries=1 keys=8192 page=16",
         "heads=64 kv_heads=8 head=64 queries=4096 window=128 causal=1 sinks=1 lse=1",
         "heads=8 kv_heads=4 head=256 queries=2048 window=512 causal=1 cap=50",
+        "heads=32 head=128 queries=4096 mask=f32",
+        "heads=32 head=128 queries=4096 mask=bf16 causal=1",
+        "heads=32 head=64 queries=4096 mask=i8 mask_heads=32",
+        "heads=16 head=96 queries=4096 mask=f16",
+        "heads=8 head=192 queries=2048 mask=f32 causal=1",
+        "heads=8 head=256 queries=2048 mask=f32 causal=1 cap=50",
+        "heads=32 kv_heads=8 head=128 queries=1 keys=8192 page=16 mask=bf16",
     };
     char path[4096];
     tw_ptx_compiler by = tw_ptx_compiler_for(NULL, false);

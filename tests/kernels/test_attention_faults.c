@@ -62,6 +62,14 @@ static int mask_sees_one_key_more(tw_kernel *k) {
     return changed;
 }
 
+/* Pairs of the mask's array are taken from the pair before. */
+static int array_of_other_keys(tw_kernel *k) {
+    int changed = 0;
+    for (int i = 0, n = all(k, TW_OP_ld); i < n; i++)
+        if (found[i]->at.type == TW_T_f32 && found[i]->at.vec == 2) found[i]->at.offset -= 8, changed++;
+    return changed;
+}
+
 static int sums_are_not_rescaled(tw_kernel *k) {
     int changed = 0;
     for (int i = 0, n = all(k, TW_OP_mul_f32); i < n; i++)
@@ -168,6 +176,8 @@ static const struct {
     {"the counter stays", counter_stays, WRONG, NULL},
     {"turns not passed", turns_not_passed, BIT(TW_EMU_DEADLOCK) | BIT(TW_EMU_LEAK) | BIT(TW_EMU_BARRIER), NULL},
     {"a stale page", stale_page, WRONG, "heads=2 head=64 queries=90 keys=120 page=16 pool=20 causal=1"},
+    {"a mask of other keys", array_of_other_keys, WRONG | BIT(TW_EMU_BOUNDS),
+     "heads=2 head=64 queries=90 keys=120 mask=f32 mask_heads=2"},
     {"a part merged twice", part_merged_twice, WRONG, "heads=4 kv_heads=2 head=64 queries=30 keys=140"},
     {"parts merged too early", merged_too_early, ASYNC, "heads=4 kv_heads=2 head=64 queries=30 keys=140"},
 };

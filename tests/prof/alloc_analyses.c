@@ -5,6 +5,7 @@
 #include "prof/hand.h"
 
 #include "prof/analysis.h"
+#include "prof/orders.h"
 #include "prof/ring.h"
 
 static int outcome(tw_status st) {
@@ -66,6 +67,12 @@ static int measure(void *t) {
     return outcome(tw_pipelining_measure(&m, t, -1, NULL));
 }
 
+static int measure_orders(void *t) {
+    const tw_orders_names names = {"product", "softmax", "product", "epilogue", "turn"};
+    tw_orders_times m;
+    return outcome(tw_orders_measure(&m, t, &names, NULL));
+}
+
 static int analyse(void *t) {
     tw_analysis a;
     tw_diag d;
@@ -95,6 +102,7 @@ static void analyses_survive_every_failure(void **state) {
     alloc_fail_exhaust(find_balance, t);
     alloc_fail_exhaust(find_regions, t);
     alloc_fail_exhaust(measure, t);
+    alloc_fail_exhaust(measure_orders, t);
     alloc_fail_exhaust(analyse, t);
     tw_trace_free(t);
 }

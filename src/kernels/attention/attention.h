@@ -14,6 +14,13 @@
 #include "ptx/load.h"
 #include "space/space.h"
 
+/* What the profiler calls a warpgroup's work on a block of keys: two products, and what is computed between them. */
+#define TW_ATTENTION_SCORE   "scores"
+#define TW_ATTENTION_SUM     "values"
+#define TW_ATTENTION_WEIGH   "softmax"
+#define TW_ATTENTION_RESCALE "rescale"
+#define TW_ATTENTION_TURNS   "turn"
+
 enum { TW_ATTENTION_LEAST_HEAD = 32, TW_ATTENTION_MOST_HEAD = 256 };
 
 typedef struct tw_attention_problem {
@@ -37,6 +44,12 @@ typedef struct tw_attention_problem {
     bool ragged;      /* Only the device knows how many queries and keys each sequence has. */
     bool lse;         /* Stores the logarithm of each query's sum of exponents. */
     bool sinks;       /* Each head has one more score, without a value. */
+    /* Type of an array with a number for each query and key: f32, f16 or bf16 are added to scores that were scaled and
+       capped, and where an i8 is 0 the query does not see the key. TW_T_none: there is no such array. */
+    tw_type mask;
+    int64_t mask_batch; /* Sequences that the array has, `batch`, or 1 for all of them. */
+    int64_t mask_heads; /* Heads that the array has, `heads`, or 1 for all of them. */
+    int64_t ldm;        /* Elements from a query to the next in the array, a multiple of 8. */
 } tw_attention_problem;
 
 /* The parameters of space.def. */
@@ -64,6 +77,7 @@ typedef enum tw_attention_buffer {
     TW_ATTENTION_STARTS,
     TW_ATTENTION_LENGTHS,
     TW_ATTENTION_PAGES,
+    TW_ATTENTION_MASK,
     TW_ATTENTION_WORKSPACE,
     TW_ATTENTION_COUNTERS,
     TW_ATTENTION_BUFFERS

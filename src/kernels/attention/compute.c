@@ -32,7 +32,8 @@ static void score(tw_attention_gen *g, const state *s) {
                                      .x_at = s->q_at,
                                      .y_at = tw_add(b, s->k_at, tw_shr(b, s->k->stage, 4)),
                                      .add = tw_const(b, TW_T_pred, 0),
-                                     .sums = g->scores};
+                                     .sums = g->scores,
+                                     .name = TW_ATTENTION_SCORE};
     tw_tile_multiply(b, &product);
 }
 
@@ -42,7 +43,7 @@ static void sum_values(tw_attention_gen *g, const state *s) {
     enum { STEP = 16 /* Keys of a wgmma. */, REGISTERS = 4 /* Its registers of A. */ };
     const tw_attrs at = {.wgmma = kind_of(g), .columns = g->plan.depth, .trans_b = true};
     tw_val v_at = tw_add(b, s->v_at, tw_shr(b, s->v->stage, 4)), yes = tw_const(b, TW_T_pred, 1);
-    tw_tile_begin(b);
+    tw_tile_begin_named(b, TW_ATTENTION_SUM);
     for (int k = 0; k < g->c->columns; k += STEP)
         tw_wgmma_rs(b, at, g->sums, g->weights + k / STEP * REGISTERS, tw_tile_at(b, &g->plan.v, v_at, 0, k), yes);
     tw_do(b, TW_OP_wgmma_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
@@ -63,7 +64,9 @@ static bool takes_turns(const tw_attention_gen *g) {
 static void take_turn(tw_attention_gen *g) {
     tw_builder *b = g->b;
     if (!takes_turns(g)) return;
+    tw_record_wait(b, TW_ATTENTION_TURNS, TW_ENGINE_OF_sync, 0);
     tw_do(b, TW_OP_barrier_sync, turn, tw_add_imm(b, g->group, TW_ATTENTION_TURN), TW_NONE);
+    tw_record_end(b, TW_ATTENTION_TURNS);
 }
 
 static void pass_turn(tw_attention_gen *g) {
@@ -87,10 +90,13 @@ static void end_turns(tw_attention_gen *g) {
 
 /* -- blocks */
 
-/* With `lazy` a warp none of whose maxima was raised keeps its sums as they are. */
+/* Makes the next product's A of the weights, and rescales the sums. With `lazy` a warp none of whose maxima was raised
+ * keeps its sums as they are. */
 static void rescale(tw_attention_gen *g, const tw_val keep[2]) {
     tw_builder *b = g->b;
     tw_scope some = TW_NO_BLOCK;
+    tw_record_begin(b, TW_ATTENTION_RESCALE, TW_ENGINE_OF_alu);
+    tw_attention_convert(g);
     if (g->c->lazy) {
         tw_val one = tw_f32(b, 1), raised = tw_or(b, tw_lt(b, keep[0], one), tw_lt(b, keep[1], one));
         some = tw_push_if(b, tw_get(b, TW_OP_vote, (tw_attrs){.mode = TW_MODE_any}, TW_T_pred, raised, tw_i32(b, -1)));
@@ -98,14 +104,17 @@ static void rescale(tw_attention_gen *g, const tw_val keep[2]) {
     for (int i = 0; i < g->plan.sums; i++)
         tw_op_to(g->b, g->sums[i], TW_OP_mul_f32, g->sums[i], keep[i / 2 % 2], TW_NONE);
     if (g->c->lazy) tw_pop(b, some);
+    tw_record_end(b, TW_ATTENTION_RESCALE);
 }
 
-/* Returns the first key of the next block, and counts it. TW_NONE: all queries see the block. */
-static tw_val next_block(tw_attention_gen *g, const state *s, bool masked) {
+/* Makes weights of the next block's scores, and counts the block. keep[] is as in tw_attention_weigh. */
+static void weigh(tw_attention_gen *g, const state *s, bool masked, tw_val keep[2]) {
     tw_builder *b = g->b;
-    tw_val key = masked ? tw_mul_imm(b, s->block, g->c->columns) : TW_NONE;
+    tw_val key = masked || g->p->mask ? tw_mul_imm(b, s->block, g->c->columns) : TW_NONE;
     tw_add_to(b, s->block, tw_i32(b, -1));
-    return key;
+    tw_record_begin(b, TW_ATTENTION_WEIGH, TW_ENGINE_OF_alu);
+    tw_attention_weigh(g, s->sight, key, masked, keep);
+    tw_record_end(b, TW_ATTENTION_WEIGH);
 }
 
 /* Scores and weighs the first block. The loops' iterations begin with weights. */
@@ -114,17 +123,17 @@ static void begin_tile(tw_attention_gen *g, const state *s) {
     tw_val keep[2];
     wait_for(g, &g->keys, s->k);
     score(g, s);
-    tw_tile_wait(b, 0);
+    tw_tile_wait_named(b, TW_ATTENTION_SCORE, 0);
     give_back(g, &g->keys, s->k);
     const bool whole = !g->p->causal && !g->p->window && !g->p->ragged && g->p->keys % g->c->columns == 0;
-    tw_attention_weigh(g, s->sight, next_block(g, s, !whole), keep);
+    weigh(g, s, !whole, keep);
     tw_attention_convert(g);
 }
 
 static void sum_block(tw_attention_gen *g, const state *s) {
     wait_for(g, &g->values, s->v);
     sum_values(g, s);
-    tw_tile_wait(g->b, 0);
+    tw_tile_wait_named(g->b, TW_ATTENTION_SUM, 0);
     give_back(g, &g->values, s->v);
 }
 
@@ -147,13 +156,12 @@ static void overlapped(tw_attention_gen *g, const state *s, bool masked) {
     wait_for(g, &g->values, s->v);
     sum_values(g, s);
     pass_turn(g);
-    tw_tile_wait(b, 1);
+    tw_tile_wait_named(b, TW_ATTENTION_SCORE, 1);
     give_back(g, &g->keys, s->k);
-    tw_attention_weigh(g, s->sight, next_block(g, s, masked), keep);
+    weigh(g, s, masked, keep);
     pin_weights(g);
-    tw_tile_wait(b, 0);
+    tw_tile_wait_named(b, TW_ATTENTION_SUM, 0);
     give_back(g, &g->values, s->v);
-    tw_attention_convert(g);
     rescale(g, keep);
 }
 
@@ -166,10 +174,9 @@ static void in_order(tw_attention_gen *g, const state *s, bool masked) {
     take_turn(g);
     score(g, s);
     pass_turn(g);
-    tw_tile_wait(b, 0);
+    tw_tile_wait_named(b, TW_ATTENTION_SCORE, 0);
     give_back(g, &g->keys, s->k);
-    tw_attention_weigh(g, s->sight, next_block(g, s, masked), keep);
-    tw_attention_convert(g);
+    weigh(g, s, masked, keep);
     rescale(g, keep);
 }
 

@@ -111,8 +111,8 @@ static int fit_pages(const tw_attention_problem *p, int columns) {
 /* Tiles, blocks and turns that were the fastest on an H200, or within 2 % of that. Ragged lengths are only bounds. */
 static void set_tile(const tw_attention_problem *p, tw_attention_config *c) {
     enum { SHORT = 2048, LONG = 4096, LONGEST = 16384 };
-    const bool masks = p->causal || p->window, even = !p->ragged && !p->window;
-    const bool third = !p->window && p->cap == 0; /* Three warpgroups have no registers to spare. */
+    const bool masks = p->causal || p->window, even = !p->ragged && !p->window && !p->mask;
+    const bool third = !p->window && p->cap == 0 && !p->mask; /* Three warpgroups have no registers to spare. */
     const int64_t tiles = p->batch * p->heads * tw_ceil_div(p->queries, c->rows);
     c->pingpong = 1;
     c->columns = 128;
@@ -124,7 +124,7 @@ static void set_tile(const tw_attention_problem *p, tw_attention_config *c) {
         c->pingpong = 0;
         c->persistent = 0; /* The loop over tiles takes registers. */
     } else if (p->head <= 96) {
-        if (masks) c->columns = 160;
+        if (masks && !p->mask) c->columns = 160;
     } else if (p->head <= 128) {
         if (even && p->causal && p->keys >= LONG && p->keys < LONGEST) c->columns = 160;
         if (even && (p->keys >= LONGEST || (p->causal && p->keys <= SHORT && tiles > SMS))) c->pingpong = 0;
@@ -132,6 +132,8 @@ static void set_tile(const tw_attention_problem *p, tw_attention_config *c) {
         c->columns = p->head <= 192 ? 112 : 80;
         c->lazy = 1;
     }
+    /* Loads of the mask's array take registers. */
+    if (p->mask && p->head > 96) c->columns = p->head <= 128 ? 112 : p->head <= 192 ? 80 : 48;
 }
 
 tw_attention_config tw_attention_config_default(const tw_attention_problem *p) {
@@ -142,7 +144,7 @@ tw_attention_config tw_attention_config_default(const tw_attention_problem *p) {
     if (p->queries * shared <= 64) {
         c.rows = 64;
         c.pingpong = 0;
-        if (p->head <= 128) c.columns = 128;
+        if (p->head <= 128 && !p->mask) c.columns = 128;
     }
     c.pack = packs(p, c.rows);
     if (c.rows == 192 && c.pack && c.rows % shared) c.rows = 128;

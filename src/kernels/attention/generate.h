@@ -77,7 +77,7 @@ typedef struct tw_attention_gen {
 
     struct {
         tw_val map_q, map_k, map_v, map_o; /* Tensor maps. */
-        tw_val out, lse, sinks, starts, lengths, pages, workspace, counters;
+        tw_val out, lse, sinks, starts, lengths, pages, mask, workspace, counters;
     } arg;
 
     tw_val shared;                           /* Address of Q's tile, and of the block's shared memory. */
@@ -109,20 +109,26 @@ tw_scope tw_attention_push_told(tw_attention_gen *g, tw_attention_tile *t);
 /* Opens the block of those that have a tile whose part has blocks. */
 tw_scope tw_attention_push_part(tw_attention_gen *g, const tw_attention_tile *t, const tw_attention_blocks *blocks);
 
+/* mask.c: the keys that the thread's two rows of queries see. */
+typedef struct tw_attention_sight {
+    tw_val from[2], below[2]; /* Keys that each of the thread's rows sees, less the thread's first column. */
+    tw_val mask[2]; /* Addresses of the thread's first column in the rows of the mask's array, if there is one. */
+} tw_attention_sight;
+tw_attention_sight tw_attention_sight_of(tw_attention_gen *g, const tw_attention_tile *t,
+                                         const tw_attention_blocks *blocks);
+/* Tells whether scores are scaled before the mask, and not as they become exponents. */
+bool tw_attention_scales_first(const tw_attention_problem *p);
+/* Applies the mask to the scores of the block of keys from `key` on. `edge`: some query does not see a key of the
+   block, by its place. Scores of keys that are not seen become -infinity. */
+void tw_attention_mask(tw_attention_gen *g, const tw_attention_sight *s, tw_val key, bool edge);
+
 /* softmax.c: forgets all scores and values. */
 void tw_attention_reset(tw_attention_gen *g);
 /* Returns what multiplies scores to make them exponents of 2. */
 float tw_attention_factor(const tw_attention_gen *g);
-/* The keys that the thread's two rows of queries see. */
-typedef struct tw_attention_sight {
-    tw_val from[2], below[2]; /* Keys that each of the thread's rows sees, less the thread's first column. */
-} tw_attention_sight;
-tw_attention_sight tw_attention_sight_of(tw_attention_gen *g, const tw_attention_tile *t,
-                                         const tw_attention_blocks *blocks);
-/* Replaces the scores of a block of keys by their weights, and updates the maxima and sums of the softmax. `columns` is
-   the block's first key. TW_NONE: every query sees every key of the block. keep[] gets each row's factor for the values
-   that were summed so far. */
-void tw_attention_weigh(tw_attention_gen *g, const tw_attention_sight *s, tw_val columns, tw_val keep[2]);
+/* Replaces the scores of the block of keys from `key` on by their weights, and updates the maxima and sums of the
+   softmax. `edge` is as for tw_attention_mask. keep[] gets each row's factor for the values that were summed so far. */
+void tw_attention_weigh(tw_attention_gen *g, const tw_attention_sight *s, tw_val key, bool edge, tw_val keep[2]);
 void tw_attention_convert(tw_attention_gen *g); /* Makes wgmma's A of the weights. */
 
 /* compute.c: multiplies all tiles. */

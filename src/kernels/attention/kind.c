@@ -19,6 +19,7 @@ static void declare(tw_attention_gen *g) {
         g->arg.lengths = tw_pointer_add(b, "lengths", 4, false);
     }
     if (g->p->page) g->arg.pages = tw_pointer_add(b, "pages", 4, false);
+    if (g->p->mask) g->arg.mask = tw_pointer_add(b, "mask", 16, !g->c->early);
     if (g->p->lse) g->arg.lse = tw_pointer_add(b, "lse", 4, false);
     if (g->p->sinks) g->arg.sinks = tw_pointer_add(b, "sinks", 4, !g->c->early);
     if (g->c->splits > 1) g->arg.workspace = tw_pointer_add(b, "workspace", 16, false);
@@ -48,7 +49,7 @@ static void place_rings(tw_attention_gen *g) {
     g->values.first = q + stages * k;
     g->values.bytes = v;
     g->keys.stages = g->values.stages = stages;
-    g->told.name = "told";
+    g->told.name = NULL; /* It is heard in the predicate of the loop over tiles. */
     g->told.data = barriers;
     g->told.stages = TW_ATTENTION_TOLD;
     g->told.bytes = TW_ATTENTION_TILE_BYTES;
@@ -176,12 +177,12 @@ void tw_attention_describe_buffers(const tw_attention_problem *p, const tw_atten
     tw_attention_plan_of(p, c, tw_target_find("sm_90a"), &plan);
     for (int i = 0; i < TW_ATTENTION_BUFFERS; i++) {
         const tw_attention_array a = tw_attention_array_of(p, (tw_attention_buffer)i);
-        out[i] =
-            (tw_gpu_buffer){.name = a.name,
-                            .bytes = (size_t)a.elements * (size_t)tw_type_bits(a.type) / 8,
-                            .align = i <= TW_ATTENTION_OUT || i == TW_ATTENTION_WORKSPACE ? 16 : 4,
-                            .written = i == TW_ATTENTION_OUT || i == TW_ATTENTION_LSE || i >= TW_ATTENTION_WORKSPACE,
-                            .zeroed = i == TW_ATTENTION_COUNTERS};
+        out[i] = (tw_gpu_buffer){
+            .name = a.name,
+            .bytes = (size_t)a.elements * (size_t)tw_type_bits(a.type) / 8,
+            .align = i <= TW_ATTENTION_OUT || i == TW_ATTENTION_MASK || i == TW_ATTENTION_WORKSPACE ? 16 : 4,
+            .written = i == TW_ATTENTION_OUT || i == TW_ATTENTION_LSE || i >= TW_ATTENTION_WORKSPACE,
+            .zeroed = i == TW_ATTENTION_COUNTERS};
     }
     out[TW_ATTENTION_WORKSPACE].bytes = (size_t)plan.workspace;
     out[TW_ATTENTION_COUNTERS].bytes = (size_t)plan.counters;

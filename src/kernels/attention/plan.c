@@ -7,6 +7,7 @@ enum {
     QUARTER = 512, /* Registers of a quarter of an SM for each lane. A quarter runs one warp of each warpgroup. */
     UNIT = 8,      /* Registers are given out in multiples of it. */
     OTHERS = 24,   /* Registers that a thread needs beside scores, weights and sums. */
+    ARRAY = 16,    /* Registers for the mask's array. */
     MOST_SPLITS = 256,
     PRODUCT = 28 /* Registers that ptxas needs beside the sums of one product. */
 };
@@ -32,8 +33,8 @@ static const char *check(const tw_attention_problem *p, const tw_attention_confi
     return NULL;
 }
 
-static const char *plan_registers(tw_attention_plan *p) {
-    const int needed = p->scores + p->scores / 2 + p->sums + OTHERS, all = p->groups + 1;
+static const char *plan_registers(tw_attention_plan *p, bool array) {
+    const int needed = p->scores + p->scores / 2 + p->sums + OTHERS + (array ? ARRAY : 0), all = p->groups + 1;
     p->threads = all * TW_ATTENTION_WARPS * 32;
     p->registers = QUARTER / all / UNIT * UNIT;
     if (p->registers > 255) p->registers = 255;
@@ -78,7 +79,7 @@ const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attenti
     REFUSE(p->page && p->page % plan->lines, "blocks do not lie within a page");
     REFUSE(c->columns % plan->lines, "pages do not lie within a block");
     REFUSE(plan->lines % 8, "pages have whole eights of keys, with which the swizzle begins anew");
-    if ((why = plan_registers(plan))) return why;
+    if ((why = plan_registers(plan, p->mask))) return why;
     const int stage = tw_tile_bytes(&plan->k) + tw_tile_bytes(&plan->v);
     REFUSE(stage % (2 * TW_TILE_ALIGN), "blocks do not end where the swizzle begins anew");
     plan->barrier_bytes = TW_ATTENTION_TOLD * (TW_ATTENTION_TILE_BYTES + MBARRIERS) + (1 + 2 * c->stages) * MBARRIERS;

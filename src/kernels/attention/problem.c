@@ -15,7 +15,8 @@ const char tw_attention_words[] =
     "type=bf16|f16; heads kv_heads head (elements); queries keys batch; causal=1; window=W; scale cap; lse=1 sinks=1;\n"
     "ldq ldk ldo (elements from row to row); capacity=C: K and V are [batch][kv_heads][C][head];\n"
     "page=P pool=N: K and V are [N][P][kv_heads][head], and each sequence has a list of pages;\n"
-    "ragged=1: the device knows each sequence's queries (starts) and keys (lengths)";
+    "ragged=1: the device knows each sequence's queries (starts) and keys (lengths);\n"
+    "mask=f32|f16|bf16 (added to scores) or i8 (0: not seen), [mask_batch][mask_heads][queries][ldm]";
 
 /* A word that has a number. One of the offsets is used. */
 typedef struct field {
@@ -39,6 +40,9 @@ static const field fields[] = {
     {"ldq", offsetof(tw_attention_problem, ldq), WHOLE, 1, MOST},
     {"ldk", offsetof(tw_attention_problem, ldk), WHOLE, 1, MOST},
     {"ldo", offsetof(tw_attention_problem, ldo), WHOLE, 1, MOST},
+    {"mask_batch", offsetof(tw_attention_problem, mask_batch), WHOLE, 0, 65535},
+    {"mask_heads", offsetof(tw_attention_problem, mask_heads), WHOLE, 0, 65535},
+    {"ldm", offsetof(tw_attention_problem, ldm), WHOLE, 0, MOST},
     {"window", offsetof(tw_attention_problem, window), WHOLE, 0, MOST},
     {"scale", offsetof(tw_attention_problem, scale), REAL, 1e-9, 1e9},
     {"cap", offsetof(tw_attention_problem, cap), REAL, 0, 1e9},
@@ -69,6 +73,15 @@ static bool is_type(const char *value, tw_type *t) {
     return !strcmp(value, tw_type_name(*t));
 }
 
+static bool is_mask(const char *value, tw_type *t) {
+    static const tw_type of[] = {TW_T_f32, TW_T_f16, TW_T_bf16, TW_T_i8};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        *t = of[i];
+        if (!strcmp(value, tw_type_name(*t))) return true;
+    }
+    return false;
+}
+
 bool tw_attention_word(tw_attention_problem *p, const char *word, tw_status *status, tw_diag *diag) {
     const char *equals = strchr(word, '='), *value = equals ? equals + 1 : "";
     const size_t n = equals ? (size_t)(equals - word) : 0;
@@ -83,6 +96,7 @@ bool tw_attention_word(tw_attention_problem *p, const char *word, tw_status *sta
         if (good) set(p, &fields[i], x);
     }
     if (n == 4 && !strncmp(word, "type", 4)) known = true, good = is_type(value, &p->type);
+    if (n == 4 && !strncmp(word, "mask", 4)) known = true, good = is_mask(value, &p->mask);
     *status = TW_OK;
     if (known && good) return true;
     if (known) *status = tw_fail(diag, TW_ERR_USAGE, "\"%s\": no such value", word);
@@ -97,6 +111,18 @@ tw_status tw_attention_parse(tw_attention_problem *p, char *words, tw_diag *diag
         if (!tw_attention_word(p, w, &st, diag) && st == TW_OK)
             st = tw_fail(diag, TW_ERR_USAGE, "\"%s\": says nothing of attention", w);
     return st == TW_OK ? tw_attention_complete(p, diag) : st;
+}
+
+static tw_status check_mask(const tw_attention_problem *p, tw_diag *diag) {
+    if (!p->mask && (p->mask_batch || p->mask_heads || p->ldm))
+        return tw_fail(diag, TW_ERR_USAGE, "mask_batch, mask_heads and ldm are of a mask");
+    if (!p->mask) return TW_OK;
+    if (p->ragged) return tw_fail(diag, TW_ERR_USAGE, "ragged sequences have no mask in an array");
+    if (p->ldm % 8 || p->ldm < p->keys)
+        return tw_fail(diag, TW_ERR_USAGE, "ldm is a multiple of 8 elements, and a row has all keys");
+    if ((p->mask_batch != 1 && p->mask_batch != p->batch) || (p->mask_heads != 1 && p->mask_heads != p->heads))
+        return tw_fail(diag, TW_ERR_USAGE, "a mask is of all sequences and heads, or of each");
+    return TW_OK;
 }
 
 static tw_status check(const tw_attention_problem *p, tw_diag *diag) {
@@ -122,7 +148,7 @@ static tw_status check(const tw_attention_problem *p, tw_diag *diag) {
     for (int i = 0; i < TW_ATTENTION_BUFFERS; i++)
         if ((double)tw_attention_array_of(p, (tw_attention_buffer)i).elements > 0x1p40)
             return tw_fail(diag, TW_ERR_USAGE, "a buffer has more than 2^40 elements");
-    return TW_OK;
+    return check_mask(p, diag);
 }
 
 tw_status tw_attention_complete(tw_attention_problem *p, tw_diag *diag) {
@@ -134,13 +160,17 @@ tw_status tw_attention_complete(tw_attention_problem *p, tw_diag *diag) {
     if (!p->ldq) p->ldq = p->heads * p->head;
     if (!p->ldo) p->ldo = p->heads * p->head;
     if (!p->ldk) p->ldk = p->capacity ? p->head : p->kv_heads * p->head;
+    if (p->mask && !p->mask_batch) p->mask_batch = 1;
+    if (p->mask && !p->mask_heads) p->mask_heads = 1;
+    if (p->mask && !p->ldm) p->ldm = tw_ceil_div(p->keys, 8) * 8;
     if (p->scale == 0 && p->head) p->scale = 1 / sqrt((double)p->head);
     return check(p, diag);
 }
 
 void tw_attention_print(const tw_attention_problem *p, char *out, size_t size) {
     tw_attention_problem usual = *p;
-    usual.ldq = usual.ldk = usual.ldo = 0;
+    usual.ldq = usual.ldk = usual.ldo = usual.ldm = 0;
+    usual.mask_batch = usual.mask_heads = 0;
     usual.scale = 0;
     usual.pool = 0;
     tw_attention_complete(&usual, NULL);
@@ -151,6 +181,8 @@ void tw_attention_print(const tw_attention_problem *p, char *out, size_t size) {
     usual.causal = usual.ragged = usual.lse = usual.sinks = false;
     usual.heads = usual.head = usual.queries = usual.keys = -1;
     int n = snprintf(out, size, "type=%s", tw_type_name(p->type));
+    if (p->mask && n >= 0 && (size_t)n < size)
+        n += snprintf(out + n, size - (size_t)n, " mask=%s", tw_type_name(p->mask));
     for (int i = 0; i < FIELDS && n >= 0 && (size_t)n < size; i++)
         if (get(p, &fields[i]) != get(&usual, &fields[i]))
             n += snprintf(out + n, size - (size_t)n, " %s=%.17g", fields[i].name, get(p, &fields[i]));
@@ -172,6 +204,8 @@ tw_attention_array tw_attention_array_of(const tw_attention_problem *p, tw_atten
         [TW_ATTENTION_STARTS] = {"starts", TW_T_i32, p->ragged ? p->batch + 1 : 0},
         [TW_ATTENTION_LENGTHS] = {"lengths", TW_T_i32, p->ragged ? p->batch : 0},
         [TW_ATTENTION_PAGES] = {"pages", TW_T_i32, p->page ? p->batch * tw_ceil_div(p->keys, p->page) : 0},
+        [TW_ATTENTION_MASK] = {"mask", p->mask ? p->mask : TW_T_f32,
+                               p->mask_batch * p->mask_heads * p->queries * p->ldm},
         [TW_ATTENTION_WORKSPACE] = {"workspace", TW_T_f32, 0},
         [TW_ATTENTION_COUNTERS] = {"counters", TW_T_i32, 0},
     };

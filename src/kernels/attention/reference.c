@@ -25,6 +25,24 @@ static void fill(const tw_attention_data *d, void *data, int64_t n, double sprea
     }
 }
 
+/* A mask leaves about three keys of four, and of some queries none. Behind the last key it has no numbers. */
+static void draw_mask(const tw_attention_data *d, void *data, tw_random *r) {
+    const tw_attention_problem *p = &d->problem;
+    const int64_t rows = p->mask_batch * p->mask_heads * p->queries;
+    for (int64_t i = 0; i < rows; i++) {
+        const bool blind = !tw_random_below(r, 16);
+        for (int64_t j = 0; j < p->ldm; j++) {
+            const bool sees = !blind && tw_random_below(r, 4);
+            const float x = j >= p->keys ? NAN : sees ? 2 * tw_random_normal(r) : -INFINITY;
+            const int64_t at = i * p->ldm + j;
+            if (p->mask == TW_T_f32) ((float *)data)[at] = x;
+            if (p->mask == TW_T_f16) ((uint16_t *)data)[at] = tw_f32_to_f16(x);
+            if (p->mask == TW_T_bf16) ((uint16_t *)data)[at] = tw_f32_to_bf16(x);
+            if (p->mask == TW_T_i8) ((uint8_t *)data)[at] = sees ? (uint8_t)(1 + tw_random_below(r, 255)) : 0;
+        }
+    }
+}
+
 /* Deals the rows of Q out to sequences, some of which may have none, and not all rows may be used. */
 static void draw_starts(const tw_attention_problem *p, int32_t *starts, tw_random *r) {
     for (int64_t i = 1; i <= p->batch; i++) starts[i] = (int32_t)tw_random_below(r, (uint64_t)p->queries + 1);
@@ -76,6 +94,7 @@ tw_status tw_attention_data_make(tw_attention_data *d, const tw_attention_proble
             return tw_fail_memory(diag);
         }
         if (i <= TW_ATTENTION_V) fill(d, d->of[i], a.elements, i == TW_ATTENTION_Q ? 2 : 1, &r);
+        if (i == TW_ATTENTION_MASK) draw_mask(d, d->of[i], &r);
         for (int64_t j = 0; i == TW_ATTENTION_SINKS && j < a.elements; j++)
             ((float *)d->of[i])[j] = 3 * tw_random_normal(&r);
     }
@@ -125,6 +144,19 @@ static int64_t key_at(const tw_attention_data *d, const query *q, int64_t head, 
     return (q->key_row + key) * p->ldk + kv * p->head;
 }
 
+/* Returns a score after the mask's array. */
+static double masked(const tw_attention_data *d, const query *q, int64_t head, int64_t key, double score) {
+    const tw_attention_problem *p = &d->problem;
+    const void *mask = d->of[TW_ATTENTION_MASK];
+    if (!p->mask) return score;
+    const int64_t matrix = (p->mask_batch > 1 ? q->sequence * p->mask_heads : 0) + (p->mask_heads > 1 ? head : 0);
+    const int64_t at = (matrix * p->queries + q->row % p->queries) * p->ldm + key;
+    if (p->mask == TW_T_i8) return ((const uint8_t *)mask)[at] ? score : -INFINITY;
+    if (p->mask == TW_T_f32) return score + (double)((const float *)mask)[at];
+    const uint16_t bits = ((const uint16_t *)mask)[at];
+    return score + (double)(p->mask == TW_T_f16 ? tw_f16_to_f32(bits) : tw_bf16_to_f32(bits));
+}
+
 typedef struct mean {
     double value[TW_ATTENTION_MOST_HEAD]; /* The result. */
     double size[TW_ATTENTION_MOST_HEAD];  /* The same with absolute values. */
@@ -145,14 +177,13 @@ static void attend(const tw_attention_data *d, const query *q, int64_t head, dou
             s += read(d, d->of[TW_ATTENTION_Q], at + e) * read(d, d->of[TW_ATTENTION_K], key + e);
         s *= p->scale;
         if (p->cap > 0) s = p->cap * tanh(s / p->cap);
-        weights[j] = s;
-        if (s > most) most = s;
+        weights[j] = masked(d, q, head, j, s);
+        if (weights[j] > most) most = weights[j];
     }
-    if (q->from < q->below || p->sinks) {
-        for (int64_t j = q->from; j < q->below; j++) sum += weights[j] = exp(weights[j] - most);
-        sum += exp(sink - most);
-        out->lse = most + log(sum);
-    }
+    if (most == -INFINITY) return;
+    for (int64_t j = q->from; j < q->below; j++) sum += weights[j] = exp(weights[j] - most);
+    sum += exp(sink - most);
+    out->lse = most + log(sum);
     for (int64_t j = q->from; j < q->below; j++) {
         const int64_t key = key_at(d, q, head, j);
         for (int64_t e = 0; e < p->head; e++) {

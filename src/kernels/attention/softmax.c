@@ -10,17 +10,13 @@
 
 enum { ROWS = 2 /* Rows of a thread. */, CHAINS = 2 /* Independent maxima, or sums, of a row. */ };
 
-/* The row, and the column less the thread's first one, of score i. */
+/* The row of score i. */
 static int row_of(int i) {
     return i / 2 % 2;
 }
 
-static int column_of(int i) {
-    return i / 4 * 8 + i % 2;
-}
-
 float tw_attention_factor(const tw_attention_gen *g) {
-    return (float)((g->p->cap > 0 ? 1 : g->p->scale) * (double)TW_SOFTMAX_LOG2E);
+    return (float)((tw_attention_scales_first(g->p) ? 1 : g->p->scale) * (double)TW_SOFTMAX_LOG2E);
 }
 
 void tw_attention_reset(tw_attention_gen *g) {
@@ -29,38 +25,6 @@ void tw_attention_reset(tw_attention_gen *g) {
     for (int r = 0; r < ROWS; r++) {
         tw_assign(b, g->max[r], tw_f32(b, -INFINITY));
         tw_assign(b, g->sum[r], tw_f32(b, 0));
-    }
-}
-
-tw_attention_sight tw_attention_sight_of(tw_attention_gen *g, const tw_attention_tile *t,
-                                         const tw_attention_blocks *blocks) {
-    tw_builder *b = g->b;
-    const int window = (int)g->p->window, behind = g->p->causal ? 0 : window ? window - 1 : -1;
-    tw_val row = tw_add(b, tw_mul_imm(b, g->warp, 16), tw_shr(b, g->lane, 2));
-    tw_val first = tw_mul_imm(b, tw_rem(b, g->lane, 4), 2); /* The thread's first column. */
-    tw_attention_sight s;
-    for (int r = 0; r < ROWS; r++) {
-        tw_val query = tw_div(b, tw_add_imm(b, row, (int64_t)8 * r), g->plan.pack);
-        tw_val position = tw_add(b, blocks->position, query), below = t->keys;
-        if (behind >= 0) below = tw_min(b, below, tw_add_imm(b, position, (int64_t)1 + behind));
-        s.below[r] = tw_sub(b, below, first);
-        s.from[r] = window ? tw_sub(b, tw_add_imm(b, position, (int64_t)1 - window), first) : TW_NONE;
-    }
-    return s;
-}
-
-static void mask(tw_attention_gen *g, const tw_attention_sight *s, tw_val columns) {
-    tw_builder *b = g->b;
-    tw_val below[ROWS], from[ROWS], none = tw_f32(b, -INFINITY);
-    for (int r = 0; r < ROWS; r++) {
-        below[r] = tw_sub(b, s->below[r], columns);
-        if (g->p->window) from[r] = tw_sub(b, s->from[r], columns);
-    }
-    for (int i = 0; i < g->plan.scores; i++) {
-        const int r = row_of(i);
-        tw_val column = tw_i32(b, column_of(i)), sees = tw_lt(b, column, below[r]);
-        if (g->p->window) sees = tw_and(b, sees, tw_le(b, from[r], column));
-        tw_assign(b, g->scores[i], tw_select(b, sees, g->scores[i], none));
     }
 }
 
@@ -74,13 +38,13 @@ static void cap(tw_attention_gen *g) {
     }
 }
 
-void tw_attention_weigh(tw_attention_gen *g, const tw_attention_sight *s, tw_val columns, tw_val keep[2]) {
+void tw_attention_weigh(tw_attention_gen *g, const tw_attention_sight *s, tw_val key, bool edge, tw_val keep[2]) {
     tw_builder *b = g->b;
-    const bool masks = columns.id;
+    const bool masks = edge || g->p->mask;
     tw_val most[ROWS][CHAINS] = {{{0}}}, total[ROWS][CHAINS] = {{{0}}}, shift[ROWS];
     tw_val by = tw_f32(b, tw_attention_factor(g)), zero = tw_f32(b, 0);
     if (g->p->cap > 0) cap(g);
-    if (masks) mask(g, s, columns);
+    if (masks) tw_attention_mask(g, s, key, edge);
     for (int i = 0; i < g->plan.scores; i++) {
         tw_val *m = &most[row_of(i)][i % CHAINS];
         *m = m->id ? tw_max(b, *m, g->scores[i]) : g->scores[i];

@@ -71,21 +71,21 @@ tw_val tw_ring_empty(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c) {
     return place(b, r, tw_add_imm(b, r->barriers, r->empty), c->stage, MBARRIER);
 }
 
-/* The name of a ring's channel: its own name, and the mbarrier's. */
+/* The name of a ring's channel: its own name, and the mbarrier's. "": the ring has no records. */
 typedef struct channel {
     char text[TW_RING_NAME + 8];
 } channel;
 
 static channel channel_of(const tw_ring *r, const char *mbarrier) {
-    channel c;
-    snprintf(c.text, sizeof c.text, "%.*s.%s", TW_RING_NAME, r->name, mbarrier);
+    channel c = {{0}};
+    if (r->name) snprintf(c.text, sizeof c.text, "%.*s.%s", TW_RING_NAME, r->name, mbarrier);
     return c;
 }
 
 static void wait(tw_builder *b, tw_val mbarrier, const tw_ring_cursor *c, const char *of, int engine, int lag) {
-    tw_record_wait(b, of, engine, lag);
+    if (*of) tw_record_wait(b, of, engine, lag);
     tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, mbarrier, c->parity);
-    tw_record_end(b, of);
+    if (*of) tw_record_end(b, of);
 }
 
 void tw_ring_wait(tw_builder *b, const tw_ring *r, tw_val full, const tw_ring_cursor *c) {
@@ -95,7 +95,7 @@ void tw_ring_wait(tw_builder *b, const tw_ring *r, tw_val full, const tw_ring_cu
 tw_val tw_ring_fill(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c, tw_val bytes) {
     tw_val full = tw_ring_full(b, r, c);
     wait(b, tw_ring_empty(b, r, c), c, channel_of(r, "empty").text, TW_ENGINE_OF_sync, r->stages);
-    tw_record_arrive(b, channel_of(r, "full").text, TW_ARRIVAL_later, TW_ENGINE_OF_copy);
+    if (r->name) tw_record_arrive(b, channel_of(r, "full").text, TW_ARRIVAL_later, TW_ENGINE_OF_copy);
     if (bytes.id) tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, bytes);
     return full;
 }
@@ -113,8 +113,10 @@ void tw_ring_give_back(tw_builder *b, const tw_ring_return *x) {
         empty = tw_get(b, TW_OP_cluster_address, at, TW_T_i32, empty, tw_rem(b, x->lane, x->blocks));
         at.space = TW_SPACE_cluster;
     }
-    if (when.id) tw_when(b, when);
-    tw_record_arrive(b, channel_of(x->ring, "empty").text, TW_ARRIVAL_now, TW_ENGINE_OF_sync);
+    if (x->ring->name) {
+        if (when.id) tw_when(b, when);
+        tw_record_arrive(b, channel_of(x->ring, "empty").text, TW_ARRIVAL_now, TW_ENGINE_OF_sync);
+    }
     if (when.id) tw_when(b, when);
     tw_do(b, TW_OP_mbarrier_arrive, at, empty, TW_NONE);
 }

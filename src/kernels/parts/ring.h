@@ -15,7 +15,9 @@
 enum { TW_RING_NAME = 16, TW_RING_MBARRIER = 8 /* Bytes of an mbarrier. */ };
 
 typedef struct tw_ring {
-    const char *name; /* For the profiler, whose channels are NAME.full and NAME.empty. At most TW_RING_NAME letters. */
+    /* For the profiler, whose channels are NAME.full and NAME.empty. At most TW_RING_NAME letters. NULL: the ring has no
+       records, as one that is used in a loop's predicate. */
+    const char *name;
     tw_val data;      /* Shared address (i32) that `first` counts from. */
     tw_val barriers;  /* Shared address (i32) that `full` and `empty` count from. */
     int first;        /* Bytes from `data` to the first stage. */

@@ -121,9 +121,19 @@ void tw_tile_wait_before(tw_builder *b) {
     tw_record_end(b, products);
 }
 
-void tw_tile_begin(tw_builder *b) {
-    tw_record_arrive(b, products, TW_ARRIVAL_own, TW_ENGINE_OF_tensor);
+void tw_tile_wait_named(tw_builder *b, const char *name, int pending) {
+    tw_record_wait(b, name, TW_ENGINE_OF_tensor, 0);
+    tw_do(b, TW_OP_wgmma_wait, (tw_attrs){.count = pending}, TW_NONE, TW_NONE);
+    tw_record_end(b, name);
+}
+
+void tw_tile_begin_named(tw_builder *b, const char *name) {
+    tw_record_arrive(b, name, TW_ARRIVAL_own, TW_ENGINE_OF_tensor);
     tw_do(b, TW_OP_wgmma_fence, (tw_attrs){0}, TW_NONE, TW_NONE);
+}
+
+void tw_tile_begin(tw_builder *b) {
+    tw_tile_begin_named(b, products);
 }
 
 void tw_tile_multiply(tw_builder *b, const tw_tile_product *p) {
@@ -131,7 +141,7 @@ void tw_tile_multiply(tw_builder *b, const tw_tile_product *p) {
         .wgmma = p->kind, .columns = p->y->extent, .trans_a = !p->x->k_major, .trans_b = !p->y->k_major};
     const int sums = tw_wgmma_registers(p->kind, p->y->extent);
     tw_val yes = tw_const(b, TW_T_pred, 1);
-    tw_tile_begin(b);
+    tw_tile_begin_named(b, p->name ? p->name : products);
     for (int k = 0; k < p->x->depth; k += K / p->x->es)
         for (int i = 0; i < p->rows / TW_WGMMA_ROWS; i++) {
             tw_val x = tw_tile_at(b, p->x, p->x_at, i * TW_WGMMA_ROWS, k), y = tw_tile_at(b, p->y, p->y_at, 0, k);

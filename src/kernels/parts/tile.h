@@ -84,6 +84,8 @@ tw_val tw_tile_at(tw_builder *b, const tw_tile *t, tw_val low, int row, int k);
 
 /* Begins a product that the caller issues and commits. */
 void tw_tile_begin(tw_builder *b);
+/* The same of a product whose records have a name of its own, not "products". */
+void tw_tile_begin_named(tw_builder *b, const char *name);
 
 /* A warpgroup's product of two tiles. */
 typedef struct tw_tile_product {
@@ -95,12 +97,15 @@ typedef struct tw_tile_product {
     tw_val y_at;        /* Descriptor of B. */
     tw_val add;         /* Predicate: add to the sums. False: the sums start from zero. */
     tw_val *sums;       /* Variables: rows / 64 * tw_wgmma_registers() sums. */
+    const char *name;   /* For the profiler. NULL: "products". */
 } tw_tile_product;
 
 /* Issues a wgmma_fence, the product and a wgmma_commit. The sums may be used after tw_tile_wait. */
 void tw_tile_multiply(tw_builder *b, const tw_tile_product *p);
 /* Waits until at most `pending` of the products that this warpgroup issued are under way. */
 void tw_tile_wait(tw_builder *b, int pending);
+/* Waits until at most `pending` products are under way, which leaves none of those of this name. */
+void tw_tile_wait_named(tw_builder *b, const char *name, int pending);
 /* Waits until none is under way, before the next product is begun. */
 void tw_tile_wait_before(tw_builder *b);
 
