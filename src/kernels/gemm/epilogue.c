@@ -232,7 +232,8 @@ void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
     const tw_gemm_cells of = tw_gemm_cells_of(g);
     const tw_gemm_epilogue *e = &g->v->epilogue;
     const bool waits = g->v->beta || e->scaled || (g->c->early && (e->bias || e->mul || e->residual));
-    const int *line_of = of.across->of, most = waits ? BATCH : 1;
+    /* As they are, operands have gains of their own in every run, which take registers, too. */
+    const int *line_of = of.across->of, most = !waits ? 1 : e->scaled && !g->c->swap ? BATCH / 2 : BATCH;
     bool done[TW_GEMM_MAX_ACC] = {false};
     batch runs = {.n = 0};
     g->n_gains = 0;

@@ -18,7 +18,6 @@
     } while (0)
 
 enum { TW_GEMM_MAX_ACC = 256, TW_GEMM_MAX_COPIES = 32 };
-enum { TW_GEMM_WARP_ROWS = 16 /* Rows of X that a warp of a warpgroup has of every 64. */ };
 /* Numbers of barriers that some threads of a block pass: consumers that wait for the producer to begin, the threads of
    a team that hold sums, a team that waits for its turn, and the producer's warps. */
 enum {
@@ -30,6 +29,8 @@ enum {
 };
 
 enum { TW_GEMM_GAINS_KEPT = 4 /* Columns of C that a thread has with swapped operands. */ };
+
+enum { TW_GEMM_PARTS = 32 /* The most parts of sums that a thread loads ahead. */ };
 
 /* Stages of the ring that tells warps of tiles, a multiple of the teams. */
 enum { TW_GEMM_TOLD = 4 };
@@ -72,7 +73,8 @@ typedef struct tw_gemm_plan {
     int fetched_bytes;      /* Bytes of a stage that are fetched. */
     int mbarrier_bytes;     /* Shared memory of mbarriers, the ring that tells of tiles, and sums of squares. */
     int told;               /* Bytes from the first mbarrier to this ring. Only if the product has groups. */
-    int sums;               /* Bytes from the first mbarrier to where teams have sums of squares. */
+    int sums;               /* Bytes from the first mbarrier to where teams have sums of squares of A's rows. */
+    int squares;            /* Bytes from there to where warps leave sums of squares of C's rows. */
     int fetchers;           /* Warps of the producer that fetch tiles. */
     int splitters;          /* Warps beside the producer that split elements into terms. */
     tw_tile terms;          /* The tile of each term of Y. Only with splitters. */
@@ -188,12 +190,12 @@ typedef struct tw_gemm_gen {
     tw_gemm_operand x, y;      /* The operands. */
     int columns;               /* Columns of C that a block stores of a tile. Only with wgmma. */
     tw_val unit, unit_stride; /* tw_gemm_unit of the lane's unit of the current tile. Only in the producer of a tape. */
-    tw_val squares[TW_GEMM_MAX_ACC / 2]; /* Variables: sums of squares of the thread's rows of C in a tile. */
-    int n_squares;                       /* Number of sums. Only with swapped operands. */
-    struct {
-        int line; /* Columns of Y from `first` to the sum's. */
-        int part; /* The sum's 64 rows of X. */
-    } of_square[TW_GEMM_MAX_ACC / 2];
+    tw_val squares[TW_GEMM_MAX_ACC / 4];     /* Variables: sums of squares of the thread's rows of C in a tile. */
+    int n_squares;                           /* Number of sums. Only with swapped operands. */
+    int line_of_square[TW_GEMM_MAX_ACC / 4]; /* Columns of Y from `first` to each sum's. */
+    tw_val parts[TW_GEMM_PARTS];             /* Parts of sums of squares of A's rows that were loaded ahead. */
+    tw_val next_part;                        /* Address of the next one of the thread's first row. */
+    tw_val factors[4];                       /* What the thread's rows are multiplied by. */
     struct {
         int offset; /* Bytes from the thread's first column of C to the column. */
         tw_val of;
@@ -264,12 +266,16 @@ void tw_gemm_scale(tw_gemm_gen *g, int from, int below);
    before may write scales while this one runs. */
 tw_attrs tw_gemm_scales_access(const tw_gemm_gen *g, int offset, int n);
 
-/* sums.c: computes what the tile's rows of C are divided by, if the product has sums. All threads of a team call it
-   before the tile's sums are there. */
-void tw_gemm_sums_find(tw_gemm_gen *g);
-/* Returns the factor of a row of X (column of Y) of the thread, `row` behind its first. */
+/* sums.c: begins to find what the tile's rows of C are divided by, if the product has sums. All threads of a team call
+   it before they multiply the tile. */
+void tw_gemm_sums_begin(tw_gemm_gen *g);
+void tw_gemm_sums_end(tw_gemm_gen *g); /* Ends that. All threads of a warp call it when the tile is multiplied. */
+/* Returns the factor of a row of X (with swapped operands: column of Y) of the thread, `row` behind its first. */
 tw_val tw_gemm_sums_factor(tw_gemm_gen *g, int row);
 int tw_gemm_sums_bytes(const tw_gemm_config *c, const tw_gemm_plan *p); /* Shared memory of a team. */
+
+/* squares.c: shared memory of a team. */
+int tw_gemm_squares_bytes(const tw_gemm_config *c, const tw_gemm_plan *p);
 
 /* blocks.c: loads the blocks' scales of a stage of the block's part of k. */
 void tw_gemm_blocks_load(tw_gemm_gen *g, tw_val stage);

@@ -402,8 +402,7 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
 tw_gemm_squares tw_gemm_squares_of(const tw_gemm_problem *p, const tw_gemm_config *c) {
     const bool gated = p->epilogue.gated;
     tw_gemm_squares s = {.columns = tw_gemm_stored_columns(c, gated), .parts = 1};
-    /* A warp has sixteen rows of X. */
-    if (c->swap) s.columns = gated ? TW_GEMM_WARP_ROWS / 2 : TW_GEMM_WARP_ROWS;
+    if (c->swap) s.columns = gated ? c->ml / 2 : c->ml;
     /* Blocks that join their sums share C's columns out. */
     if (!c->swap && tw_gemm_splits_in_cluster(c)) s.parts = c->kg;
     s.vectors = tw_ceil_div(tw_gemm_columns(p), s.columns) * s.parts;

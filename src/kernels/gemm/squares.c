@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of squares of C's rows, as a norm of the next layer needs them. With operands as they are, the four lanes that
-   have the columns of a row in a tile add up what they store. With swapped operands the eight lanes do that have the
-   sixteen columns of a row in a warp. A sum is stored by one thread, so that it is the same in every launch. Cells
-   outside of C add nothing: they are zero, except with a tape, whose last unit stands for those that it does not have.
+   have the columns of a row in a tile add up what they store. With swapped operands the eight lanes do that have
+   those of a warp, and the sums of warps meet in shared memory. A sum is stored by one thread, so that it is the same
+   in every launch. Cells outside of C add nothing: they are zero, except with a tape, whose last unit stands for those
+   that it does not have.
  */
 #include "kernels/gemm/epilogue.h"
 
@@ -21,21 +22,14 @@ void tw_gemm_squares_begin(tw_gemm_gen *g) {
     for (int i = 0; i < rows_of(g); i++) g->squares[i] = tw_var_of(g->b, tw_f32(g->b, 0));
 }
 
-/* Returns the rows of C's columns that follow one another in X before a warp's next ones do. */
-static int apart_of(const tw_gemm_gen *g) {
-    return g->v->epilogue.gated ? TW_WGMMA_ROWS / 2 : TW_WGMMA_ROWS;
-}
-
-/* Adds a square to the sum of the cell's row, among those of the same 64 rows of X. */
+/* Adds a square to the sum of the cell's row. */
 static void add_swapped(tw_gemm_gen *g, int cell, tw_val x) {
     tw_builder *b = g->b;
-    const int column = g->y.of[cell], part = g->x.of[cell] / apart_of(g);
     int i = 0;
-    while (i < g->n_squares && (g->of_square[i].line != column || g->of_square[i].part != part)) i++;
+    while (i < g->n_squares && g->line_of_square[i] != g->y.of[cell]) i++;
     g->squares[i] = i < g->n_squares ? tw_fma(b, x, x, g->squares[i]) : tw_mul(b, x, x);
     if (i < g->n_squares) return;
-    g->of_square[i].line = column;
-    g->of_square[i].part = part;
+    g->line_of_square[i] = g->y.of[cell];
     g->n_squares++;
 }
 
@@ -61,24 +55,54 @@ static tw_val add_lanes(tw_builder *b, tw_val sum, int from, int below) {
     return sum;
 }
 
+int tw_gemm_squares_bytes(const tw_gemm_config *c, const tw_gemm_plan *p) {
+    return c->swap ? p->group / 32 * c->nl * 4 : 0;
+}
+
+/* Adds up the warps' sums of lines from `from` to below `below` of the tile, and stores them. `base` is the shared
+   address of the first warp's sum of the tile's first line. */
+static void store_lines(tw_gemm_gen *g, tw_val base, int from, int below) {
+    tw_builder *b = g->b;
+    const int lines = g->c->nl, warps = g->plan.group / 32, threads = g->plan.group;
+    tw_val tile = tw_div(b, g->x.origin, g->v->epilogue.gated ? g->c->ml / 2 : g->c->ml);
+    tw_val vector = tw_add(b, g->arg.squares, tw_shl(b, tw_binary(b, TW_OP_mul_wide_u32, tile, g->arg.n), 2));
+    for (int first = from; first < below; first += threads) {
+        tw_val line = tw_add_imm(b, g->group_tid, first), row = tw_add(b, g->y.origin, line), sum = TW_NONE;
+        tw_val at = tw_add(b, base, tw_mul_imm(b, line, 4)), inside = tw_lt(b, line, tw_i32(b, below));
+        if (!g->y.whole) inside = tw_and(b, inside, tw_lt(b, row, g->y.limit));
+        /* A cluster may have tiles beyond the last column. */
+        if (!g->x.whole) inside = tw_and(b, inside, tw_lt(b, g->x.origin, g->x.limit));
+        for (int w = 0; w < warps; w++) {
+            tw_when(b, inside);
+            tw_val x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .offset = w * lines * 4}, at);
+            sum = w ? tw_add(b, sum, x) : x;
+        }
+        tw_val to = tw_add(b, vector, tw_mul_imm(b, tw_widen(b, row), 4));
+        tw_when(b, inside);
+        tw_st(b, (tw_attrs){.type = TW_T_f32}, to, &sum);
+    }
+}
+
 static void store_swapped(tw_gemm_gen *g) {
     tw_builder *b = g->b;
-    const int columns = g->v->epilogue.gated ? TW_GEMM_WARP_ROWS / 2 : TW_GEMM_WARP_ROWS, apart = apart_of(g);
-    tw_val place = tw_sub(b, tw_add(b, g->x.origin, g->x.first), tw_shr(b, g->lane, 2));
-    tw_val row = tw_add(b, g->y.origin, g->y.first), vector = tw_div(b, place, columns);
-    tw_val at = tw_add(b, tw_binary(b, TW_OP_mul_wide_u32, vector, g->arg.n), tw_widen(b, row));
-    at = tw_add(b, g->arg.squares, tw_mul_imm(b, at, 4));
-    tw_val next = tw_mul_imm(b, tw_widen(b, g->arg.n), (int64_t)apart / columns * 4);
-    tw_val stores = tw_lt(b, g->lane, tw_i32(b, 4));
+    const tw_meeting meeting = tw_gemm_meeting(g);
+    int from = g->c->nl, below = 0;
+    tw_val base = tw_add_imm(b, tw_shared_base(b, "barriers"), g->plan.squares);
+    if (g->team.id) base = tw_add(b, base, tw_mul_imm(b, g->team, tw_gemm_squares_bytes(g->c, &g->plan)));
+    tw_val of_warp = tw_add(b, tw_mul_imm(b, g->warp, g->c->nl), g->y.first);
+    tw_val at = tw_add(b, base, tw_mul_imm(b, of_warp, 4)), writes = tw_lt(b, g->lane, tw_i32(b, 4));
+    /* The sums of the tile before have been read. */
+    if (g->c->persistent) tw_part_meet(b, &meeting);
     for (int i = 0; i < g->n_squares; i++) {
-        const int line = g->of_square[i].line, part = g->of_square[i].part;
-        tw_val sum = add_lanes(b, g->squares[i], 4, 32), inside = stores, to = at;
-        if (!g->x.whole) inside = tw_and(b, inside, tw_lt(b, tw_add_imm(b, place, (int64_t)part * apart), g->x.limit));
-        if (!g->y.whole) inside = tw_and(b, inside, tw_lt(b, tw_add_imm(b, row, line), g->y.limit));
-        for (int j = 0; j < part; j++) to = tw_add(b, to, next);
-        tw_when(b, inside);
-        tw_st(b, (tw_attrs){.type = TW_T_f32, .offset = 4 * line}, to, &sum);
+        const int line = g->line_of_square[i], eight = line / 8 * 8;
+        tw_val sum = add_lanes(b, g->squares[i], 4, 32);
+        tw_when(b, writes);
+        tw_st(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .offset = 4 * line}, at, &sum);
+        from = eight < from ? eight : from;
+        below = eight + 8 > below ? eight + 8 : below;
     }
+    tw_part_meet(b, &meeting);
+    store_lines(g, base, from, below);
 }
 
 void tw_gemm_squares_end(tw_gemm_gen *g) {

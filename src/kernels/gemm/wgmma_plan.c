@@ -119,6 +119,10 @@ static const char *plan_ring(const tw_gemm_variant *v, const tw_gemm_config *c, 
         p->sums = p->mbarrier_bytes;
         p->mbarrier_bytes += p->teams * tw_gemm_sums_bytes(c, p);
     }
+    if (v->epilogue.squares) {
+        p->squares = p->mbarrier_bytes;
+        p->mbarrier_bytes += p->teams * tw_gemm_squares_bytes(c, p);
+    }
     REFUSE(v->gather && c->u * es % TW_TILE_LINE, "rows are gathered in lines of 128 bytes along k");
     if (v->grouped) {
         p->told = (p->mbarrier_bytes + TW_GROUPS_BYTES - 1) / TW_GROUPS_BYTES * TW_GROUPS_BYTES;
