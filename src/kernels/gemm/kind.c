@@ -62,22 +62,23 @@ void tw_gemm_describe_buffers(const tw_gemm_problem *p, const tw_gemm_config *c,
     for (int i = 0; i < TW_GEMM_MATRICES; i++) {
         const tw_gemm_matrix m = tw_gemm_matrix_of(p, (tw_gemm_buffer)i);
         const bool is_x = i == (c->swap ? TW_GEMM_B : TW_GEMM_A);
-        const int align = is_scale(i)                        ? 8 /* Pairs are loaded together. */
-                          : i == TW_GEMM_SCALES              ? 16
-                          : i >= TW_GEMM_ENDS                ? 4
-                          : i >= TW_GEMM_C                   ? v.vec_c
-                          : tw_gemm_way_of(c)->tensor_copies ? 16
-                          : is_x                             ? v.vec_a
-                                                             : v.vec_b;
+        const int align = is_scale(i)                                 ? 8 /* Pairs are loaded together. */
+                          : i == TW_GEMM_SCALES || i == TW_GEMM_GAINS ? 16
+                          : i >= TW_GEMM_ENDS                         ? 4
+                          : i >= TW_GEMM_C                            ? v.vec_c
+                          : tw_gemm_way_of(c)->tensor_copies          ? 16
+                          : is_x                                      ? v.vec_a
+                                                                      : v.vec_b;
         out[i] = (tw_gpu_buffer){tw_gemm_buffer_names[i], tw_gemm_matrix_bytes(&m), align, .written = i == TW_GEMM_C};
         if (i == TW_GEMM_B && p->tape.warps) out[i].bytes = (size_t)tw_gemm_tape_units(p) * sizeof(tw_gemm_unit);
         if (tw_gemm_by_pointers(p, (tw_gemm_buffer)i))
             out[i] = (tw_gpu_buffer){tw_gemm_buffer_names[i], (size_t)m.count * TW_GEMM_POINTER, TW_GEMM_POINTER,
                                      .written = false};
     }
-    const int64_t tiles = tw_ceil_div(tw_gemm_columns(p), tw_gemm_squares_columns(p, c));
-    out[TW_GEMM_SQUARES] =
-        (tw_gpu_buffer){"squares", p->epilogue.squares ? (size_t)(tiles * p->m) * 4 : 0, 4, .written = true};
+    const int64_t vectors = p->epilogue.squares ? tw_gemm_squares_of(p, c).vectors : 0;
+    out[TW_GEMM_SQUARES] = (tw_gpu_buffer){"squares", (size_t)(vectors * p->m) * 4, 4, .written = true};
+    out[TW_GEMM_SCALED] =
+        (tw_gpu_buffer){"scaled", p->epilogue.scaled ? (size_t)(p->m * p->n) * 2 : 0, 8, .written = true};
     out[TW_GEMM_WORKSPACE] = (tw_gpu_buffer){"workspace", (size_t)need->workspace_bytes, 16, .written = true,
                                              .zeroed = c->kg > 1 && c->split == TW_JOIN_ATOMIC};
     out[TW_GEMM_COUNTERS] =

@@ -138,6 +138,15 @@ static tw_status open_product(tw_prefill *p, const char *words, tw_prefill_kerne
     return st == TW_OK ? tw_prefill_open_words(p, all, configuration, out, diag) : st;
 }
 
+int64_t tw_prefill_vectors(const tw_prefill *p, const tw_prefill_list *list, const tw_prefill_kernel *k) {
+    int64_t n = 0;
+    for (int i = 0; i < tw_gpu_kernel_buffers(k->kernel); i++) {
+        const tw_gpu_buffer *b = tw_gpu_kernel_buffer(k->kernel, i);
+        if (!strcmp(b->name, "squares")) n = (int64_t)(b->bytes / sizeof(float)) / list->tokens;
+    }
+    return n <= p->vm->m->dim / 8 ? n : 0;
+}
+
 /* Allocates the unpacked matrix, which must have room for any. */
 static tw_status allocate_matrix(tw_prefill *p, tw_diag *diag) {
     int64_t most = 0;
