@@ -143,6 +143,16 @@ typedef struct tw_gemm_turn {
     tw_val group;    /* Variable: tw_groups_tile.group. Only if the product has groups. */
 } tw_gemm_turn;
 
+/* Where the copies of a tape's stages are. The tape and the other operand each have a place of their own, since one may
+   be copied ahead of the other. */
+typedef struct tw_gemm_tape_walk {
+    tw_val piece;  /* Variable: address of the lane's unit of the tape's next stage. */
+    tw_val in;     /* Variable: the place of that stage in its chunk, in elements along k. */
+    tw_val skip;   /* Bytes from the end of a chunk of the lane's unit to its next one (i64). */
+    tw_val chunk;  /* Variable: the first element along k of the chunk of the other operand's next stage. */
+    tw_val within; /* Variable: the place of that stage in the chunk, in elements of the tape's order. */
+} tw_gemm_tape_walk;
+
 /* The state of the generator. */
 typedef struct tw_gemm_gen {
     tw_builder *b;
@@ -167,22 +177,22 @@ typedef struct tw_gemm_gen {
     tw_val group;                                       /* The group's number, below kl. */
     tw_val team;                                        /* The team's number. TW_NONE: there is one team. */
     tw_val group_tid;                                   /* The thread's number in its group. */
-    tw_val tile, split, batch; /* Numbers of the block's tile, its part of k, and its product. */
-    tw_val shared;             /* Address of the block's shared memory. */
-    tw_val next_stage;         /* The stage that copies between steps fill. TW_NONE: there are no such copies. */
-    tw_val more;               /* Predicate: there is such a stage. */
-    tw_val k_position;         /* Variable: the first k of the next stage to fetch. */
-    tw_val k_begin, k_end;     /* The block's part of k. */
-    tw_val stages;             /* Number of stages of the block's part of k. */
-    tw_val all_stages;         /* Number of stages of all of k. */
-    tw_stream stream;          /* The current tile. Only if tiles are cut along k. */
-    tw_ring told;              /* How other warps are told of tiles. Only if the product has groups. */
-    tw_val matrix;             /* The group of the current tile. Only if the product has groups. */
-    tw_gemm_turn turn;         /* Only with teams. */
-    tw_gemm_operand x, y;      /* The operands. */
-    int columns;               /* Columns of C that a block stores of a tile. Only with wgmma. */
-    tw_val unit, unit_stride; /* tw_gemm_unit of the lane's unit of the current tile. Only in the producer of a tape. */
-    tw_val squares[4];        /* Variables: sums of squares of the thread's rows of a tile. */
+    tw_val tile, split, batch;     /* Numbers of the block's tile, its part of k, and its product. */
+    tw_val shared;                 /* Address of the block's shared memory. */
+    tw_val next_stage;             /* The stage that copies between steps fill. TW_NONE: there are no such copies. */
+    tw_val more;                   /* Predicate: there is such a stage. */
+    tw_val k_position;             /* Variable: the first k of the next stage to fetch. */
+    tw_val k_begin, k_end;         /* The block's part of k. */
+    tw_val stages;                 /* Number of stages of the block's part of k. */
+    tw_val all_stages;             /* Number of stages of all of k. */
+    tw_stream stream;              /* The current tile. Only if tiles are cut along k. */
+    tw_ring told;                  /* How other warps are told of tiles. Only if the product has groups. */
+    tw_val matrix;                 /* The group of the current tile. Only if the product has groups. */
+    tw_gemm_turn turn;             /* Only with teams. */
+    tw_gemm_operand x, y;          /* The operands. */
+    int columns;                   /* Columns of C that a block stores of a tile. Only with wgmma. */
+    tw_gemm_tape_walk walk;        /* The next stages of a tape. Only in its producer. */
+    tw_val squares[4];             /* Variables: sums of squares of the thread's rows of a tile. */
     tw_gemm_side_scales scales[2]; /* The scales of blocks, of X and Y. */
     /* Variables: the sums, of each of the ks parts. If sums are promoted, acc[1] has those of a stage; if sums of a
        narrow B are scaled, those of a group. */
@@ -289,16 +299,18 @@ bool tw_gemm_is_tape(const tw_gemm_variant *v, const tw_gemm_config *c, bool is_
 tw_tile tw_gemm_tile_of(const tw_gemm_variant *v, const tw_gemm_config *c, bool is_x);
 /* Returns the producer's warps that fetch a tape. */
 int tw_gemm_tape_fetchers(const tw_gemm_config *c);
-/* Finds the lane's unit of the current tile. Units behind the last are the last one. All lanes of the producer's warps
-   that fetch call these. */
+/* Finds the lane's unit of the current tile, and the tile's first stage. Units behind the last are the last one. All
+   lanes of the producer's warps that fetch call these. */
 void tw_gemm_tape_find(tw_gemm_gen *g);
 /* Tells a stage's `full` how many bytes the calling warp brings, of the stage's `bytes` (i32). The first warp brings
    the other operand, too. */
 void tw_gemm_tape_expect(tw_gemm_gen *g, tw_val full, tw_val bytes);
-/* Copies the lane's unit of a stage to the tile at `to`. `at` is the stage's first element in the tape's order. */
-void tw_gemm_tape_fetch(tw_gemm_gen *g, tw_val to, tw_val at, tw_val full);
-/* Computes the number along k of an element by its place in the tape's order (i32). */
-tw_val tw_gemm_tape_element(tw_gemm_gen *g, tw_val at);
+/* Copies the lane's unit of the tape's next stage to the tile at `to`, and goes on to the stage behind. */
+void tw_gemm_tape_fetch(tw_gemm_gen *g, tw_val to, tw_val full);
+/* Computes the first element along k of the other operand's next stage (i32). */
+tw_val tw_gemm_tape_element(tw_gemm_gen *g);
+/* Goes on to the other operand's stage behind. */
+void tw_gemm_tape_advance(tw_gemm_gen *g);
 void tw_gemm_tape_arguments(const tw_gemm_problem *p, tw_arguments *to);
 
 /* gather.c: copies rows of A by their numbers. All threads of the producer's warpgroup call these. */

@@ -135,6 +135,32 @@ void tw_gemm_tape_expect(tw_gemm_gen *g, tw_val full, tw_val bytes) {
     tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
 }
 
+/* Begins at the tile's first stage. The divisions are here so that the loop over stages has none: a producer that
+   divides is slower than the products of small tiles. */
+static void begin_walk(tw_gemm_gen *g, const tw_val *unit) {
+    tw_builder *b = g->b;
+    tw_gemm_tape_walk *w = &g->walk;
+    const bool whole = g->c->kg == 1 && !g->c->stream; /* A tile begins with the first chunk. */
+    tw_val chunk = whole ? tw_i32(b, 0) : tw_binary(b, TW_OP_div_u32, g->k_begin, g->arg.tape_chunk);
+    tw_val first = whole ? chunk : tw_mul(b, chunk, g->arg.tape_chunk);
+    tw_val in = whole ? chunk : tw_sub(b, g->k_begin, first), piece = unit[0];
+    if (!whole) piece = tw_add(b, piece, tw_mul(b, tw_widen(b, chunk), unit[1]));
+    if (!whole) piece = tw_add(b, piece, tw_widen(b, tw_mul_imm(b, in, COLUMN)));
+    w->piece = tw_var_of(b, piece);
+    w->in = tw_var_of(b, in);
+    w->skip = tw_sub(b, unit[1], tw_widen(b, tw_mul_imm(b, g->arg.tape_chunk, COLUMN)));
+    w->chunk = tw_var_of(b, first);
+    w->within = tw_var_of(b, in);
+}
+
+/* Moves a place in a chunk to the next stage's. Returns the predicate that it is in the next chunk. */
+static tw_val step(tw_gemm_gen *g, tw_val in) {
+    tw_builder *b = g->b;
+    tw_val next = tw_add_imm(b, in, g->c->u), ends = tw_eq(b, next, g->arg.tape_chunk);
+    tw_assign(b, in, tw_select(b, ends, tw_i32(b, 0), next));
+    return ends;
+}
+
 void tw_gemm_tape_find(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const bool swap = g->c->swap;
@@ -148,32 +174,34 @@ void tw_gemm_tape_find(tw_gemm_gen *g) {
     }
     tw_val at = tw_add(b, table, tw_mul_imm(b, tw_widen(b, unit), (int64_t)sizeof(tw_gemm_unit)));
     tw_ld_vec(b, (tw_attrs){.type = TW_T_i64, .vec = 2}, at, entry);
-    g->unit = entry[0];
-    g->unit_stride = entry[1];
+    begin_walk(g, entry);
 }
 
-void tw_gemm_tape_fetch(tw_gemm_gen *g, tw_val to, tw_val at, tw_val full) {
+void tw_gemm_tape_fetch(tw_gemm_gen *g, tw_val to, tw_val full) {
     tw_builder *b = g->b;
-    const int units = units_of(g->c), bytes = g->c->u * COLUMN;
-    tw_val unit = unit_of(g);
-    tw_val chunk = tw_binary(b, TW_OP_div_u32, at, g->arg.tape_chunk);
-    tw_val in = tw_sub(b, at, tw_mul(b, chunk, g->arg.tape_chunk));
-    tw_val from = tw_add(b, g->unit, tw_mul(b, tw_widen(b, chunk), g->unit_stride));
-    from = tw_add(b, from, tw_widen(b, tw_mul_imm(b, in, COLUMN)));
-    tw_val place = tw_add(b, to, tw_mul_imm(b, unit, bytes));
-    tw_when(b, tw_lt(b, unit, tw_i32(b, units)));
-    tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0, (tw_val[]){place, from, tw_i32(b, bytes), full}, 4);
+    const int bytes = g->c->u * COLUMN;
+    tw_gemm_tape_walk *w = &g->walk;
+    tw_val unit = unit_of(g), place = tw_add(b, to, tw_mul_imm(b, unit, bytes));
+    tw_when(b, tw_lt(b, unit, tw_i32(b, units_of(g->c))));
+    tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0, (tw_val[]){place, w->piece, tw_i32(b, bytes), full}, 4);
+    tw_val apart = tw_add_imm(b, w->skip, bytes), ends = step(g, w->in);
+    tw_add_to(b, w->piece, tw_select(b, ends, apart, tw_i64(b, bytes)));
 }
 
-tw_val tw_gemm_tape_element(tw_gemm_gen *g, tw_val at) {
+tw_val tw_gemm_tape_element(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const tw_gemm_tape *t = &g->v->tape;
     const int block = t->blocks * DEPTH;
-    tw_val chunk = tw_binary(b, TW_OP_div_u32, at, g->arg.tape_chunk), first = tw_mul(b, chunk, g->arg.tape_chunk);
-    tw_val in = tw_sub(b, at, first), number = tw_div(b, in, block), of_run = tw_div(b, number, t->warps);
+    tw_val in = g->walk.within, number = tw_div(b, in, block), of_run = tw_div(b, number, t->warps);
     tw_val run = tw_sub(b, number, tw_mul_imm(b, of_run, t->warps));
     tw_val within = tw_add(b, tw_mul_imm(b, of_run, block), tw_sub(b, in, tw_mul_imm(b, number, block)));
-    return tw_add(b, first, tw_add(b, tw_mul(b, run, g->arg.tape_run), within));
+    return tw_add(b, g->walk.chunk, tw_add(b, tw_mul(b, run, g->arg.tape_run), within));
+}
+
+void tw_gemm_tape_advance(tw_gemm_gen *g) {
+    tw_builder *b = g->b;
+    tw_val ends = step(g, g->walk.within);
+    tw_add_to(b, g->walk.chunk, tw_select(b, ends, g->arg.tape_chunk, tw_i32(b, 0)));
 }
 
 void tw_gemm_tape_arguments(const tw_gemm_problem *p, tw_arguments *to) {
