@@ -68,7 +68,7 @@ static void fetch_narrow(tw_gemm_gen *g, tw_val to, tw_val scales_to, tw_val k, 
     tw_narrow_fetch(g->b, &g->plan.narrow, &copy);
 }
 
-/* Fetches the next stage's tile of the operand that is no tape, by the producer's first thread. */
+/* Fetches the next stage's tile of the operand that is no tape, by the producer's first warp. */
 static void fetch_beside_tape(tw_gemm_gen *g, tw_tile_copy copy, const tw_tile *t) {
     tw_builder *b = g->b;
     const int block = g->v->tape.blocks * TW_TILE_PIECE_LINE / 2;
@@ -77,7 +77,9 @@ static void fetch_beside_tape(tw_gemm_gen *g, tw_tile_copy copy, const tw_tile *
         copy.run = block;
         copy.apart = g->arg.tape_run;
     }
-    TW_IF (b, tw_eq(b, g->tid, tw_i32(b, g->plan.group * g->plan.teams))) tw_tile_fetch(b, t, &copy);
+    TW_IF (b, tw_eq(b, tw_gemm_tape_fetcher(g), tw_i32(b, 0))) {
+        TW_BLOCK (b, tw_gemm_tape_elect(g)) tw_tile_fetch(b, t, &copy);
+    }
     tw_gemm_tape_advance(g);
 }
 

@@ -143,12 +143,13 @@ typedef struct tw_gemm_turn {
     tw_val group;    /* Variable: tw_groups_tile.group. Only if the product has groups. */
 } tw_gemm_turn;
 
+enum { TW_GEMM_WARP_UNITS = 8 /* The most units of a tile that a warp copies. */ };
 /* Where the copies of a tape's stages are. The tape and the other operand each have a place of their own, since one may
    be copied ahead of the other. */
 typedef struct tw_gemm_tape_walk {
-    tw_val piece;  /* Variable: address of the lane's unit of the tape's next stage. */
-    tw_val in;     /* Variable: the place of that stage in its chunk, in elements along k. */
-    tw_val skip;   /* Bytes from the end of a chunk of the lane's unit to its next one (i64). */
+    tw_val unit[TW_GEMM_WARP_UNITS];  /* Addresses of the tw_gemm_unit of the warp's units. */
+    tw_val piece[TW_GEMM_WARP_UNITS]; /* Variables: addresses of these units of the tape's next stage. */
+    tw_val in;                        /* Variable: the place of that stage in its chunk, in elements along k. */
     tw_val chunk;  /* Variable: the first element along k of the chunk of the other operand's next stage. */
     tw_val within; /* Variable: the place of that stage in the chunk, in elements of the tape's order. */
 } tw_gemm_tape_walk;
@@ -299,13 +300,16 @@ bool tw_gemm_is_tape(const tw_gemm_variant *v, const tw_gemm_config *c, bool is_
 tw_tile tw_gemm_tile_of(const tw_gemm_variant *v, const tw_gemm_config *c, bool is_x);
 /* Returns the producer's warps that fetch a tape. */
 int tw_gemm_tape_fetchers(const tw_gemm_config *c);
-/* Finds the lane's unit of the current tile, and the tile's first stage. Units behind the last are the last one. All
-   lanes of the producer's warps that fetch call these. */
+/* Returns the number of the warp among those that fetch. All lanes of these warps call this and what follows. */
+tw_val tw_gemm_tape_fetcher(tw_gemm_gen *g);
+/* Opens the block of a lane of the warp, always the same one. */
+tw_scope tw_gemm_tape_elect(tw_gemm_gen *g);
+/* Finds the warp's units of the current tile, and the tile's first stage. Units behind the last are the last one. */
 void tw_gemm_tape_find(tw_gemm_gen *g);
 /* Tells a stage's `full` how many bytes the calling warp brings, of the stage's `bytes` (i32). The first warp brings
    the other operand, too. */
 void tw_gemm_tape_expect(tw_gemm_gen *g, tw_val full, tw_val bytes);
-/* Copies the lane's unit of the tape's next stage to the tile at `to`, and goes on to the stage behind. */
+/* Copies the warp's units of the tape's next stage to the tile at `to`, and goes on to the stage behind. */
 void tw_gemm_tape_fetch(tw_gemm_gen *g, tw_val to, tw_val full);
 /* Computes the first element along k of the other operand's next stage (i32). */
 tw_val tw_gemm_tape_element(tw_gemm_gen *g);
