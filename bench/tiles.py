@@ -1,20 +1,110 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fits the tiles of a prompt's products (src/vm/prefill/tiles.def) to what `tilewright bench gemm --log` measured:
+"""Measures tiles of a prompt's products on a GPU, and fits src/vm/prefill/tiles.def to what was measured:
 
-    bench/tiles.py bench/data/gemm-tiles-h200.log.xz --device "NVIDIA H200" --command "..." > src/vm/prefill/tiles.def
+    bench/tiles.py measure --bench build/bench/bench_tiles --log tiles.log [--seconds 150]
+    bench/tiles.py fit tiles.log --device "NVIDIA H200" --command "..." > src/vm/prefill/tiles.def
 
-Few tiles are chosen that together come near the fastest configuration of every product. Each gets two times, of 64 elements
-along k and of a wave, such that the fastest by these times is nearly the fastest measured. Says on stderr how far off it is."""
+`measure` times the products of language models' layers, as prompts compute them, with the tiles that may be fast by a rough
+estimate. The log grows product by product. `fit` chooses few tiles that together come near the fastest of every product. Each
+gets two times, of 64 elements along k and of a wave, such that the fastest by these times is nearly the fastest measured. It
+says on stderr how far off it is. It also reads logs of `tilewright bench gemm --log`."""
 import argparse
 import lzma
 import math
 import random
+import subprocess
 import sys
 
 SMS, LAUNCH, BYTES, BOTH = 132, 1.5, 4.0e6, 0.15  # As in src/vm/prefill/tiles.c.
-KEYS = ("ml", "ms", "nl", "u", "kg", "swap", "pingpong", "persistent")
+KEYS = ("ml", "ms", "nl", "u", "kg", "multicast", "swap", "pingpong", "persistent")
 NEAR = 1.35  # Tiles slower than the fastest by more than this are not compared.
+CLOCK = 1750.0  # Clocks of a microsecond, under load.
+
+# ---- what is measured
+
+# The rows and columns of a layer's matrices: qkv, o, gate and up, down. qkv's sums are rotated before they are rounded; o and
+# down add to the residual stream.
+EPILOGUES = {"qkv": "out=f32", "o": "out=f32 beta=1", "gateup": "gated=1 activation=silu", "down": "out=f32 beta=1"}
+MODELS = {"1b": {"qkv": (3072, 2048), "o": (2048, 2048), "gateup": (16384, 2048), "down": (2048, 8192)},
+          "8b": {"qkv": (6144, 4096), "o": (4096, 4096), "gateup": (28672, 4096), "down": (4096, 14336)},
+          "0.6b": {"qkv": (4096, 1024), "o": (1024, 2048), "gateup": (6144, 1024), "down": (1024, 3072)}}
+ROWS = (512, 128, 2048, 256, 1024, 8192, 64)  # The most telling first, should time be up.
+MOST, MOST_LONG, LONG = 64, 32, 4096  # Tiles of a product, and of one of more than LONG rows.
+
+
+def tiles(gated):
+    """Yields all tiles that may be measured."""
+    for swap in (0, 1):
+        for ml, ms in ((64, 64), (128, 64), (128, 128), (256, 128)):
+            for nl in (32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256):
+                if ms == 128 and nl > 192 or (gated and not swap and nl % 16):
+                    continue
+                for u in (64, 128):
+                    for multicast in (0, 2):
+                        yield ml, ms, nl, u, 1, multicast, swap, 0, 0
+                    for kg in range(2, 9) if not gated else ():
+                        yield ml, ms, nl, u, kg, 0, swap, 0, 0
+                    yield ml, ms, nl, u, 1, 0, swap, 0, 1
+                    if ml == ms:
+                        yield ml, ms, nl, u, 1, 0, swap, 1, 1
+
+
+def estimate(key, extents):
+    """Returns a rough time of a tile in microseconds, by which those to measure are chosen."""
+    ml, ms, nl, _, kg, multicast, _, pingpong, persistent = key
+    waves, steps, memory = shape_of(key, extents)
+    step = max(ml * nl * 64 / 2048 / (0.95 if ml > 64 or pingpong else 0.8), (ml + nl) * 128 / (60 if multicast else 52)) + 16
+    end = 0.6 + ml * nl * 8 / 64 / CLOCK / (ml / ms) + (1.0 if kg > 1 else 0)
+    computing = waves * steps * step / CLOCK + (end if pingpong else waves * end * (0.8 if persistent else 1))
+    return LAUNCH + max(computing, memory) + BOTH * min(computing, memory)
+
+
+def candidates(extents, gated):
+    """Returns the tiles to measure: the best by estimate of those with a split, with multicast, and with neither."""
+    most = MOST_LONG if extents[0] > LONG else MOST
+    best = sorted(tiles(gated), key=lambda key: estimate(key, extents))
+    split, cast = [k for k in best if k[4] > 1][:most * 3 // 8], [k for k in best if k[5]][:most // 8]
+    return split + cast + [k for k in best if k[4] == 1 and not k[5]][:most - len(split) - len(cast)]
+
+
+def words_of(key):
+    ml, ms, nl, u, kg, multicast, swap, pingpong, persistent = key
+    return ("mma=2 ml=%d ms=%d nl=%d u=%d kg=%d split=%d multicast=%d group=%d swap=%d pingpong=%d persistent=%d" %
+            (ml, ms, nl, u, kg, 3 if kg > 1 else 0, multicast, 1 if multicast and not swap else 8, swap, pingpong,
+             SMS if persistent else 0))
+
+
+def lines():
+    """Returns the lines for bench_tiles."""
+    out = []
+    for m in ROWS:
+        for model, matrices in MODELS.items():
+            for name, (n, k) in matrices.items():
+                run = -(-k // (32 * 8 * 4)) * 4  # Pieces of a run: 8 warps read them 4 at a time.
+                problem = "type=bf16 m=%d n=%d k=%d tb=1 weights=1 tape=8x4x%d %s" % (m, n, k, run, EPILOGUES[name])
+                early = 2 if m <= 512 else 1  # As in src/vm/prefill/product.c.
+                gated = "gated" in EPILOGUES[name]
+                for key in candidates((m, n, k, bytes_of(m, n, k, EPILOGUES[name])), gated):
+                    out.append("%s-%s-tape-%d %s %s early=%d" % (model, name, m, problem, words_of(key), early))
+    return out
+
+
+def measure(a):
+    todo = lines()
+    print("tiles: %d configurations of %d products" % (len(todo), len({x.split()[0] for x in todo})), file=sys.stderr)
+    with open(a.log, "w") as log:
+        done = subprocess.run([a.bench, "--seconds", str(a.seconds)], input="".join(x + "\n" for x in todo), stdout=log, text=True)
+    return done.returncode
+
+
+# ---- the fit
+
+
+def bytes_of(m, n, k, epilogue):
+    """Returns the bytes that a product moves, as tw_gemm_bytes does."""
+    columns = n // 2 if "gated=1" in epilogue else n
+    return 2 * (n * k + m * k) + m * columns * (4 if "out=f32" in epilogue else 2) * (2 if "beta=1" in epilogue else 1)
 
 
 def read(path):
@@ -26,11 +116,12 @@ def read(path):
         d = dict(w.split("=") for w in words[1:] if "=" in w)
         if "us" not in d or d.get("mma") != "2" or "batch" in d or d["type"] != "bf16" or d.get("tb") != "1":
             continue
-        if int(d["multicast"]) or int(d["stream"]) or not 32 <= int(d["m"]) <= 4096:
+        if float(d["us"]) <= 0 or int(d["stream"]) or not 32 <= int(d["m"]) <= 8192 or (int(d["kg"]) > 1 and d["split"] != "3"):
             continue
         d["persistent"] = int(int(d["persistent"]) > 0)
         key = tuple(int(d[k]) for k in KEYS)
-        extents[words[0]] = tuple(int(d[k]) for k in "mnk")
+        m, n, k = (int(d[x]) for x in "mnk")
+        extents[words[0]] = m, n, k, bytes_of(m, n, k, line)
         of = times.setdefault(words[0], {})
         of[key] = min(of.get(key, 1e9), float(d["us"]))
     return extents, {row: t for row, t in times.items() if len(t) > 8}
@@ -42,7 +133,7 @@ def cover(times, most):
     times = {row: {k: v / min(t.values()) for k, v in t.items()} for row, t in times.items()}
     while len(chosen) < most:
         def gain(k):
-            return sum(max(0, min(at[r], 1.5) - max(1.015, t[k])) for r, t in times.items() if k in t and t[k] < at[r])
+            return sum(max(0, min(at[r], 1.5) - max(1.01, t[k])) for r, t in times.items() if k in t and t[k] < at[r])
         best = max(sorted({k for t in times.values() for k in t}, reverse=True), key=gain)
         if gain(best) < 0.01:
             break
@@ -54,21 +145,22 @@ def cover(times, most):
 
 def shape_of(key, extents):
     """Returns a tile's waves, the steps of 64 elements along k of each, and the least time of the bytes."""
-    m, n, k = extents
-    ml, _, nl, u, kg, swap, _, _ = key
-    rows, columns = (n, m) if swap else (m, n)
-    blocks = -(-rows // ml) * -(-columns // nl) * kg
-    return -(-blocks // SMS), -(-(-(-k // u)) // kg) * u / 64, 2 * (n * k + m * k + m * n) / BYTES
+    m, n, k, moved = extents
+    ml, _, nl, u, kg, multicast, swap, _, _ = key
+    of_b, of_a, together = (ml, nl, multicast or 1) if swap else (nl, ml, multicast or 1)
+    # Blocks that fetch the other operand together are neighbours along the columns of B.
+    blocks = -(-(-(-n // of_b)) // together) * together * -(-m // of_a) * kg
+    return -(-blocks // SMS), -(-(-(-k // u)) // kg) * u / 64, moved / BYTES
 
 
 def time_of(key, shape, p):
     waves, steps, memory = shape
-    t = waves * steps * p[0] + (p[1] if key[6] else waves * p[1])
+    t = waves * steps * p[0] + (p[1] if key[7] else waves * p[1])
     return LAUNCH + max(t, memory) + BOTH * min(t, memory)
 
 
-def fit(chosen, extents, times):
-    p = {k: [max(k[0] * k[2] * 64 / 2048 / 0.85, (k[0] + k[2]) * 128 / 60) / 1750, 0.8] for k in chosen}
+def fit_times(chosen, extents, times):
+    p = {k: [max(k[0] * k[2] * 64 / 2048 / 0.85, (k[0] + k[2]) * 128 / 60) / CLOCK, 0.8] for k in chosen}
     shapes = {(k, r): shape_of(k, extents[r]) for k in chosen for r in times}
     rows_of = {k: [r for r in times if k in times[r]] for k in chosen}
 
@@ -76,16 +168,18 @@ def fit(chosen, extents, times):
         of = times[row]
         near = NEAR * min(of.values())
         v = [math.log(time_of(k, shapes[k, row], p[k]) / of[k]) for k in chosen if of.get(k, 1e9) < near]
+        if not v:
+            return 0
         mean = sum(v) / len(v)
         # The ratios between tiles count, and hardly how long a product takes with all of them.
-        return sum((x - mean) ** 2 for x in v) * (3 if "tape" in row else 1) + 0.1 * mean * mean
+        return sum((x - mean) ** 2 for x in v) + 0.1 * mean * mean
 
     random.seed(3)
     errors = {r: error(r) for r in times}
-    for i in range(8000):
+    for i in range(20000):
         k, j = random.choice(chosen), random.randrange(2)
         old = p[k][j]
-        p[k][j] = old * math.exp(random.gauss(0, 0.1 if i < 4000 else 0.03))
+        p[k][j] = old * math.exp(random.gauss(0, 0.1 if i < 8000 else 0.03))
         now = {r: error(r) for r in rows_of[k]}
         if sum(now.values()) < sum(errors[r] for r in rows_of[k]):
             errors.update(now)
@@ -94,34 +188,46 @@ def fit(chosen, extents, times):
     return p, shapes
 
 
-def main():
-    a = argparse.ArgumentParser()
-    a.add_argument("log", nargs="+")
-    a.add_argument("--device", required=True)
-    a.add_argument("--command", required=True)
-    a.add_argument("--most", type=int, default=18)
-    a = a.parse_args()
+def fit(a):
     extents, times = {}, {}
-    for path in a.log:
+    for path in a.logs:
         e, t = read(path)
         extents.update(e)
         times.update(t)
     chosen = cover(times, a.most)
-    p, shapes = fit(chosen, extents, times)
+    p, shapes = fit_times(chosen, extents, times)
     far = []
     for row, of in times.items():
         mine = min((k for k in chosen if k in of), key=lambda k: time_of(k, shapes[k, row], p[k]))
         far.append(of[mine] / min(of.values()))
-        if far[-1] > 1.03:
-            print("tiles: %s: %.3f of the fastest" % (row, far[-1]), file=sys.stderr)
+        print("tiles: %-22s %9.2f us, the fastest %9.2f: %.3f" % (row, of[mine], min(of.values()), far[-1]), file=sys.stderr)
     print("tiles: %d products, mean %.3f, most %.3f" % (len(far), sum(far) / len(far), max(far)), file=sys.stderr)
     print("/* SPDX-License-Identifier: Apache-2.0 */")
     print("/* Tiles of a prompt's products, of which each product takes the one with the least time (tiles.c):")
-    print("     TILE(ml, ms, nl, u, kg, swap, pingpong, persistent, step, wave)")
-    print("   Times are in microseconds. Written by bench/tiles.py from measurements on an %s (%s):" % (a.device, ", ".join(a.log)))
+    print("     TILE(ml, ms, nl, u, kg, multicast, swap, pingpong, persistent, step, wave)")
+    print("   Times are in microseconds. Written by bench/tiles.py from measurements on an %s (%s):" % (a.device, ", ".join(a.logs)))
     print("   %s */" % a.command)
     for k in sorted(chosen):
         print("TILE(%s, %.4f, %.4f)" % (", ".join(str(x) for x in k), *p[k]))
+    return 0
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = a.add_subparsers(required=True)
+    v = verbs.add_parser("measure")
+    v.add_argument("--bench", required=True, help="the program bench_tiles")
+    v.add_argument("--log", required=True)
+    v.add_argument("--seconds", type=float, default=150)
+    v.set_defaults(run=measure)
+    v = verbs.add_parser("fit")
+    v.add_argument("logs", nargs="+")
+    v.add_argument("--device", required=True)
+    v.add_argument("--command", required=True)
+    v.add_argument("--most", type=int, default=32)
+    v.set_defaults(run=fit)
+    a = a.parse_args()
+    sys.exit(a.run(a))
 
 
 main()

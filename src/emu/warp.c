@@ -164,3 +164,13 @@ emu_next emu_exec_stmatrix(emu_warp *w, const emu_op *op) {
     w->launch->progress++;
     return EMU_GO;
 }
+
+/* PTX does not say which lane is elected. Here it is the last one, so that what counts on the first is found. */
+emu_next emu_exec_elect(emu_warp *w, const emu_op *op) {
+    for (uint32_t left = w->active, mask; left; left &= ~mask) {
+        if (!(mask = meeting(w, op, 0, left))) return EMU_GO;
+        const uint32_t last = 31 - (uint32_t)__builtin_clz(mask & left);
+        EMU_EACH(lane, mask & left) emu_put(w, op->out[0], (int)lane, lane == last);
+    }
+    return EMU_GO;
+}

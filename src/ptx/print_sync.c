@@ -135,6 +135,10 @@ void tw_ptx_emit_redux_max_u32(tw_ptx_printer *p, const tw_ir_op *op) {
     tw_ptx_line(p, "redux.sync.max.u32 %r, %v, %v;", op->results[0], op->operands[0], op->operands[1]);
 }
 
+void tw_ptx_emit_elect(tw_ptx_printer *p, const tw_ir_op *op) {
+    tw_ptx_line(p, "elect.sync _|%r, %v;", op->results[0], op->operands[0]);
+}
+
 static const char *matrices(const tw_ir_op *op) {
     return op->at.vec == 4 ? ".x4" : op->at.vec == 2 ? ".x2" : ".x1";
 }

@@ -22,7 +22,8 @@ struct tw_gemm_rig {
     tw_gemm_buffers set[MOST_SETS];
     /* A batch by pointers: where the matrices of A, B and C lie, the last one first. */
     uint64_t apart[MOST_SETS][TW_GEMM_C + 1];
-    uint64_t tape[MOST_SETS]; /* The tape of each set's B. 0: B is none. */
+    uint64_t tape[MOST_SETS];  /* The tape of each set's B. 0: B is none, or lies in a pool. */
+    uint64_t table[MOST_SETS]; /* The units of each set's tape that lies in a pool. 0: there is none. */
     /* Atomic splits find their workspace zero, and leave it zero. Other splits leave anything in theirs. */
     uint64_t zero_workspace, workspace, counters;
     int64_t workspace_bytes;
@@ -290,6 +291,52 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     return st;
 }
 
+/* Places the units of a tape, whose memory is where a set's B is in the pool. */
+static tw_status place_units(tw_gemm_rig *r, int set, tw_diag *diag) {
+    const tw_gemm_problem *p = &r->of_pool.problem;
+    const size_t bytes = (size_t)tw_gemm_tape_units(p) * sizeof(tw_gemm_unit);
+    tw_gemm_unit *units = malloc(bytes);
+    if (!units) return tw_fail_memory(diag);
+    tw_gemm_tape_place(p, (uint64_t)set, r->set[set].of[TW_GEMM_B], units);
+    const tw_status st = place(r, units, bytes, &r->table[set], diag);
+    free(units);
+    r->set[set].of[TW_GEMM_B] = r->table[set];
+    return st;
+}
+
+tw_status tw_gemm_rig_make_timed(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool, const tw_gemm_problem *p,
+                                 int64_t workspace, tw_diag *diag) {
+    *out = NULL;
+    tw_gemm_rig *r = calloc(1, sizeof *r);
+    if (!r) return tw_fail_memory(diag);
+    const tw_gemm_matrix of_c = tw_gemm_matrix_of(p, TW_GEMM_C);
+    const size_t bytes = tw_gemm_matrix_bytes(&of_c);
+    uint64_t output = 0;
+    r->cuda = c;
+    r->data = &r->of_pool;
+    r->of_pool = (tw_gemm_data){.problem = *p, .bytes[TW_GEMM_C] = bytes};
+    r->workspace_bytes = workspace;
+    tw_gemm_problem of_set = *p; /* A set's B has the bytes of its tape. */
+    if (p->tape.warps) of_set.k = of_set.lda = of_set.ldb = tw_gemm_depth(p);
+    r->sets = tw_cuda_sets(c, p->n * of_set.k * (tw_type_bits(tw_gemm_types[p->type].element) / 8), MOST_SETS);
+    tw_status st = tw_gemm_pool_outputs(pool, p, 1, &output, diag);
+    if (st == TW_OK) st = tw_cuda_fill(c, output, 0, (bytes + 3) / 4, diag);
+    for (int i = 0; i < r->sets && st == TW_OK; i++) {
+        tw_gemm_pool_place(pool, &of_set, i, &r->set[i]);
+        r->set[i].of[TW_GEMM_A] = r->set[0].of[TW_GEMM_A];
+        r->set[i].of[TW_GEMM_C] = output;
+        if (p->tape.warps) st = place_units(r, i, diag);
+    }
+    if (st == TW_OK) st = zeros(r, COUNTERS, &r->counters, diag);
+    if (st == TW_OK) st = zeros(r, (size_t)workspace, &r->workspace, diag);
+    if (st == TW_OK) st = zeros(r, (size_t)workspace, &r->zero_workspace, diag);
+    if (st == TW_OK)
+        *out = r;
+    else
+        tw_gemm_rig_free(r);
+    return st;
+}
+
 void tw_gemm_rig_free(tw_gemm_rig *r) {
     if (!r) return;
     for (int i = 0; i < r->sets && r->data != &r->of_pool; i++)
@@ -304,6 +351,8 @@ void tw_gemm_rig_free(tw_gemm_rig *r) {
         if (pooled && r->tape[i] && units) tw_cuda_release(r->cuda, units);
         if (!pooled && matrix) tw_cuda_release(r->cuda, matrix);
     }
+    for (int i = 0; i < r->sets; i++)
+        if (r->table[i]) tw_cuda_release(r->cuda, r->table[i]);
     const uint64_t rest[] = {r->ends,      r->want,           r->tolerance, r->verdict, r->counters,
                              r->workspace, r->zero_workspace, r->squares,   r->scaled};
     for (size_t j = 0; j < sizeof rest / sizeof *rest; j++)

@@ -19,6 +19,10 @@ tw_status tw_gemm_rig_make_sets(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_dat
    must outlive the rig. `skew` is how much groups differ, as in tw_gemm_ends_draw. */
 tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool, const tw_gemm_problem *p, double skew,
                               int64_t workspace, tw_diag *diag);
+/* Makes a rig that only times, since it has no reference. Its sets share A and C, which then stay in the L2 as what one
+   layer leaves for the next does. Of a tape the contents are whatever the pool has. */
+tw_status tw_gemm_rig_make_timed(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool, const tw_gemm_problem *p,
+                                 int64_t workspace, tw_diag *diag);
 void tw_gemm_rig_free(tw_gemm_rig *r);
 
 int tw_gemm_rig_sets(const tw_gemm_rig *r);

@@ -309,10 +309,10 @@ static int shuffled(int mode, int lane, int by) {
 static void shuffles_votes_and_reductions(void **state) {
     (void)state;
     static const int modes[] = {TW_MODE_idx, TW_MODE_up, TW_MODE_down, TW_MODE_bfly};
-    enum { N_MODES = 4, BY = 5, ROWS = N_MODES * BY + 4 };
+    enum { N_MODES = 4, BY = 5, ROWS = N_MODES * BY + 5 };
     uint64_t got[ROWS][32];
     tw_emu *e = tw_emu_new();
-    tw_kernel *k = tw_kernel_new("shuffles", 80, 32);
+    tw_kernel *k = tw_kernel_new("shuffles", 90, 32);
     tw_builder b = tw_builder_of(k);
     tw_val q = tw_pointer_add(&b, "out", 16, false), lane = tid(&b), all = tw_i32(&b, -1);
     tw_val x = tw_binary(&b, TW_OP_mul_wide_u32, lane, tw_i32(&b, 0x10000001));
@@ -326,10 +326,11 @@ static void shuffles_votes_and_reductions(void **state) {
     tw_val any = tw_get(&b, TW_OP_vote, (tw_attrs){.mode = TW_MODE_any}, TW_T_pred, p, all);
     tw_val every = tw_get(&b, TW_OP_vote, (tw_attrs){.mode = TW_MODE_all}, TW_T_pred, p, all);
     tw_val hashed = tw_mul(&b, lane, tw_i32(&b, (int32_t)0x9e3779b1));
-    tw_val votes[] = {ballot, tw_select(&b, any, tw_i32(&b, 1), tw_i32(&b, 0)),
-                      tw_select(&b, every, tw_i32(&b, 1), tw_i32(&b, 0)),
-                      tw_get(&b, TW_OP_redux_max_u32, (tw_attrs){0}, TW_T_i32, hashed, all)};
-    for (int i = 0; i < 4; i++) {
+    tw_val votes[] = {
+        ballot, tw_select(&b, any, tw_i32(&b, 1), tw_i32(&b, 0)), tw_select(&b, every, tw_i32(&b, 1), tw_i32(&b, 0)),
+        tw_get(&b, TW_OP_redux_max_u32, (tw_attrs){0}, TW_T_i32, hashed, all),
+        tw_select(&b, tw_get(&b, TW_OP_elect, (tw_attrs){0}, TW_T_pred, all, TW_NONE), tw_i32(&b, 1), tw_i32(&b, 0))};
+    for (int i = 0; i < 5; i++) {
         tw_val wide = tw_unary(&b, TW_OP_zext_i64_i32, votes[i]);
         store(&b, (tw_attrs){.type = TW_T_i64, .offset = 256 * row++}, at64(&b, q, lane, 8), wide);
     }
@@ -345,10 +346,11 @@ static void shuffles_votes_and_reductions(void **state) {
         for (int m = 0; m < N_MODES; m++)
             for (int by = 0; by < BY; by++)
                 assert_int_equal(got[m * BY + by][i], (uint64_t)shuffled(modes[m], i, by * 7) * 0x10000001);
-        assert_int_equal(got[ROWS - 4][i], yes);
-        assert_int_equal(got[ROWS - 3][i], 1);
-        assert_int_equal(got[ROWS - 2][i], 0);
-        assert_int_equal(got[ROWS - 1][i], most);
+        assert_int_equal(got[ROWS - 5][i], yes);
+        assert_int_equal(got[ROWS - 4][i], 1);
+        assert_int_equal(got[ROWS - 3][i], 0);
+        assert_int_equal(got[ROWS - 2][i], most);
+        assert_int_equal(got[ROWS - 1][i], i == 31);
     }
     tw_kernel_free(k);
     tw_emu_free(e);

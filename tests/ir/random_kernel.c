@@ -539,6 +539,11 @@ static void make_redux_max_u32(generator *g) {
     if (g->uniform) emit1(g, TW_OP_redux_max_u32, (tw_attrs){0}, TW_T_i32, v, 2);
 }
 
+static void make_elect(generator *g) {
+    tw_val mask = lane_mask(g);
+    if (g->uniform && has(g, 90)) emit1(g, TW_OP_elect, (tw_attrs){0}, TW_T_pred, &mask, 1);
+}
+
 static void make_ldmatrix(generator *g) {
     if (g->o->runnable) return;
     static const tw_type types[4] = {TW_T_i32, TW_T_i32, TW_T_i32, TW_T_i32};

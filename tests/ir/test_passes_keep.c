@@ -118,6 +118,7 @@ static void run_op(lane *l, const tw_ir_op *op) {
     case TW_OP_shfl:
     case TW_OP_vote:
     case TW_OP_redux_max_u32:
+    case TW_OP_elect:
         l->values[op->results[0].id] = v[0];
         return;
     case TW_OP_select:

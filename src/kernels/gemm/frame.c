@@ -68,21 +68,24 @@ static void fetch_narrow(tw_gemm_gen *g, tw_val to, tw_val scales_to, tw_val k, 
     tw_narrow_fetch(g->b, &g->plan.narrow, &copy);
 }
 
-/* Fetches a tile of the operand that is no tape, by the producer's first thread. `at` is as in tw_gemm_tape_fetch. */
-static void fetch_beside_tape(tw_gemm_gen *g, tw_tile_copy copy, const tw_tile *t, tw_val at) {
+/* Fetches the next stage's tile of the operand that is no tape, by the producer's first warp. */
+static void fetch_beside_tape(tw_gemm_gen *g, tw_tile_copy copy, const tw_tile *t) {
     tw_builder *b = g->b;
     const int block = g->v->tape.blocks * TW_TILE_PIECE_LINE / 2;
-    copy.k = tw_gemm_tape_element(g, at);
+    copy.k = tw_gemm_tape_element(g);
     if (g->c->u > block) {
         copy.run = block;
         copy.apart = g->arg.tape_run;
     }
-    TW_IF (b, tw_eq(b, g->tid, tw_i32(b, g->plan.group * g->plan.teams))) tw_tile_fetch(b, t, &copy);
+    TW_IF (b, tw_eq(b, tw_gemm_tape_fetcher(g), tw_i32(b, 0))) {
+        TW_BLOCK (b, tw_gemm_tape_elect(g)) tw_tile_fetch(b, t, &copy);
+    }
+    tw_gemm_tape_advance(g);
 }
 
 static void fetch(tw_gemm_gen *g, bool is_x, tw_val to, tw_val scales_to, tw_val k, tw_val full) {
     if (tw_gemm_is_tape(g->v, g->c, is_x)) {
-        tw_gemm_tape_fetch(g, to, k, full);
+        tw_gemm_tape_fetch(g, to, full);
         return;
     }
     if (is_x && g->v->narrow) {
@@ -100,7 +103,7 @@ static void fetch(tw_gemm_gen *g, bool is_x, tw_val to, tw_val scales_to, tw_val
                                .present = g->x.present};
     const tw_tile *t = is_x ? &g->plan.tile_x : &g->plan.tile_y;
     if (g->v->tape.warps)
-        fetch_beside_tape(g, copy, t, k);
+        fetch_beside_tape(g, copy, t);
     else
         tw_tile_fetch(g->b, t, &copy);
 }

@@ -149,6 +149,17 @@ typedef struct tw_gemm_turn {
     tw_val group;    /* Variable: tw_groups_tile.group. Only if the product has groups. */
 } tw_gemm_turn;
 
+enum { TW_GEMM_WARP_UNITS = 8 /* The most units of a tile that a warp copies. */ };
+/* Where the copies of a tape's stages are. The tape and the other operand each have a place of their own, since one may
+   be copied ahead of the other. */
+typedef struct tw_gemm_tape_walk {
+    tw_val unit[TW_GEMM_WARP_UNITS];  /* Addresses of the tw_gemm_unit of the warp's units. */
+    tw_val piece[TW_GEMM_WARP_UNITS]; /* Variables: addresses of these units of the tape's next stage. */
+    tw_val in;                        /* Variable: the place of that stage in its chunk, in elements along k. */
+    tw_val chunk;  /* Variable: the first element along k of the chunk of the other operand's next stage. */
+    tw_val within; /* Variable: the place of that stage in the chunk, in elements of the tape's order. */
+} tw_gemm_tape_walk;
+
 /* The state of the generator. */
 typedef struct tw_gemm_gen {
     tw_builder *b;
@@ -189,7 +200,7 @@ typedef struct tw_gemm_gen {
     tw_gemm_turn turn;         /* Only with teams. */
     tw_gemm_operand x, y;      /* The operands. */
     int columns;               /* Columns of C that a block stores of a tile. Only with wgmma. */
-    tw_val unit, unit_stride; /* tw_gemm_unit of the lane's unit of the current tile. Only in the producer of a tape. */
+    tw_gemm_tape_walk walk;    /* The next stages of a tape. Only in its producer. */
     tw_val squares[TW_GEMM_MAX_ACC / 4];     /* Variables: sums of squares of the thread's rows of C in a tile. */
     int n_squares;                           /* Number of sums. Only with swapped operands. */
     int line_of_square[TW_GEMM_MAX_ACC / 4]; /* Columns of Y from `first` to each sum's. */
@@ -318,16 +329,21 @@ bool tw_gemm_is_tape(const tw_gemm_variant *v, const tw_gemm_config *c, bool is_
 tw_tile tw_gemm_tile_of(const tw_gemm_variant *v, const tw_gemm_config *c, bool is_x);
 /* Returns the producer's warps that fetch a tape. */
 int tw_gemm_tape_fetchers(const tw_gemm_config *c);
-/* Finds the lane's unit of the current tile. Units behind the last are the last one. All lanes of the producer's warps
-   that fetch call these. */
+/* Returns the number of the warp among those that fetch. All lanes of these warps call this and what follows. */
+tw_val tw_gemm_tape_fetcher(tw_gemm_gen *g);
+/* Opens the block of a lane of the warp, always the same one. */
+tw_scope tw_gemm_tape_elect(tw_gemm_gen *g);
+/* Finds the warp's units of the current tile, and the tile's first stage. Units behind the last are the last one. */
 void tw_gemm_tape_find(tw_gemm_gen *g);
 /* Tells a stage's `full` how many bytes the calling warp brings, of the stage's `bytes` (i32). The first warp brings
    the other operand, too. */
 void tw_gemm_tape_expect(tw_gemm_gen *g, tw_val full, tw_val bytes);
-/* Copies the lane's unit of a stage to the tile at `to`. `at` is the stage's first element in the tape's order. */
-void tw_gemm_tape_fetch(tw_gemm_gen *g, tw_val to, tw_val at, tw_val full);
-/* Computes the number along k of an element by its place in the tape's order (i32). */
-tw_val tw_gemm_tape_element(tw_gemm_gen *g, tw_val at);
+/* Copies the warp's units of the tape's next stage to the tile at `to`, and goes on to the stage behind. */
+void tw_gemm_tape_fetch(tw_gemm_gen *g, tw_val to, tw_val full);
+/* Computes the first element along k of the other operand's next stage (i32). */
+tw_val tw_gemm_tape_element(tw_gemm_gen *g);
+/* Goes on to the other operand's stage behind. */
+void tw_gemm_tape_advance(tw_gemm_gen *g);
 void tw_gemm_tape_arguments(const tw_gemm_problem *p, tw_arguments *to);
 
 /* gather.c: copies rows of A by their numbers. All threads of the producer's warpgroup call these. */

@@ -3,9 +3,9 @@
    unit is one bulk copy. The other operand's boxes are then not next to one another: a stage may have elements of
    several runs.
 
-   A bulk copy takes its operands from registers that a warp's lanes share, so that lanes copy one after another.
-   Several warps of the producer therefore copy at the same time. With n such warps lane i of warp j has unit i * n + j.
- */
+   A bulk copy takes its operands from registers that a warp's lanes share. ptxas makes a loop over lanes of it, unless
+   one lane copies that was elected just before. So all lanes of the producer's warps go through the stages, and an
+   elected one copies. With n such warps warp j has units j, j + n, and so on. */
 #include "base/divide.h"
 #include "base/random.h"
 #include "kernels/gemm/generate.h"
@@ -110,70 +110,115 @@ int tw_gemm_tape_fetchers(const tw_gemm_config *c) {
     return units_of(c) < FETCHERS ? 1 : FETCHERS;
 }
 
-/* Returns the number of the warp among those that copy. */
-static tw_val fetcher_of(tw_gemm_gen *g) {
+tw_val tw_gemm_tape_fetcher(tw_gemm_gen *g) {
     return tw_add_imm(g->b, tw_sreg(g->b, TW_SREG_warpid), -g->plan.group * g->plan.teams / 32);
 }
 
-/* Returns the number of the lane's unit in a tile. */
-static tw_val unit_of(tw_gemm_gen *g) {
-    return tw_add(g->b, tw_mul_imm(g->b, g->lane, g->plan.fetchers), fetcher_of(g));
+/* Counts the units that a warp copies at most. */
+static int units_of_warp(const tw_gemm_gen *g) {
+    return (units_of(g->c) + g->plan.fetchers - 1) / g->plan.fetchers;
+}
+
+tw_scope tw_gemm_tape_elect(tw_gemm_gen *g) {
+    tw_builder *b = g->b;
+    return tw_push_if(b, tw_get(b, TW_OP_elect, (tw_attrs){0}, TW_T_pred, tw_i32(b, -1), TW_NONE));
 }
 
 void tw_gemm_tape_expect(tw_gemm_gen *g, tw_val full, tw_val bytes) {
     tw_builder *b = g->b;
     const int n = g->plan.fetchers, all = g->c->swap ? g->plan.x.bytes : g->plan.y.bytes, unit = g->c->u * COLUMN;
-    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
-        tw_val fetcher = fetcher_of(g);
-        /* Units of the tile whose number is that of the warp modulo n. */
-        tw_val units = tw_div(b, tw_sub(b, tw_i32(b, units_of(g->c) + n - 1), fetcher), n);
-        tw_val first = tw_eq(b, fetcher, tw_i32(b, 0)), others = tw_add_imm(b, bytes, -all);
-        tw_val mine = tw_add(b, tw_mul_imm(b, units, unit), tw_select(b, first, others, tw_i32(b, 0)));
-        tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, mine);
+    tw_val fetcher = tw_gemm_tape_fetcher(g);
+    /* Units of the tile whose number is that of the warp modulo n. */
+    tw_val units = tw_div(b, tw_sub(b, tw_i32(b, units_of(g->c) + n - 1), fetcher), n);
+    tw_val first = tw_eq(b, fetcher, tw_i32(b, 0)), others = tw_add_imm(b, bytes, -all);
+    tw_val mine = tw_add(b, tw_mul_imm(b, units, unit), tw_select(b, first, others, tw_i32(b, 0)));
+    TW_BLOCK (b, tw_gemm_tape_elect(g)) tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, mine);
+}
+
+/* Begins at the tile's first stage. The divisions are here so that the loop over stages has none: a producer that
+   divides is slower than the products of small tiles. */
+static void begin_walk(tw_gemm_gen *g) {
+    tw_builder *b = g->b;
+    tw_gemm_tape_walk *w = &g->walk;
+    const bool whole = g->c->kg == 1 && !g->c->stream; /* A tile begins with the first chunk. */
+    tw_val chunk = whole ? tw_i32(b, 0) : tw_binary(b, TW_OP_div_u32, g->k_begin, g->arg.tape_chunk);
+    tw_val first = whole ? chunk : tw_mul(b, chunk, g->arg.tape_chunk),
+           in = whole ? chunk : tw_sub(b, g->k_begin, first);
+    for (int i = 0; i < units_of_warp(g); i++) {
+        tw_val unit[2] = {{0}};
+        tw_ld_vec(b, (tw_attrs){.type = TW_T_i64, .vec = 2}, w->unit[i], unit);
+        if (!whole) unit[0] = tw_add(b, unit[0], tw_mul(b, tw_widen(b, chunk), unit[1]));
+        if (!whole) unit[0] = tw_add(b, unit[0], tw_widen(b, tw_mul_imm(b, in, COLUMN)));
+        w->piece[i] = tw_var_of(b, unit[0]);
     }
-    /* No lane copies before. */
-    tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
+    w->in = tw_var_of(b, in);
+    w->chunk = tw_var_of(b, first);
+    w->within = tw_var_of(b, in);
+}
+
+/* Moves a place in a chunk to the next stage's. Returns the predicate that it is in the next chunk. */
+static tw_val step(tw_gemm_gen *g, tw_val in) {
+    tw_builder *b = g->b;
+    tw_val next = tw_add_imm(b, in, g->c->u), ends = tw_eq(b, next, g->arg.tape_chunk);
+    tw_assign(b, in, tw_select(b, ends, tw_i32(b, 0), next));
+    return ends;
 }
 
 void tw_gemm_tape_find(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const bool swap = g->c->swap;
     const tw_gemm_operand *o = swap ? &g->x : &g->y;
-    tw_val table = swap ? g->arg.x : g->arg.y, entry[2] = {{0}};
+    tw_val table = swap ? g->arg.x : g->arg.y;
     tw_val last = tw_div(b, tw_add_imm(b, o->limit, -1), ROWS);
-    tw_val unit = tw_min(b, tw_add(b, tw_div(b, o->origin, ROWS), unit_of(g)), last);
+    tw_val first = tw_add(b, tw_div(b, o->origin, ROWS), tw_gemm_tape_fetcher(g));
     if (g->v->grouped) {
         tw_val apart = swap ? g->arg.stride_x : g->arg.stride_y;
         table = tw_add(b, table, tw_mul(b, tw_widen(b, g->matrix), apart));
     }
-    tw_val at = tw_add(b, table, tw_mul_imm(b, tw_widen(b, unit), (int64_t)sizeof(tw_gemm_unit)));
-    tw_ld_vec(b, (tw_attrs){.type = TW_T_i64, .vec = 2}, at, entry);
-    g->unit = entry[0];
-    g->unit_stride = entry[1];
+    for (int i = 0; i < units_of_warp(g); i++) {
+        tw_val unit = tw_min(b, tw_add_imm(b, first, i * g->plan.fetchers), last);
+        g->walk.unit[i] = tw_add(b, table, tw_mul_imm(b, tw_widen(b, unit), (int64_t)sizeof(tw_gemm_unit)));
+    }
+    begin_walk(g);
 }
 
-void tw_gemm_tape_fetch(tw_gemm_gen *g, tw_val to, tw_val at, tw_val full) {
+void tw_gemm_tape_fetch(tw_gemm_gen *g, tw_val to, tw_val full) {
     tw_builder *b = g->b;
-    const int units = units_of(g->c), bytes = g->c->u * COLUMN;
-    tw_val unit = unit_of(g);
-    tw_val chunk = tw_binary(b, TW_OP_div_u32, at, g->arg.tape_chunk);
-    tw_val in = tw_sub(b, at, tw_mul(b, chunk, g->arg.tape_chunk));
-    tw_val from = tw_add(b, g->unit, tw_mul(b, tw_widen(b, chunk), g->unit_stride));
-    from = tw_add(b, from, tw_widen(b, tw_mul_imm(b, in, COLUMN)));
-    tw_val place = tw_add(b, to, tw_mul_imm(b, unit, bytes));
-    tw_when(b, tw_lt(b, unit, tw_i32(b, units)));
-    tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0, (tw_val[]){place, from, tw_i32(b, bytes), full}, 4);
+    const int bytes = g->c->u * COLUMN, n = units_of_warp(g), units = units_of(g->c), fetchers = g->plan.fetchers;
+    tw_gemm_tape_walk *w = &g->walk;
+    tw_val fetcher = tw_gemm_tape_fetcher(g), place = tw_add(b, to, tw_mul_imm(b, fetcher, bytes));
+    TW_BLOCK (b, tw_gemm_tape_elect(g)) {
+        for (int i = 0; i < n; i++) {
+            tw_val at = tw_add_imm(b, place, (int64_t)i * fetchers * bytes);
+            const tw_val operands[] = {at, w->piece[i], tw_i32(b, bytes), full};
+            if ((i + 1) * fetchers > units) tw_when(b, tw_lt(b, fetcher, tw_i32(b, units - i * fetchers)));
+            tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0, operands, 4);
+        }
+    }
+    tw_val ends = step(g, w->in);
+    for (int i = 0; i < n; i++) tw_add_to(b, w->piece[i], tw_i64(b, bytes));
+    TW_IF (b, ends) {
+        for (int i = 0; i < n; i++) {
+            tw_val stride = tw_ld(b, (tw_attrs){.type = TW_T_i64, .offset = 8}, w->unit[i]);
+            tw_add_to(b, w->piece[i], tw_sub(b, stride, tw_widen(b, tw_mul_imm(b, g->arg.tape_chunk, COLUMN))));
+        }
+    }
 }
 
-tw_val tw_gemm_tape_element(tw_gemm_gen *g, tw_val at) {
+tw_val tw_gemm_tape_element(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const tw_gemm_tape *t = &g->v->tape;
     const int block = t->blocks * DEPTH;
-    tw_val chunk = tw_binary(b, TW_OP_div_u32, at, g->arg.tape_chunk), first = tw_mul(b, chunk, g->arg.tape_chunk);
-    tw_val in = tw_sub(b, at, first), number = tw_div(b, in, block), of_run = tw_div(b, number, t->warps);
+    tw_val in = g->walk.within, number = tw_div(b, in, block), of_run = tw_div(b, number, t->warps);
     tw_val run = tw_sub(b, number, tw_mul_imm(b, of_run, t->warps));
     tw_val within = tw_add(b, tw_mul_imm(b, of_run, block), tw_sub(b, in, tw_mul_imm(b, number, block)));
-    return tw_add(b, first, tw_add(b, tw_mul(b, run, g->arg.tape_run), within));
+    return tw_add(b, g->walk.chunk, tw_add(b, tw_mul(b, run, g->arg.tape_run), within));
+}
+
+void tw_gemm_tape_advance(tw_gemm_gen *g) {
+    tw_builder *b = g->b;
+    tw_val ends = step(g, g->walk.within);
+    tw_add_to(b, g->walk.chunk, tw_select(b, ends, g->arg.tape_chunk, tw_i32(b, 0)));
 }
 
 void tw_gemm_tape_arguments(const tw_gemm_problem *p, tw_arguments *to) {

@@ -119,6 +119,9 @@ int64_t tw_prefill_vectors(const tw_prefill *p, const tw_prefill_list *list, con
    such products. */
 bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_target *target, int sms, tw_gemm_config *out);
 
+/* Takes the most stages, and the most direct way to store C, with which a configuration is legal. False: with none. */
+bool tw_prefill_complete(const tw_gemm_problem *p, const tw_target *target, tw_gemm_config *c);
+
 /* chosen.c. Gets the configuration that an artefact chooses for a product. False: none does. */
 bool tw_prefill_chosen(tw_prefill *p, const tw_gemm_problem *problem, tw_gemm_config *out);
 void tw_prefill_forget_artefacts(tw_prefill *p); /* Closes all artefacts. */

@@ -2,6 +2,7 @@
 /* Products' configurations from tiles that were measured. Few tiles are the fastest, or nearly so, of all products of
    language models' prompts. Which one of a product depends on how many waves its blocks need. */
 #include "base/divide.h"
+#include "kernels/gemm/estimate.h"
 #include "vm/prefill/program.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@ typedef struct tile {
 } tile;
 
 static const tile tiles[] = {
-#define TILE(ML, MS, NL, U, KG, SWAP, PINGPONG, PERSISTENT, STEP, WAVE)                                                \
+#define TILE(ML, MS, NL, U, KG, MULTICAST, SWAP, PINGPONG, PERSISTENT, STEP, WAVE)                                     \
     {{.mma = 2,                                                                                                        \
       .ms = MS,                                                                                                        \
       .ns = NL,                                                                                                        \
@@ -27,7 +28,8 @@ static const tile tiles[] = {
       .frag = 16,                                                                                                      \
       .split = (KG) > 1 ? TW_JOIN_CLUSTER : 0,                                                                         \
       .swap = SWAP,                                                                                                    \
-      .group = 8,                                                                                                      \
+      .group = (MULTICAST) && !(SWAP) ? 1 : 8, /* Only what is no tape is multicast. */                                \
+      .multicast = MULTICAST,                                                                                          \
       .persistent = PERSISTENT,                                                                                        \
       .pingpong = PINGPONG},                                                                                           \
      STEP,                                                                                                             \
@@ -42,17 +44,19 @@ static double time_of(const tw_gemm_problem *p, const tile *t, int sms) {
     enum { STEP = 64 };
     const double launch = 1.5, bytes = 4.0e6 /* Bytes that memory moves in a microsecond. */, both = 0.15;
     const tw_gemm_config *c = &t->c;
-    const int64_t rows = c->swap ? p->n : p->m, columns = c->swap ? p->m : p->n;
-    const int64_t blocks = tw_ceil_div(rows, c->ml) * tw_ceil_div(columns, c->nl) * c->kg;
+    /* Blocks that fetch the other operand together are neighbours along the columns of B. */
+    const int64_t of_b = c->swap ? c->ml : c->nl, of_a = c->swap ? c->nl : c->ml,
+                  together = c->multicast ? c->multicast : 1;
+    const int64_t along_b = tw_ceil_div(tw_ceil_div(p->n, of_b), together) * together;
+    const int64_t blocks = along_b * tw_ceil_div(p->m, of_a) * c->kg;
     const double waves = (double)tw_ceil_div(blocks, sms);
     const double steps = (double)(tw_ceil_div(tw_ceil_div(tw_gemm_depth(p), c->u), c->kg) * c->u) / STEP;
     const double computing = waves * steps * t->step + (c->pingpong ? 1 : waves) * t->wave;
-    const double moving = 2 * (double)(p->n * p->k + p->m * p->k + p->m * p->n) / bytes;
+    const double moving = tw_gemm_bytes(p) / bytes;
     return launch + fmax(computing, moving) + both * fmin(computing, moving);
 }
 
-/* Takes the most stages, and the most direct way to store C, with which a configuration is legal. */
-static bool complete(const tw_gemm_problem *p, const tw_target *target, tw_gemm_config *c) {
+bool tw_prefill_complete(const tw_gemm_problem *p, const tw_target *target, tw_gemm_config *c) {
     static const int ways[] = {TW_GEMM_BOXED, TW_GEMM_EXCHANGED, TW_GEMM_DIRECT};
     enum { MOST = 16 /* Stages. */ };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
@@ -71,7 +75,7 @@ bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_target *target, in
         const double time = time_of(problem, &tiles[i], sms);
         /* Groups need blocks that stay. */
         if (c.persistent || problem->groups) c.persistent = sms;
-        if (time >= least || !complete(problem, target, &c)) continue;
+        if (time >= least || !tw_prefill_complete(problem, target, &c)) continue;
         least = time;
         *out = c;
     }
