@@ -55,6 +55,14 @@ int tw_engine_workers(const tw_engine *e);
 bool tw_engine_on_gpu(const tw_engine *e);        /* or in the emulator */
 const char *tw_engine_device(const tw_engine *e); /* "cpu", or the GPU's name */
 int64_t tw_engine_tape_bytes(const tw_engine *e); /* weights as packed */
+/* Memory in bytes. On a GPU it is the GPU's, as far as the engine allocates it. On a processor `peak` is what of the
+   process was resident at once, with the pages of files that it maps; weights that are read there are not packed. */
+typedef struct tw_engine_memory {
+    int64_t peak;    /* The most at once so far. */
+    int64_t weights; /* Weights as packed, and the model's tables. */
+    int64_t caches;  /* Keys and values of the whole context, of all sequences. */
+} tw_engine_memory;
+tw_engine_memory tw_engine_memory_of(const tw_engine *e);
 /* Bytes that one decoded token streams at a position: weights, and keys and values of what it sees. */
 int64_t tw_engine_streamed_bytes(const tw_engine *e, int64_t position);
 /* Multiply-adds times two of `n` positions after `position`: products and attention; logits of the last alone. */

@@ -52,6 +52,8 @@ typedef struct tw_vm_step {
 tw_status tw_vm_run(tw_vm *vm, tw_vm_step *step, tw_diag *diag);
 
 int64_t tw_vm_tape_bytes(const tw_vm *vm); /* on all tapes */
+/* Bytes that programs took for packed weights, and for keys and values. */
+void tw_vm_memory(const tw_vm *vm, int64_t *weights, int64_t *caches);
 
 /* Weight bytes that one step of one position streams: all of the tapes, but of a mixture's experts only those used. */
 int64_t tw_vm_streamed_bytes(const tw_vm *vm);

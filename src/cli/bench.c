@@ -3,6 +3,7 @@
 #include "base/random.h"
 #include "base/stats.h"
 #include "cli/bench_gemm.h"
+#include "cli/bench_memory.h"
 #include "cli/bench_sequences.h"
 #include "cli/results.h"
 #include "engine/timing.h"
@@ -192,6 +193,7 @@ static void print_md(const bench *b) {
     }
     for (int i = 0; i < b->n_rows; i++)
         if (b->rows[i].apart) printf("\na launch costs %.1f µs beside its step\n", launch_cost(&b->rows[i]));
+    cli_bench_memory_print(b->e);
 }
 
 static void print_csv(const bench *b) {
@@ -226,6 +228,7 @@ static json_t *row_json(const bench *b, const row *w) {
     if (o && more) json_object_update(o, more);
     if (o && w->apart) json_object_set_new(o, "launch_cost_us", json_real(launch_cost(w)));
     json_decref(more);
+    cli_bench_memory_add(o, b->e);
     return o;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "base/stats.h"
+#include "cli/bench_memory.h"
 #include "cli/generate.h"
 #include "cli/results.h"
 #include "engine/timing.h"
@@ -76,6 +77,7 @@ static void print_md(const measured *m) {
                    tw_engine_workers(m->e), (long long)m->o->sequences, w->test, w->rate.mean, w->rate.stddev,
                    w->rate.median / (double)m->o->sequences, 1e3 * w->time.median, 1e3 * w->time.p10,
                    1e3 * w->time.p90);
+    cli_bench_memory_print(m->e);
 }
 
 static void print_csv(const measured *m) {
@@ -93,15 +95,16 @@ static void print_json(const measured *m) {
     for (const row *w = m->rows; w < m->rows + ROWS; w++) {
         json_t *samples = json_array();
         for (int64_t i = 0; i < m->o->repetitions; i++) json_array_append_new(samples, json_real(w->seconds[i]));
-        json_array_append_new(
-            rows,
+        json_t *o =
             json_pack("{s:s, s:s, s:s, s:i, s:I, s:s, s:I, s:f, s:f, s:f, s:f, s:b, s:I, s:I, s:f, s:s, s:o}", "model",
                       m->info.name, "stored", tw_dtype_name(m->info.dtype), "weights", m->o->weights, "threads",
                       tw_engine_workers(m->e), "sequences", (json_int_t)m->o->sequences, "test", w->test, "tokens",
                       (json_int_t)w->tokens, "tokens_per_second", w->rate.mean, "stddev", w->rate.stddev, "median",
                       w->rate.median, "per_sequence", w->rate.median / (double)m->o->sequences, "correct", 1,
                       "tokens_equal", (json_int_t)m->verdict.tokens, "tokens_close", (json_int_t)m->verdict.close,
-                      "worst_logit", m->verdict.worst_logit, "device", tw_engine_device(m->e), "samples_s", samples));
+                      "worst_logit", m->verdict.worst_logit, "device", tw_engine_device(m->e), "samples_s", samples);
+        cli_bench_memory_add(o, m->e);
+        json_array_append_new(rows, o);
     }
     cli_results_print(rows, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 }

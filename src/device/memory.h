@@ -10,5 +10,7 @@
    tests. */
 int64_t tw_memory_total(const char *root);
 int64_t tw_memory_available(const char *root);
+/* The most bytes of the process that were in memory at once, pages of files that it maps among them. 0: unknown. */
+int64_t tw_memory_peak(const char *root);
 
 #endif

@@ -171,10 +171,18 @@ typedef struct emu_how {
 enum { EMU_NEAR, EMU_CLUSTER, EMU_FAR, EMU_DISTANCES };
 typedef struct emu_sync {
     uint64_t key;
-    int block; /* of who wrote it last */
+    int block;        /* of who wrote it last */
+    uint64_t version; /* Of `to`. Every change makes another one, which nothing else in the launch has. */
     emu_clock to[EMU_DISTANCES];
     struct emu_sync *next;
 } emu_sync;
+
+/* A release that lanes of a warp have acquired. They never forget it. */
+typedef struct emu_acquired {
+    uint64_t version; /* 0: none */
+    uint32_t mask;
+} emu_acquired;
+enum { EMU_ACQUIRED = 64 /* A power of two. */ };
 
 /* -- asynchronous copies */
 
@@ -307,10 +315,11 @@ struct emu_warp {
     int resizes;           /* setmaxnreg operations executed. */
 
     uint32_t thread, now;
-    emu_clock known;     /* by every lane */
-    emu_aparts apart;    /* by some */
-    emu_aparts fenced;   /* what a later relaxed write releases */
-    emu_aparts unfenced; /* what relaxed reads saw, for a later fence */
+    emu_clock known;                     /* by every lane */
+    emu_aparts apart;                    /* by some */
+    emu_aparts fenced;                   /* what a later relaxed write releases */
+    emu_aparts unfenced;                 /* what relaxed reads saw, for a later fence */
+    emu_acquired acquired[EMU_ACQUIRED]; /* Some of the latest, by version: who polls meets them again and again. */
     /* Of the agents: their clocks; by lane what was issued last, and what of its own it has waited for, which it alone
        knows until the lanes meet. */
     uint32_t agents[EMU_AGENTS];
@@ -394,6 +403,7 @@ struct emu_launch {
     uint32_t n_links, room_links, spare_links;
     emu_sync **syncs;
     uint32_t n_syncs, room_syncs;   /* the table's size is a power of two */
+    uint64_t versions;              /* of releases: the last one */
     emu_proxy_fences *proxy_fences; /* by warp of the grid */
 
     const emu_op *found_op[TW_EMU_FINDINGS];

@@ -150,6 +150,7 @@ void emu_strong_write(emu_warp *w, uint32_t mask, int lane, emu_object *o, uint6
         }
     emu_clock *c = &s->to[way];
     s->block = w->block->number;
+    s->version = l->versions += EMU_DISTANCES;
     if (releases(order))
         emu_release(w, mask, c);
     else
@@ -157,10 +158,13 @@ void emu_strong_write(emu_warp *w, uint32_t mask, int lane, emu_object *o, uint6
 }
 
 /* Acquires a clock, or keeps it for a fence that reaches as far. */
-static void acquire(emu_warp *w, uint32_t mask, const emu_clock *c, int order, int needs) {
+static void acquire(emu_warp *w, uint32_t mask, const emu_clock *c, uint64_t version, int order, int needs) {
     emu_launch *l = w->launch;
     if (acquires(order)) {
+        emu_acquired *a = &w->acquired[version & (EMU_ACQUIRED - 1)];
+        if (a->version == version && a->mask == mask) return;
         emu_acquire(w, mask, c);
+        *a = (emu_acquired){version, mask};
         return;
     }
     emu_aparts *a = &w->unfenced;
@@ -183,7 +187,7 @@ void emu_strong_read(emu_warp *w, uint32_t mask, emu_object *o, uint64_t at, int
     for (int i = 0; i < EMU_DISTANCES; i++) {
         if (distance(l, s->to[i].block, w->block->number) > i) continue; /* This release does not reach the block. */
         int from = away < i ? away : i;
-        if (reach_of(scope) >= from) acquire(w, mask, &s->to[i], order, scope_to(from));
+        if (reach_of(scope) >= from) acquire(w, mask, &s->to[i], s->version + (uint64_t)i, order, scope_to(from));
     }
 }
 

@@ -3,6 +3,7 @@
 #include "engine/machine.h"
 
 #include "base/clock.h"
+#include "device/memory.h"
 #include "tilewright/device.h"
 #include "vm/cpu/trace.h"
 
@@ -52,6 +53,12 @@ static tw_status run(tw_machine *m, tw_vm_step *step, tw_diag *diag) {
 
 static int64_t tape_bytes(const tw_machine *m) {
     return tw_vm_tape_bytes(m->vm);
+}
+
+static tw_engine_memory memory(const tw_machine *m) {
+    tw_engine_memory x = {.peak = tw_memory_peak("")};
+    tw_vm_memory(m->vm, &x.weights, &x.caches);
+    return x;
 }
 
 static int64_t streamed_bytes(const tw_machine *m) {
@@ -129,6 +136,7 @@ const tw_engine_backend tw_engine_cpu = {
     .load = load,
     .run = run,
     .tape_bytes = tape_bytes,
+    .memory = memory,
     .streamed_bytes = streamed_bytes,
     .explain = explain,
     .products = products,

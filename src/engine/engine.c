@@ -248,6 +248,10 @@ int64_t tw_engine_tape_bytes(const tw_engine *e) {
     return e->machine.backend->tape_bytes(&e->machine);
 }
 
+tw_engine_memory tw_engine_memory_of(const tw_engine *e) {
+    return e->machine.backend->memory(&e->machine);
+}
+
 static int64_t visible(const tw_layer *y, int64_t position) {
     return y->window ? least(y->window, position + 1) : position + 1;
 }

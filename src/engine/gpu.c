@@ -94,6 +94,12 @@ static int64_t tape_bytes(const tw_machine *m) {
     return tw_cuda_vm_tape_bytes(m->vm);
 }
 
+static tw_engine_memory memory(const tw_machine *m) {
+    tw_memory_need loaded;
+    const int64_t peak = tw_cuda_vm_memory(m->vm, &loaded);
+    return (tw_engine_memory){peak, loaded.weights, loaded.caches};
+}
+
 static int64_t streamed_bytes(const tw_machine *m) {
     return tw_cuda_vm_streamed_bytes(m->vm);
 }
@@ -192,6 +198,7 @@ const tw_engine_backend tw_engine_gpu = {
     .warm_prefill = warm_prefill,
     .run_prefill = run_prefill,
     .tape_bytes = tape_bytes,
+    .memory = memory,
     .streamed_bytes = streamed_bytes,
     .explain = explain,
     .choose = choose,

@@ -58,6 +58,7 @@ typedef struct tw_engine_backend {
     tw_status (*warm_prefill)(tw_machine *m, int64_t n, int64_t pos, tw_diag *diag);
     tw_status (*run_prefill)(tw_machine *m, int64_t sequence, tw_vm_step *step, bool ends, tw_diag *diag);
     int64_t (*tape_bytes)(const tw_machine *m);
+    tw_engine_memory (*memory)(const tw_machine *m);
     int64_t (*streamed_bytes)(const tw_machine *m);
     void (*explain)(const tw_machine *m, char *out, size_t size);
     /* Lists products as tw_vm_products does. NULL: the machine has none. */

@@ -9,6 +9,16 @@ int64_t tw_memory_buffer(const tw_buffer *b) {
     return b->shape[0] * b->shape[1] * tw_buffer_row_bytes(b);
 }
 
+int64_t tw_memory_sum(const tw_memory_need *need) {
+    return need->weights + need->caches + need->scratch;
+}
+
+void tw_memory_add(tw_memory_need *to, const tw_memory_need *need) {
+    to->weights += need->weights;
+    to->caches += need->caches;
+    to->scratch += need->scratch;
+}
+
 tw_dtype tw_memory_weights(const tw_schedule *s) {
     for (int i = 0; i < s->n_buffers; i++) {
         const tw_buffer *b = &s->buffers[i];

@@ -13,6 +13,9 @@ typedef struct tw_memory_need {
     int64_t weights, caches, scratch;
 } tw_memory_need;
 
+int64_t tw_memory_sum(const tw_memory_need *need);
+void tw_memory_add(tw_memory_need *to, const tw_memory_need *need);
+
 /* TW_OK if `need` is at most `available` bytes. Else TW_ERR_MEMORY; the message has both numbers and says what would
    need less. `available` of 0 is unknown, and everything fits. `weights` is the type of the packed matrices. `whose`
    names the memory in the message: "memory", or that of a GPU. */

@@ -12,6 +12,8 @@ $ tilewright bench models/demo -p 16 -n 8 -r 2 -t 2 --json >b.json && json b.jso
   reads
 $ tilewright bench models/demo -p 16 -n 0 -r 1 -t 1 --json >b.json; json b.json 0.work 0.median | tr '\n' ' ' | awk '{printf "%.0f operations a token\n", $1 / $2}'
   9620480 operations a token
+# Memory: what was resident, and of it the packed weights and the cache.
+$ tilewright bench models/demo -p 16 -n 8 -r 1 -t 1 --weights int8 --json >b.json; json b.json 0.cache_bytes 0.weight_bytes 0.packed_bytes 0.peak_bytes | tr '\n' ' ' | awk '{print $1, $2 - $3 >= 0, $4 > $1 + $2}'
 # On a terminal, what goes on. The first repetition does not count.
 $ printf 'expect tg4: 0 of 1\nexpect tg4: 1 of 1\nend 0\n' | pty tilewright bench models/demo -p 0 -n 4 -r 1 -t 1
 $ tilewright bench models/demo -p 0 -n 4 -d 100 -r 1 -t 1 --weights int8 -o csv | cut -d, -f1,2,4,6,7,8,9,21

@@ -110,12 +110,21 @@ static void limits_of_the_process(void **state) {
     assert_int_equal(available_under(RLIMIT_AS), ((int64_t)1 << 40) - 1000 * 1024);
 }
 
+static void the_peak_of_the_process(void **state) {
+    (void)state;
+    assert_int_equal(tw_memory_peak(root), 0);
+    put("proc/self/status", "Name:\ttest\nVmPeak:\t    9000 kB\nVmHWM:\t    3000 kB\nVmRSS:\t    2000 kB\n");
+    assert_int_equal(tw_memory_peak(root), 3000 * 1024);
+    assert_true(tw_memory_peak("") > 100 << 10);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_kernel_says, begin, end),
         cmocka_unit_test_setup_teardown(groups_of_version_2, begin, end),
         cmocka_unit_test_setup_teardown(groups_of_version_1, begin, end),
         cmocka_unit_test_setup_teardown(limits_of_the_process, begin, end),
+        cmocka_unit_test_setup_teardown(the_peak_of_the_process, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

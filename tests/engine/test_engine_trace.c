@@ -29,6 +29,9 @@ static tw_engine *engine_of(const tw_model *m, int workers) {
     return e;
 }
 
+/* The emulator runs few warps faster. */
+static const tw_schedule_config few = {.machine = {.warps = 2}};
+
 static int count(const tw_trace *t, const char *name, tw_event_kind kind) {
     int n = 0;
     for (int i = 0; i < t->n_events; i++)
@@ -137,7 +140,9 @@ static void wrong_use_is_refused(void **state) {
     }
     trace(e, (tw_engine_trace_options){.steps = 1, .context = 47, .runs = 1}, 1);
     tw_engine_close(e);
-    const tw_engine_options untraced = {.emulate = true, .context = CONTEXT};
+    tw_model_close(m);
+    m = model_of("tests/data/models/mistral-window");
+    const tw_engine_options untraced = {.emulate = true, .context = CONTEXT, .config = &few};
     assert_int_equal(tw_engine_open(&e, m, &untraced, &d), TW_OK);
     assert_int_equal(tw_engine_trace(e, &(tw_engine_trace_options){.title = "none", .steps = 1}, &t, &d), TW_ERR_USAGE);
     assert_null(t);
@@ -149,8 +154,8 @@ static void wrong_use_is_refused(void **state) {
 static void multiprocessors(void **state) {
     (void)state;
     enum { SMS = 3 };
-    tw_model *m = model_of("models/demo");
-    tw_engine_options o = {.emulate = true, .workers = SMS, .context = 16, .traced = true};
+    tw_model *m = model_of("tests/data/models/mistral-window");
+    tw_engine_options o = {.emulate = true, .workers = SMS, .context = 16, .traced = true, .config = &few};
     const tw_engine_trace_options how = {.title = "an emulated step", .steps = 2, .context = 3, .runs = 1};
     tw_engine *e;
     tw_trace *t;

@@ -24,9 +24,10 @@ static int64_t number_in(const char *path, const char *key) {
     return value;
 }
 
-static int64_t meminfo(const char *root, const char *key) {
+/* Bytes that a file of /proc has in kB. 0: they are not there. */
+static int64_t bytes_in(const char *root, const char *file, const char *key) {
     char path[PATH];
-    snprintf(path, sizeof path, "%s/proc/meminfo", root);
+    snprintf(path, sizeof path, "%s/proc/%s", root, file);
     int64_t kb = number_in(path, key);
     return kb < 0 ? 0 : kb * 1024;
 }
@@ -109,12 +110,16 @@ static void look_at_limits(const char *root, int64_t *least) {
 }
 
 int64_t tw_memory_total(const char *root) {
-    return meminfo(root, "MemTotal:");
+    return bytes_in(root, "meminfo", "MemTotal:");
 }
 
 int64_t tw_memory_available(const char *root) {
-    int64_t least = meminfo(root, "MemAvailable:");
+    int64_t least = bytes_in(root, "meminfo", "MemAvailable:");
     look_at_groups(root, &least);
     look_at_limits(root, &least);
     return least;
+}
+
+int64_t tw_memory_peak(const char *root) {
+    return bytes_in(root, "self/status", "VmHWM:");
 }

@@ -218,7 +218,7 @@ tw_status tw_vm_load(tw_vm *vm, const tw_checked *program, int *id, tw_diag *dia
     if (st == TW_OK) st = tw_vm_run_job(vm, pack_thread, p, diag);
     if (st == TW_OK && vm->choices) st = tw_choices_make(vm->choices, p, diag);
     if (st == TW_OK) {
-        vm->taken += need.weights + need.caches + need.scratch;
+        tw_memory_add(&vm->loaded, &need);
         return TW_OK;
     }
     vm->programs = p->next;

@@ -81,7 +81,7 @@ tw_status tw_vm_fits(const tw_vm *vm, const tw_schedule *const *s, int n, tw_dia
     int64_t available = vm->options.memory_limit;
     tw_cpu cpu;
     if (available) {
-        available -= vm->taken;
+        available -= tw_memory_sum(&vm->loaded);
         if (available < 1) available = 1;
     } else {
         tw_cpu_detect(&cpu);

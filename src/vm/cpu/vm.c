@@ -67,6 +67,11 @@ int64_t tw_vm_tape_bytes(const tw_vm *vm) {
     return n;
 }
 
+void tw_vm_memory(const tw_vm *vm, int64_t *weights, int64_t *caches) {
+    *weights = vm->loaded.weights;
+    *caches = vm->loaded.caches;
+}
+
 int tw_vm_products(const tw_vm *vm, tw_vm_product *out, int most) {
     return vm->choices ? tw_choices_products(vm->choices, out, most) : 0;
 }

@@ -86,7 +86,7 @@ struct tw_vm {
     int n_threads;
     tw_program *programs;
     int n_programs;
-    int64_t taken;                   /* Bytes that loaded programs take. */
+    tw_memory_need loaded;           /* What loaded programs take. */
     struct tw_shared_buffer *shared; /* Caches by name. Programs share them. */
     struct tw_buffer_pages *pages;
     struct tw_vector_entry *vectors;

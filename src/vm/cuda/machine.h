@@ -44,7 +44,8 @@ typedef struct tw_mega_memory {
     struct tw_mega_memory *next;
     const void *owner; /* The program. NULL: the machine. */
     uint64_t address;
-    void *host; /* Host memory that the device sees at `address`. NULL: device memory. */
+    void *host;   /* Host memory that the device sees at `address`. NULL: device memory. */
+    size_t bytes; /* Bytes of device memory. */
 } tw_mega_memory;
 
 /* A cache, or a vector or table of the model. All programs share it by its buffer's name. */
@@ -79,7 +80,8 @@ struct tw_cuda_vm {
     tw_mega_named *named;
     tw_mega_tape *tapes;
     tw_mega_program *programs;
-    int64_t taken; /* Bytes that loaded programs take. */
+    tw_memory_need loaded;     /* What loaded programs take. */
+    int64_t bytes, most_bytes; /* Device memory that is allocated now, and the most that was at once. */
     uint64_t angles;
     bool has_angles;
     uint64_t counts; /* Address of u32[TW_CUDA_VM_TOKENS][vocab], the penalties' counts. 0: not allocated. */

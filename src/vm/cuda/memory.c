@@ -5,6 +5,12 @@
 
 #include <stdlib.h>
 
+static void count(tw_cuda_vm *vm, tw_mega_memory *e, size_t bytes) {
+    e->bytes = bytes;
+    vm->bytes += (int64_t)bytes;
+    if (vm->bytes > vm->most_bytes) vm->most_bytes = vm->bytes;
+}
+
 /* Adds an entry for an allocation. tw_mega_free removes the entry, even if the allocation failed. */
 static tw_mega_memory *add(tw_cuda_vm *vm, const void *owner) {
     tw_mega_memory *e = calloc(1, sizeof *e);
@@ -26,8 +32,10 @@ tw_status tw_mega_alloc(tw_cuda_vm *vm, const void *owner, const char *name, con
         st = tw_cuda_alloc(vm->cuda, room, &e->address, diag);
         if (st == TW_OK && data) st = tw_cuda_upload(vm->cuda, e->address, data, bytes, diag);
     }
-    if (st == TW_OK) *address = e->address;
-    return st;
+    if (st != TW_OK) return st;
+    *address = e->address;
+    count(vm, e, room);
+    return TW_OK;
 }
 
 tw_status tw_mega_alloc_zeros(tw_cuda_vm *vm, const void *owner, const char *name, size_t bytes, uint64_t *address,
@@ -48,6 +56,7 @@ void tw_mega_free(tw_cuda_vm *vm, const void *owner) {
             continue;
         }
         *at = e->next;
+        vm->bytes -= (int64_t)e->bytes;
         if (e->host)
             tw_cuda_release_shared(vm->cuda, e->host);
         else if (vm->cuda && e->address)

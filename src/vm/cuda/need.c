@@ -88,7 +88,7 @@ tw_status tw_mega_fits(const tw_cuda_vm *vm, const tw_mega_program *programs, in
     tw_status st = tw_mega_need(vm, programs, n, need, diag);
     if (st != TW_OK) return st;
     if (available) {
-        available -= vm->taken;
+        available -= tw_memory_sum(&vm->loaded);
         if (available < 1) available = 1;
     } else if (vm->emu) {
         tw_cpu cpu;

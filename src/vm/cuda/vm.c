@@ -176,7 +176,7 @@ static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     if (st == TW_OK) st = tw_mega_fits(vm, p, 1, &need, diag);
     if (st == TW_OK) st = assemble(vm, p, diag);
     if (st == TW_OK) st = tw_mega_load(vm, p, diag);
-    if (st == TW_OK) vm->taken += need.weights + need.caches + need.scratch;
+    if (st == TW_OK) tw_memory_add(&vm->loaded, &need);
     const size_t words = (size_t)TW_CUDA_VM_GREEDY * (size_t)p->s->sequences + BEGIN;
     void *host = NULL;
     if (st == TW_OK)
@@ -527,6 +527,11 @@ int64_t tw_cuda_vm_tape_bytes(const tw_cuda_vm *vm) {
     int64_t n = 0;
     for (const tw_mega_tape *t = vm->tapes; t; t = t->next) n += t->bytes;
     return n;
+}
+
+int64_t tw_cuda_vm_memory(const tw_cuda_vm *vm, tw_memory_need *loaded) {
+    *loaded = vm->loaded;
+    return vm->most_bytes;
 }
 
 int64_t tw_cuda_vm_streamed_bytes(const tw_cuda_vm *vm) {

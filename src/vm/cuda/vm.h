@@ -17,6 +17,7 @@
 
 #include "device/cuda/cuda.h"
 #include "tilewright/vm.h"
+#include "vm/memory.h"
 #include "vm/sample.h"
 
 enum { TW_CUDA_VM_TOKENS = 8 };
@@ -63,6 +64,9 @@ tw_status tw_cuda_vm_run(tw_cuda_vm *vm, tw_vm_step *step, tw_diag *diag);
 /* Returns the most positions of a step of a program of one sequence. */
 int64_t tw_cuda_vm_tokens(const tw_cuda_vm *vm);
 int64_t tw_cuda_vm_tape_bytes(const tw_cuda_vm *vm);
+/* Returns the most device memory that the machine and what runs beside it had at once, in bytes. *loaded receives what
+   decode programs take of it. */
+int64_t tw_cuda_vm_memory(const tw_cuda_vm *vm, tw_memory_need *loaded);
 int64_t tw_cuda_vm_streamed_bytes(const tw_cuda_vm *vm);
 void tw_cuda_vm_explain(const tw_cuda_vm *vm, char *out, size_t size);
 

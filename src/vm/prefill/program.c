@@ -104,8 +104,9 @@ static void count(tw_prefill *p, need out[NEEDS]) {
 static tw_status fits(const tw_prefill *p, int64_t bytes, tw_diag *diag) {
     int64_t available = p->vm->options.memory_limit;
     tw_status st = TW_OK;
+    const int64_t taken = tw_memory_sum(&p->vm->loaded);
     if (available)
-        available = available > p->vm->taken ? available - p->vm->taken : 1;
+        available = available > taken ? available - taken : 1;
     else if (p->vm->cuda)
         st = tw_cuda_available(p->vm->cuda, &available, diag);
     if (st != TW_OK || !available || bytes <= available) return st;
