@@ -45,7 +45,7 @@ install: all
 portable:
 	@tools/deps
 	@$(CONFIGURE) build-portable -DTW_PORTABLE=ON -DTW_TESTS=OFF >/dev/null
-	@$(BUILD) build-portable --target tilewright tilewright_select checkgemm checkattention bench_decode profile bench_gemm_parts replay
+	@$(BUILD) build-portable --target tilewright tilewright_select checkgemm checkattention bench_decode profile bench_gemm_parts replay bench_tiles
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 SMS, LAUNCH, BYTES, BOTH = 132, 1.5, 4.0e6, 0.15  # As in src/vm/prefill/tiles.c.
-KEYS = ("ml", "ms", "nl", "u", "kg", "multicast", "swap", "pingpong", "persistent")
+KEYS = ("ml", "ms", "nl", "u", "kg", "multicast", "swap", "pingpong", "persistent", "blocks")
 NEAR = 1.35  # Tiles slower than the fastest by more than this are not compared.
 CLOCK = 1750.0  # Clocks of a microsecond, under load.
 
@@ -31,6 +31,7 @@ MODELS = {"1b": {"qkv": (3072, 2048), "o": (2048, 2048), "gateup": (16384, 2048)
           "0.6b": {"qkv": (4096, 1024), "o": (1024, 2048), "gateup": (6144, 1024), "down": (1024, 3072)}}
 ROWS = (512, 128, 2048, 256, 1024, 8192, 64)  # The most telling first, should time be up.
 MOST, MOST_LONG, LONG = 64, 32, 4096  # Tiles of a product, and of one of more than LONG rows.
+FEW = 512  # Products of so many rows also have tiles that leave room on an SM for another block, of the next launch, too.
 
 
 def tiles(gated):
@@ -42,17 +43,17 @@ def tiles(gated):
                     continue
                 for u in (64, 128):
                     for multicast in (0, 2):
-                        yield ml, ms, nl, u, 1, multicast, swap, 0, 0
+                        yield ml, ms, nl, u, 1, multicast, swap, 0, 0, 0
                     for kg in range(2, 9) if not gated else ():
-                        yield ml, ms, nl, u, kg, 0, swap, 0, 0
-                    yield ml, ms, nl, u, 1, 0, swap, 0, 1
+                        yield ml, ms, nl, u, kg, 0, swap, 0, 0, 0
+                    yield ml, ms, nl, u, 1, 0, swap, 0, 1, 0
                     if ml == ms:
-                        yield ml, ms, nl, u, 1, 0, swap, 1, 1
+                        yield ml, ms, nl, u, 1, 0, swap, 1, 1, 0
 
 
 def estimate(key, extents):
     """Returns a rough time of a tile in microseconds, by which those to measure are chosen."""
-    ml, ms, nl, _, kg, multicast, _, pingpong, persistent = key
+    ml, ms, nl, _, kg, multicast, _, pingpong, persistent, _ = key
     waves, steps, memory = shape_of(key, extents)
     step = max(ml * nl * 64 / 2048 / (0.95 if ml > 64 or pingpong else 0.8), (ml + nl) * 128 / (60 if multicast else 52)) + 16
     end = 0.6 + ml * nl * 8 / 64 / CLOCK / (ml / ms) + (1.0 if kg > 1 else 0)
@@ -65,14 +66,16 @@ def candidates(extents, gated):
     most = MOST_LONG if extents[0] > LONG else MOST
     best = sorted(tiles(gated), key=lambda key: estimate(key, extents))
     split, cast = [k for k in best if k[4] > 1][:most * 3 // 8], [k for k in best if k[5]][:most // 8]
-    return split + cast + [k for k in best if k[4] == 1 and not k[5]][:most - len(split) - len(cast)]
+    out = split + cast + [k for k in best if k[4] == 1 and not k[5]][:most - len(split) - len(cast)]
+    small = [k for k in best if not k[8] and k[0] // k[1] * k[2] * k[1] <= 128 * 128 and k[3] == 64]
+    return out + [k[:9] + (2,) for k in small[:most // 2] if extents[0] <= FEW]
 
 
 def words_of(key):
-    ml, ms, nl, u, kg, multicast, swap, pingpong, persistent = key
-    return ("mma=2 ml=%d ms=%d nl=%d u=%d kg=%d split=%d multicast=%d group=%d swap=%d pingpong=%d persistent=%d" %
+    ml, ms, nl, u, kg, multicast, swap, pingpong, persistent, blocks = key
+    return ("mma=2 ml=%d ms=%d nl=%d u=%d kg=%d split=%d multicast=%d group=%d swap=%d pingpong=%d persistent=%d blocks=%d" %
             (ml, ms, nl, u, kg, 3 if kg > 1 else 0, multicast, 1 if multicast and not swap else 8, swap, pingpong,
-             SMS if persistent else 0))
+             SMS if persistent else 0, blocks))
 
 
 def lines():
@@ -146,7 +149,7 @@ def cover(times, most):
 def shape_of(key, extents):
     """Returns a tile's waves, the steps of 64 elements along k of each, and the least time of the bytes."""
     m, n, k, moved = extents
-    ml, _, nl, u, kg, multicast, swap, _, _ = key
+    ml, _, nl, u, kg, multicast, swap, _, _, _ = key
     of_b, of_a, together = (ml, nl, multicast or 1) if swap else (nl, ml, multicast or 1)
     # Blocks that fetch the other operand together are neighbours along the columns of B.
     blocks = -(-(-(-n // of_b)) // together) * together * -(-m // of_a) * kg
@@ -204,7 +207,7 @@ def fit(a):
     print("tiles: %d products, mean %.3f, most %.3f" % (len(far), sum(far) / len(far), max(far)), file=sys.stderr)
     print("/* SPDX-License-Identifier: Apache-2.0 */")
     print("/* Tiles of a prompt's products, of which each product takes the one with the least time (tiles.c):")
-    print("     TILE(ml, ms, nl, u, kg, multicast, swap, pingpong, persistent, step, wave)")
+    print("     TILE(ml, ms, nl, u, kg, multicast, swap, pingpong, persistent, blocks, step, wave)")
     print("   Times are in microseconds. Written by bench/tiles.py from measurements on an %s (%s):" % (a.device, ", ".join(a.logs)))
     print("   %s */" % a.command)
     for k in sorted(chosen):

@@ -14,7 +14,7 @@ typedef struct tile {
 } tile;
 
 static const tile tiles[] = {
-#define TILE(ML, MS, NL, U, KG, MULTICAST, SWAP, PINGPONG, PERSISTENT, STEP, WAVE)                                     \
+#define TILE(ML, MS, NL, U, KG, MULTICAST, SWAP, PINGPONG, PERSISTENT, BLOCKS, STEP, WAVE)                             \
     {{.mma = 2,                                                                                                        \
       .ms = MS,                                                                                                        \
       .ns = NL,                                                                                                        \
@@ -31,7 +31,8 @@ static const tile tiles[] = {
       .group = (MULTICAST) && !(SWAP) ? 1 : 8, /* Only what is no tape is multicast. */                                \
       .multicast = MULTICAST,                                                                                          \
       .persistent = PERSISTENT,                                                                                        \
-      .pingpong = PINGPONG},                                                                                           \
+      .pingpong = PINGPONG,                                                                                            \
+      .blocks = BLOCKS},                                                                                               \
      STEP,                                                                                                             \
      WAVE},
 #include "vm/prefill/tiles.def"
