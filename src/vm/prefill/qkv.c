@@ -26,6 +26,7 @@ enum {
 typedef struct state {
     const tw_prefill_shape *s;
     tw_val step, angles, q, k, v; /* Addresses of buffers. */
+    tw_val count, pos, head;      /* Words of the step, loaded before anything is stored. */
 } state;
 
 static state *state_of(tw_gemm_gen *g) {
@@ -35,19 +36,20 @@ static state *state_of(tw_gemm_gen *g) {
 static void declare(tw_gemm_gen *g) {
     state *o = state_of(g);
     o->step = tw_pointer_add(g->b, "step", 4, false);
-    o->angles = tw_pointer_add(g->b, "angles", 16, false);
+    o->angles = tw_pointer_add(g->b, "angles", 16, true);
     o->q = tw_pointer_add(g->b, "queries", 16, false);
     o->k = tw_pointer_add(g->b, "keys", 16, false);
     o->v = tw_pointer_add(g->b, "values", 16, false);
 }
 
-/* Neighbouring columns of the product, of one head, all of which are rotated, or none. */
+/* Neighbouring columns of the product, of one head, all of which are rotated, or none. Registers are scarce, so that
+   addresses of other lines and of the head's second half are offsets that predicates choose. */
 typedef struct columns {
-    tw_val turned; /* Predicate: they are rotated. */
-    /* Addresses of what becomes of them in the thread's first line: of the first half of the elements, as the head has
-       them, and of the second. */
-    tw_val low, high;
-    tw_val apart;      /* Bytes from there to the next row (i64). */
+    tw_val is_q, turned; /* Predicates: they are of queries, and rope rotates them. */
+    /* Address of what becomes of them in the thread's first line: of the first half of the elements, as the head has
+       them. */
+    tw_val to;
+    int n;             /* Number of columns. */
     tw_val angles;     /* Address of the first pair's cosine in the first line. */
     tw_val has_angles; /* Predicate: rope has angles of them. TW_NONE: it has angles of all of a head. */
     tw_val bias;       /* Address of the first one's bias. */
@@ -59,7 +61,7 @@ static int64_t dims_of(const state *o) {
 }
 
 /* Finds what belongs to `n` columns from number `column` on. `line` is the thread's first line. With swapped operands n
-   is 1, and `low` is the place of the one element. */
+   is 1, and `to` is the place of the one element. */
 static columns columns_of(tw_gemm_gen *g, tw_val line, tw_val column, int n) {
     tw_builder *b = g->b;
     const state *o = state_of(g);
@@ -68,25 +70,22 @@ static columns columns_of(tw_gemm_gen *g, tw_val line, tw_val column, int n) {
     const int queries = (int)m->n_heads, keys = (int)m->n_kv_heads, row = size * es;
     tw_val head = tw_div(b, column, size), inner = tw_rem(b, column, size), pair = tw_shr(b, inner, 1);
     tw_val is_q = tw_lt(b, head, tw_i32(b, queries)), is_v = tw_le(b, tw_i32(b, queries + keys), head);
-    tw_val position = tw_add(b, tw_ld(b, (tw_attrs){.type = TW_T_i32, .offset = 4 * TW_STEP_POS}, o->step), line);
-    tw_val of_sequence = tw_ld(b, (tw_attrs){.type = TW_T_i32, .offset = 4 * TW_STEP_HEAD}, o->step);
-    tw_val before = tw_select(b, is_v, tw_i32(b, queries + keys), tw_i32(b, queries));
-    tw_val kept = tw_add(b, tw_sub(b, head, before), of_sequence);
+    tw_val position = tw_add(b, o->pos, line),
+           before = tw_select(b, is_v, tw_i32(b, queries + keys), tw_i32(b, queries));
+    tw_val kept = tw_add(b, tw_sub(b, head, before), o->head);
     tw_val to =
         tw_add(b, tw_mul_imm(b, tw_widen(b, kept), o->s->max_seq * row), tw_mul_imm(b, tw_widen(b, position), row));
     to = tw_add(b, tw_select(b, is_v, o->v, o->k), to);
     tw_val query =
         tw_add(b, tw_mul_imm(b, tw_widen(b, line), (int64_t)queries * row), tw_mul_imm(b, tw_widen(b, head), row));
     to = tw_select(b, is_q, tw_add(b, o->q, query), to);
-    columns c = {.turned = tw_and(b, tw_not(b, is_v), tw_lt(b, inner, tw_i32(b, dims)))};
-    c.apart = tw_select(b, is_q, tw_i64(b, (int64_t)queries * row), tw_i64(b, row));
-    tw_val place = tw_select(b, c.turned, pair, inner), half = tw_i32(b, dims / 2 * es);
+    columns c = {.is_q = is_q, .turned = tw_and(b, tw_not(b, is_v), tw_lt(b, inner, tw_i32(b, dims))), .n = n};
+    tw_val place = tw_select(b, c.turned, pair, inner);
     if (n == 1) {
         tw_val odd = tw_ne(b, tw_and(b, column, tw_i32(b, 1)), tw_i32(b, 0));
         place = tw_add(b, place, tw_select(b, tw_and(b, c.turned, odd), tw_i32(b, dims / 2), tw_i32(b, 0)));
     }
-    c.low = tw_add(b, to, tw_mul_imm(b, tw_widen(b, place), es));
-    c.high = tw_add(b, c.low, tw_widen(b, tw_select(b, c.turned, half, tw_i32(b, n / 2 * es))));
+    c.to = tw_add(b, to, tw_mul_imm(b, tw_widen(b, place), es));
     tw_val of_position = tw_mul_imm(b, tw_widen(b, position), 4 * (int64_t)dims);
     c.angles = tw_add(b, o->angles, tw_add(b, of_position, tw_mul_imm(b, tw_widen(b, pair), 4)));
     if (dims < size) c.has_angles = tw_lt(b, inner, tw_i32(b, dims));
@@ -96,19 +95,30 @@ static columns columns_of(tw_gemm_gen *g, tw_val line, tw_val column, int n) {
     return c;
 }
 
+/* Computes the address of the first half of the columns in a line, or of the second. */
+static tw_val address_of(tw_gemm_gen *g, const columns *c, int line, bool second) {
+    tw_builder *b = g->b;
+    const tw_prefill_shape *s = state_of(g)->s;
+    const int es = tw_prefill_bytes(s->type);
+    const int64_t row = s->m->head_dim * es, query = line * s->m->n_heads * row, kept = line * row;
+    tw_val to = c->to;
+    if (line) to = tw_add(b, to, tw_select(b, c->is_q, tw_i64(b, query), tw_i64(b, kept)));
+    if (!second) return to;
+    return tw_add(b, to, tw_select(b, c->turned, tw_i64(b, s->m->rope.dims / 2 * es), tw_i64(b, c->n / 2 * es)));
+}
+
 /* Returns the predicate that the step has the line that is so far from the thread's first. */
 static tw_val has_line(tw_gemm_gen *g, tw_val line, int offset) {
     tw_builder *b = g->b;
-    tw_val count = tw_ld(b, (tw_attrs){.type = TW_T_i32, .offset = 4 * TW_STEP_COUNT}, state_of(g)->step);
     const tw_gemm_operand *across = g->c->swap ? &g->y : &g->x;
-    tw_val at = tw_add_imm(b, line, offset), has = tw_lt(b, at, count);
+    tw_val at = tw_add_imm(b, line, offset), has = tw_lt(b, at, state_of(g)->count);
     return across->whole ? has : tw_and(b, has, tw_lt(b, at, across->limit));
 }
 
-/* Loads the cosines and sines of n pairs, of the line that is so far from the thread's first. */
+/* Loads the cosines and sines of n pairs, of the line that is so far from the thread's first. No launch writes them. */
 static void load_angles(tw_gemm_gen *g, const columns *c, int line, int n, tw_val has, tw_val *cosines, tw_val *sines) {
     const int dims = (int)dims_of(state_of(g));
-    tw_attrs at = {.type = TW_T_f32, .vec = n, .offset = line * 4 * dims};
+    tw_attrs at = {.type = TW_T_f32, .vec = n, .offset = line * 4 * dims, .cache = TW_CACHE_nc};
     if (!dims) return;
     if (c->has_angles.id) has = tw_and(g->b, has, c->has_angles);
     tw_when(g->b, has);
@@ -182,7 +192,7 @@ static void store_run(tw_gemm_gen *g, const columns *c, const int *sum, int widt
                       const tw_val *sines, tw_val has) {
     tw_builder *b = g->b;
     const bool turns = dims_of(state_of(g)) > 0;
-    tw_val x[WIDE], y[WIDE], offset = tw_mul_imm(b, c->apart, line);
+    tw_val x[WIDE], y[WIDE];
     for (int i = 0; i < width; i++) x[i] = g->acc[0][sum[i]];
     load_bias(g, c, width, x);
     for (int i = 0; i < width / 2; i++) {
@@ -194,8 +204,7 @@ static void store_run(tw_gemm_gen *g, const columns *c, const int *sum, int widt
         }
     }
     if (c->inside.id) has = tw_and(b, has, c->inside);
-    store(g, tw_add(b, c->low, offset), width / 2, y, has);
-    store(g, tw_add(b, c->high, offset), width / 2, y + width / 2, has);
+    for (int half = 0; half < 2; half++) store(g, address_of(g, c, line, half), width / 2, y + half * width / 2, has);
 }
 
 /* Stores runs that are whole heads apart. `of` has their numbers. */
@@ -205,7 +214,7 @@ static void store_together(tw_gemm_gen *g, const runs *r, const int *of, int n) 
     tw_val line = tw_add(b, g->x.origin, g->x.first), column = tw_add(b, g->y.origin, g->y.first);
     for (int i = 0; i < n; i++) all[i] = columns_of(g, line, tw_add_imm(b, column, r->column[of[i]]), r->width);
     for (int l = 0; l < r->lines; l += LINES) {
-        tw_val cosines[LINES][WIDE / 2], sines[LINES][WIDE / 2], has[LINES];
+        tw_val cosines[LINES][WIDE / 2] = {{{0}}}, sines[LINES][WIDE / 2] = {{{0}}}, has[LINES];
         for (int i = l; i < l + LINES && i < r->lines; i++) {
             has[i - l] = has_line(g, line, r->line[i]);
             load_angles(g, &all[0], r->line[i], r->width / 2, has[i - l], cosines[i - l], sines[i - l]);
@@ -246,7 +255,7 @@ static void store_cells(tw_gemm_gen *g, const columns *c, const cell *cells, int
     const bool turns = dims_of(state_of(g)) > 0;
     tw_val odd = tw_ne(b, tw_and(b, g->lane, tw_i32(b, OTHER)), tw_i32(b, 0));
     for (int i = 0; i < n; i++) {
-        tw_val x = g->acc[0][cells[i].sum], y = TW_NONE, to = tw_add(b, c->low, tw_mul_imm(b, c->apart, cells[i].line));
+        tw_val x = g->acc[0][cells[i].sum], y = TW_NONE, to = address_of(g, c, cells[i].line, false);
         load_bias(g, c, 1, &x);
         if (turns) {
             /* The pair's first element becomes first * cosine - second * sine, its second one second * cosine + first *
@@ -285,8 +294,16 @@ static void store_swapped(tw_gemm_gen *g, int from, int below) {
     }
 }
 
+static tw_val step_word(tw_gemm_gen *g, int word) {
+    return tw_ld(g->b, (tw_attrs){.type = TW_T_i32, .offset = 4 * word}, state_of(g)->step);
+}
+
 static void store_all(tw_gemm_gen *g, int from, int below) {
+    state *o = state_of(g);
     tw_record_begin(g->b, "store", TW_ENGINE_OF_memory);
+    o->count = step_word(g, TW_STEP_COUNT);
+    o->pos = step_word(g, TW_STEP_POS);
+    o->head = step_word(g, TW_STEP_HEAD);
     (g->c->swap ? store_swapped : store_rows)(g, from, below);
     tw_record_end(g->b, "store");
 }
