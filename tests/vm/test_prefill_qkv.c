@@ -126,7 +126,7 @@ static void is_right(const char *configuration, int head, int dims, bool bias, u
               {"b", place(gpu, d->b, sizeof d->b)},
               {"c", place(gpu, unused, sizeof unused)},
               {"step", place(gpu, step, sizeof step)},
-              {"angles", place(gpu, d->angles, sizeof d->angles)},
+              {"angles", place(gpu, d->angles, dims ? (size_t)(POS + COUNT) * (size_t)dims * 4 : 4)},
               {"queries", q},
               {"keys", keys},
               {"values", values},
