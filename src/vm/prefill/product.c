@@ -78,6 +78,21 @@ static int start_of(const tw_prefill *p, const tw_gemm_problem *problem, const t
     return problem->weights && !problem->groups && problem->m <= FEW ? TW_GEMM_AHEAD : TW_GEMM_EARLY;
 }
 
+/* Takes fewer stages, so that a block of the next launch fits beside the product's on a multiprocessor, and fetches its
+   first weights while this one is computed. Memory is kept busy by far fewer bytes than a multiprocessor holds. */
+static void leave_room(const tw_prefill *p, const tw_gemm_problem *problem, tw_gemm_config *c) {
+    enum { FEW = 256 /* Rows. */, LEAST = 4 /* Stages. */ };
+    const int64_t half = p->gpu.target->shared_sm / 2 - p->gpu.target->shared_reserved;
+    tw_gemm_config fewer = *c;
+    tw_gemm_resources r;
+    if (c->early != TW_GEMM_AHEAD || problem->m > FEW) return;
+    for (; fewer.stages >= LEAST; fewer.stages--)
+        if (tw_gemm_legal(problem, &fewer, p->gpu.target, &r, NULL) && r.shared_bytes <= half) {
+            *c = fewer;
+            return;
+        }
+}
+
 /* Chooses a product's configuration: the artefact's, or a tile that was measured, or one by estimates. */
 static tw_status choose(tw_prefill *p, const char *words, bool ropes, char *out, size_t size, tw_diag *diag) {
     char copy[TW_PLAN_TEXT];
@@ -90,6 +105,7 @@ static tw_status choose(tw_prefill *p, const char *words, bool ropes, char *out,
         !estimate(p, &problem, &c))
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "prompts: no kernel computes \"%s\"", words);
     c.early = start_of(p, &problem, &c);
+    leave_room(p, &problem, &c);
     if (ropes && c.staged == TW_GEMM_STAGED) c.staged = TW_GEMM_DIRECT; /* Pairs stay in a thread. */
     tw_gemm_config_print(&c, out, size);
     return TW_OK;
