@@ -128,8 +128,8 @@ static void steps_of_all_sizes(void **state) {
     agrees("qwen2-window", &unpacked, steps, 5, 2e-2);
 }
 
-/* Products do what they can of norms, also of rows that the device counts, and then norms have no kernels. */
-static void norms_are_in_products(void **state) {
+/* Products do what they can of norms and rope, also of rows that the device counts, and then these have no kernels. */
+static void norms_and_rope_are_in_products(void **state) {
     (void)state;
     static const int steps[] = {5, 0, 33, 1, 3};
     static const tw_prefill_options ways[] = {{0}, {.masked = 1}, {.apart = true}};
@@ -143,6 +143,8 @@ static void norms_are_in_products(void **state) {
         run(&r, steps, 5, got, m->vocab);
         tw_prefill_explain(r.prefill, said, sizeof said);
         assert_int_equal(!strstr(said, "prefill_norm"), !ways[i].apart);
+        assert_int_equal(!strstr(said, "prefill_rope"), !ways[i].apart);
+        assert_int_equal(!strstr(said, " rope=1"), ways[i].apart);
         assert_int_equal(!strstr(said, " sums="), ways[i].apart);
         assert_int_equal(!strstr(said, " scaled=1"), ways[i].apart);
         end(&r);
@@ -303,7 +305,7 @@ static void kernels_assemble(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_of_all_sizes),         cmocka_unit_test(norms_are_in_products),
+        cmocka_unit_test(steps_of_all_sizes),         cmocka_unit_test(norms_and_rope_are_in_products),
         cmocka_unit_test(ends_are_those_of_decoding), cmocka_unit_test(what_is_not_covered_is_refused),
         cmocka_unit_test(wrong_steps_are_refused),    cmocka_unit_test(kernels_assemble),
     };

@@ -71,6 +71,7 @@ static void declare_parameters(tw_gemm_gen *g) {
         g->arg.tape_chunk = tw_parameter_add(b, "tape_chunk", TW_T_i32);
         g->arg.tape_run = tw_parameter_add(b, "tape_run", TW_T_i32);
     }
+    if (g->frame && g->frame->declare) g->frame->declare(g);
     if (!tw_gemm_way_of(g->c)->tensor_copies) return;
     if (!g->v->narrow && !tw_gemm_is_tape(g->v, g->c, true)) g->arg.map_x = tw_map_add(b, "map_x");
     if (!tw_gemm_is_tape(g->v, g->c, false)) g->arg.map_y = tw_map_add(b, "map_y");

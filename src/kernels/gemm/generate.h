@@ -307,6 +307,10 @@ typedef struct tw_gemm_frame {
        `scales_to` is the shared address of a narrow X's scales. */
     void (*fetch)(tw_gemm_gen *g, bool is_x, tw_val to, tw_val scales_to, tw_val k, tw_val full);
     void (*finish)(tw_gemm_gen *g); /* Joins the sums' parts, and stores them. All threads with sums call it. */
+    /* Stores sums from to to - 1, which are scaled, gated and exchanged among lanes. Not of boxed stores. */
+    void (*store)(tw_gemm_gen *g, int from, int to);
+    void (*declare)(tw_gemm_gen *g); /* Adds parameters of the frame's own. NULL: there are none. */
+    void *context;                   /* For these functions. */
 } tw_gemm_frame;
 extern const tw_gemm_frame tw_gemm_plain_frame; /* frame.c: the frame of a plain product. */
 /* Returns the address of the tile's matrix in a batch. `stride` is the bytes from one to the next. With pointers both
@@ -315,6 +319,11 @@ tw_val tw_gemm_batch_matrix(tw_gemm_gen *g, tw_val first, tw_val stride);
 /* Builds a kernel as tw_gemm_build does, with another frame. */
 tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v, const tw_gemm_config *c,
                                const tw_target *t);
+
+/* kind.c: plans a kernel with another frame, as tw_gemm_plan_words does. */
+struct tw_plan;
+tw_status tw_gemm_plan_frame(struct tw_plan *out, const tw_gemm_frame *f, char *words, char *configuration,
+                             const tw_target *target, tw_diag *diag);
 
 /* narrow.c: how a narrow B and its scales are stored. */
 tw_narrow tw_gemm_narrow_of(tw_gemm_type type, tw_gemm_narrow narrow, int64_t scales, bool scale_sums);

@@ -10,19 +10,24 @@
 
 #include <string.h>
 
-tw_kernel *tw_gemm_make(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, bool verify,
-                        tw_diag *diag) {
+static tw_kernel *make(const tw_gemm_frame *f, const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t,
+                       bool verify, tw_diag *diag) {
     const char *why;
     if (!tw_gemm_legal(p, c, t, NULL, &why)) {
         tw_fail(diag, TW_ERR_USAGE, "the configuration is not legal: %s", why);
         return NULL;
     }
     const tw_gemm_variant v = tw_gemm_variant_of(p, c);
-    tw_kernel *k = tw_gemm_build(&v, c, t);
+    tw_kernel *k = tw_gemm_build_frame(f, &v, c, t);
     if (!k) tw_fail_memory(diag);
     if (!k || tw_pipeline_default(k, verify, diag) == TW_OK) return k;
     tw_kernel_free(k);
     return NULL;
+}
+
+tw_kernel *tw_gemm_make(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, bool verify,
+                        tw_diag *diag) {
+    return make(&tw_gemm_plain_frame, p, c, t, verify, diag);
 }
 
 tw_status tw_gemm_ptx(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, tw_buf *ptx,
@@ -86,12 +91,17 @@ void tw_gemm_describe_buffers(const tw_gemm_problem *p, const tw_gemm_config *c,
 }
 
 tw_status tw_gemm_plan_words(tw_plan *out, char *words, char *configuration, const tw_target *target, tw_diag *diag) {
+    return tw_gemm_plan_frame(out, &tw_gemm_plain_frame, words, configuration, target, diag);
+}
+
+tw_status tw_gemm_plan_frame(tw_plan *out, const tw_gemm_frame *f, char *words, char *configuration,
+                             const tw_target *target, tw_diag *diag) {
     tw_gemm_problem p;
     tw_gemm_config c;
     tw_gemm_resources need;
     tw_status st = parse(&p, &c, words, configuration, diag);
     if (st != TW_OK) return st;
-    out->kernel = tw_gemm_make(&p, &c, target, false, diag);
+    out->kernel = make(f, &p, &c, target, false, diag);
     if (!out->kernel) return diag->status;
     tw_gemm_legal(&p, &c, target, &need, NULL);
     const tw_gemm_buffers nowhere = {0};

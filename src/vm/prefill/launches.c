@@ -2,6 +2,7 @@
 /* From the instructions of a schedule to launches. */
 #include "base/diag.h"
 #include "vm/prefill/program.h"
+#include "vm/prefill/qkv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,6 +147,9 @@ typedef struct product {
     uint64_t gains;       /* Address of the next norm's weights, for which the product readies x. 0: it does not. */
     bool divides;         /* Rows lack the division by the roots of their means of squares. */
     const char *epilogue; /* Words. */
+    /* The work of the kind "rope" that the product does, too, and its buffers. NULL: it does none. */
+    const tw_prefill_shape *rope;
+    const binding *roped;
 } product;
 
 static tw_status add_product(const builder *o, const tw_instr *in, const product *of, tw_diag *diag) {
@@ -153,7 +157,7 @@ static tw_status add_product(const builder *o, const tw_instr *in, const product
     const tw_prefill_matrix *matrix = matrix_of(p, in);
     tw_prefill_kernel *k;
     bool reads_tapes = false;
-    tw_status st = tw_prefill_open_product(p, o->list, matrix, of->epilogue, &k, &reads_tapes, diag);
+    tw_status st = tw_prefill_open_product(p, o->list, matrix, of->epilogue, of->rope, &k, &reads_tapes, diag);
     if (st == TW_OK && !reads_tapes) {
         const binding to[] = {{"units", matrix->table}, {"out", p->memory.matrix}, {NULL, 0}};
         tw_prefill_shape shape;
@@ -161,10 +165,11 @@ static tw_status add_product(const builder *o, const tw_instr *in, const product
         shape.early = !p->options.late;
         st = add_kind(o, &tw_prefill_unpack, &shape, to, diag);
     }
-    binding to[12] = {{"a", of->a}, {"b", reads_tapes ? matrix->table : p->memory.matrix}, {"c", of->c}};
+    binding to[20] = {{"a", of->a}, {"b", reads_tapes ? matrix->table : p->memory.matrix}, {"c", of->c}};
     int n = 3;
     if (of->bias) to[n++] = (binding){"bias", of->bias};
     if (of->divides) to[n++] = (binding){"sums", p->memory.squares};
+    for (const binding *b = of->roped; b && b->name; b++) to[n++] = *b;
     if (of->gains) {
         to[n++] = (binding){"gains", of->gains};
         to[n++] = (binding){"scaled", p->memory.normed};
@@ -201,8 +206,22 @@ static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
     tw_prefill_shape shape;
     common(o, 0, &shape);
     shape.bias = bias != 0;
-    const product of = {.c = p->memory.sums, .epilogue = "out=f32"};
-    const tw_status st = add_normed(o, in, in->operand[TW_QKV_NORM], in->operand[TW_QKV_NORM_BIAS], of, diag);
+    const int norm = in->operand[TW_QKV_NORM], norm_bias = in->operand[TW_QKV_NORM_BIAS];
+    const binding roped[] = {{"step", p->memory.step},
+                             {"angles", p->vm->angles},
+                             {"queries", p->memory.q},
+                             {"keys", shared(p, in->operand[TW_QKV_K])},
+                             {"values", shared(p, in->operand[TW_QKV_V])},
+                             {NULL, 0}};
+    product of = {.c = p->memory.sums, .epilogue = "out=f32"};
+    if (!p->options.apart && tw_prefill_qkv_covers(&shape)) {
+        of.rope = &shape;
+        of.roped = roped;
+        of.bias = bias;
+        if (bias) of.epilogue = "out=f32 bias=1";
+        return add_normed(o, in, norm, norm_bias, of, diag);
+    }
+    const tw_status st = add_normed(o, in, norm, norm_bias, of, diag);
     const binding to[] = {{"step", p->memory.step},
                           {"y", p->memory.sums},
                           {"bias", bias},
@@ -284,7 +303,7 @@ static tw_status ready_next(const builder *o, const tw_instr *in, product *of, c
     bool unused;
     *o->sums = 0;
     if (norm < 0) return TW_OK;
-    const tw_status st = tw_prefill_open_product(o->p, o->list, matrix_of(o->p, in), words, &k, &unused, diag);
+    const tw_status st = tw_prefill_open_product(o->p, o->list, matrix_of(o->p, in), words, NULL, &k, &unused, diag);
     if (st == TW_OK) *o->sums = tw_prefill_vectors(o->p, o->list, k);
     if (!*o->sums) return st == TW_ERR_UNSUPPORTED ? TW_OK : st;
     of->gains = shared(o->p, norm);

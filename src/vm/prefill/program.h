@@ -107,10 +107,12 @@ bool tw_prefill_gates_apart(const tw_model *m, bool biases);
 /* product.c. Opens the kernel of words (tw_gpu_kernel_open), unless it is open. */
 tw_status tw_prefill_open_words(tw_prefill *p, const char *words, const char *configuration, tw_prefill_kernel **out,
                                 tw_diag *diag);
-/* Opens the kernel of a product with the matrix. `epilogue` has words. *reads_tapes tells whether B is the
-   matrix's table, or the unpacked matrix. */
+/* Opens the kernel of a product with the matrix. `epilogue` has words. `rope` is the shape of the kind "rope", whose
+   work the product does, too. NULL: it does not. *reads_tapes tells whether B is the matrix's table, or the unpacked
+   matrix. */
 tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
-                                  const char *epilogue, tw_prefill_kernel **out, bool *reads_tapes, tw_diag *diag);
+                                  const char *epilogue, const tw_prefill_shape *rope, tw_prefill_kernel **out,
+                                  bool *reads_tapes, tw_diag *diag);
 /* Returns the number of vectors of sums of squares that a product of the list leaves. 0: more than memory has room
    for. */
 int64_t tw_prefill_vectors(const tw_prefill *p, const tw_prefill_list *list, const tw_prefill_kernel *k);
