@@ -8,6 +8,7 @@ enum {
     UNIT = 8,      /* Registers are given out in multiples of it. */
     OTHERS = 24,   /* Registers that a thread needs beside scores, weights and sums. */
     ARRAY = 16,    /* Registers for the mask's array. */
+    GATHER = 72,   /* Registers of a producer that gathers. */
     MOST_SPLITS = 256,
     PRODUCT = 28 /* Registers that ptxas needs beside the sums of one product. */
 };
@@ -39,7 +40,7 @@ static const char *plan_registers(tw_attention_plan *p, bool array) {
     p->registers = QUARTER / all / UNIT * UNIT;
     if (p->registers > 255) p->registers = 255;
     if (p->groups > 1) {
-        p->producer_registers = p->groups == 2 ? 40 : 32;
+        p->producer_registers = p->gathers ? GATHER : p->groups == 2 ? 40 : 32;
         p->consumer_registers = (QUARTER - p->producer_registers) / p->groups / UNIT * UNIT;
     }
     const int most = p->consumer_registers ? p->consumer_registers : p->registers;
@@ -71,14 +72,15 @@ const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attenti
                                 .q = tw_tile_of(true, ELEMENT, c->rows, depth),
                                 .k = tw_tile_of(true, ELEMENT, c->columns, depth),
                                 .v = tw_tile_of(false, ELEMENT, depth, c->columns),
-                                .lines = p->page && p->page < c->columns ? (int)p->page : c->columns,
+                                .gathers = p->page % TW_ATTENTION_EIGHT != 0,
+                                .lines = c->columns,
                                 .scores = c->columns / 2,
                                 .sums = depth / 2,
                                 .upper = !p->ragged && p->queries * pack <= 8,
                                 .band = band_of(p, c)};
-    REFUSE(p->page && p->page % plan->lines, "blocks do not lie within a page");
+    if (p->page && p->page < c->columns && !plan->gathers) plan->lines = (int)p->page;
+    REFUSE(p->page && !plan->gathers && p->page % plan->lines, "blocks do not lie within a page");
     REFUSE(c->columns % plan->lines, "pages do not lie within a block");
-    REFUSE(plan->lines % 8, "pages have whole eights of keys, with which the swizzle begins anew");
     if ((why = plan_registers(plan, p->mask))) return why;
     const int stage = tw_tile_bytes(&plan->k) + tw_tile_bytes(&plan->v);
     REFUSE(stage % (2 * TW_TILE_ALIGN), "blocks do not end where the swizzle begins anew");
