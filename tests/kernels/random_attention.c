@@ -128,7 +128,8 @@ void attention_case_print(const attention_case *c, char *out, size_t size) {
     X(split_pages, c->splits > 1 && p->keys > c->columns && p->page)                                                   \
     X(split_packed_ragged, c->splits > 1 && c->pack && p->ragged)                                                      \
     X(lazy, c->lazy)                                                                                                   \
-    X(early, c->early)                                                                                                 \
+    X(early, c->early == 1)                                                                                            \
+    X(early_beside, c->early == 2)                                                                                     \
     X(persistent, c->persistent)
 FEATURES(FEATURE)
 

@@ -251,6 +251,27 @@ static void find_and_fetch(tw_attention_gen *g, int first, tw_val lowest) {
     }
 }
 
+/* Fetches the first blocks of the block's first tile into the L2. Whatever the launch before still writes reaches the
+   L2, so that nothing old is kept. One thread calls it. */
+static void prefetch(tw_attention_gen *g) {
+    tw_builder *b = g->b;
+    enum { MOST = 16 /* Blocks of keys, and of values. */ };
+    const tw_attention_tile t = tw_attention_first_tile(g);
+    const tw_attention_blocks blocks = tw_attention_blocks_of(g, &t);
+    tw_val head = tw_div(b, t.head, g->plan.heads / (int)g->p->kv_heads);
+    TW_BLOCK (b, tw_attention_push_part(g, &t, &blocks)) {
+        tw_val count = tw_min(b, tw_sub(b, blocks.below, blocks.first), tw_i32(b, MOST));
+        TW_FOR (b, i, tw_i32(b, 0), count, tw_i32(b, 1), false) {
+            tw_val row = tw_mul_imm(b, tw_sub(b, tw_add_imm(b, blocks.below, -1), i), g->c->columns);
+            for (int k = 0; k < 2 * g->plan.k.boxes; k++) {
+                const tw_box box = {.map = k % 2 ? g->arg.map_v : g->arg.map_k,
+                                    .at = {tw_i32(b, k / 2 * g->plan.k.width), row, head, t.sequence}};
+                tw_tensor_prefetch_box(b, (tw_attrs){.dims = 4}, &box, TW_NONE);
+            }
+        }
+    }
+}
+
 /* Tells the consumers that the mbarriers are initialised, without waiting for them. `shared`: a warp that did not
    initialise the mbarriers uses them, and waits for that. It does so at a barrier of the producer's own, since all
    threads that wait at a barrier have to do so in one place of the code. */
@@ -280,6 +301,9 @@ void tw_attention_fetch(tw_attention_gen *g) {
     let_begin(g, apart);
     if (g->c->early) {
         tw_do(b, TW_OP_griddep_launch, (tw_attrs){0}, TW_NONE, TW_NONE);
+        if (g->c->early == 2) {
+            TW_IF (b, lowest) prefetch(g);
+        }
         tw_do(b, TW_OP_griddep_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
     }
     (apart ? find_in_one_warp_and_fetch_in_another : find_and_fetch)(g, warps, lowest);

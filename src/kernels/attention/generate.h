@@ -95,6 +95,8 @@ typedef struct tw_attention_gen {
 
 /* tiles.c: computes what follows from a tile. */
 tw_attention_blocks tw_attention_blocks_of(tw_attention_gen *g, const tw_attention_tile *t);
+/* Returns the block's first tile. Not of ragged sequences. */
+tw_attention_tile tw_attention_first_tile(tw_attention_gen *g);
 /* Opens the loop over the tiles that the block's producer finds, and tells the others about. All lanes of a warp call
    it, `lowest` holds in lane 0. *deal is for tw_attention_pop_found, which closes the loop. */
 typedef struct tw_attention_finder {
