@@ -48,4 +48,4 @@ $ tilewright kernel attention --list
     splits macro  1 2 3 4 5 6 7 8 10 12 14 16 20 24 28 32 40 48 56 64
     persistent macro  0 66 78 114 132 264
     band   micro  1 2 4 8 16 32 64
-    early  micro  0 1
+    early  micro  0 1 2

@@ -34,6 +34,8 @@ static void draw_problem(tw_attention_problem *p, tw_random *r, const attention_
     if (below(r, 2)) p->capacity = p->keys + below(r, 40);
     if (!below(r, 4)) {
         p->page = below(r, 2) ? INT64_C(8) << below(r, 6) : 16;
+        /* The number of draws stays as it is. */
+        if (p->page == 8 || p->keys % 4 == 1) p->page = 1 + p->keys % 11;
         p->capacity = 0;
         p->pool = p->batch * ((p->keys + p->page - 1) / p->page) + below(r, 4);
     }
@@ -117,6 +119,8 @@ void attention_case_print(const attention_case *c, char *out, size_t size) {
     X(one_stage, c->stages == 1)                                                                                       \
     X(pages_of_a_block, p->page && p->page < c->columns)                                                               \
     X(blocks_of_a_page, p->page > c->columns)                                                                          \
+    X(pages_without_eights, p->page % 8 && !p->ragged)                                                                 \
+    X(ragged_pages_without_eights, p->page % 8 && p->ragged)                                                           \
     X(ragged_pages, p->page && p->ragged)                                                                              \
     X(packed, c->pack)                                                                                                 \
     X(split, c->splits > 1 && p->keys > c->columns)                                                                    \
@@ -124,7 +128,8 @@ void attention_case_print(const attention_case *c, char *out, size_t size) {
     X(split_pages, c->splits > 1 && p->keys > c->columns && p->page)                                                   \
     X(split_packed_ragged, c->splits > 1 && c->pack && p->ragged)                                                      \
     X(lazy, c->lazy)                                                                                                   \
-    X(early, c->early)                                                                                                 \
+    X(early, c->early == 1)                                                                                            \
+    X(early_beside, c->early == 2)                                                                                     \
     X(persistent, c->persistent)
 FEATURES(FEATURE)
 

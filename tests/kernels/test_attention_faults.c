@@ -128,6 +128,30 @@ static int turns_not_passed(tw_kernel *k) {
     return drop_all(k, TW_OP_barrier_arrive, 256);
 }
 
+/* Rows that are gathered are told to be there when they are on their way. */
+static int gathered_too_early(tw_kernel *k) {
+    return drop_all(k, TW_OP_cp_async_wait, -1);
+}
+
+/* Rows that are gathered were not fenced before tensor cores read them. Fences of results are in other roles. */
+static int gathered_not_fenced(tw_kernel *k) {
+    int changed = 0;
+    for (int i = 0, n = all(k, TW_OP_cp_async_wait); i < n; i++) {
+        tw_ir_op *fence = found[i]->next;
+        while (fence && fence->code != TW_OP_fence_proxy) fence = fence->next;
+        if (fence) tw_edit_remove(fence), changed++;
+    }
+    return changed;
+}
+
+/* Of each block that is gathered the lines of the lower lanes lie where those of others should. */
+static int gathered_elsewhere(tw_kernel *k) {
+    int changed = 0;
+    for (int i = 0, n = all(k, TW_OP_cp_async); i < n; i++)
+        if (found[i]->at.offset) found[i]->at.offset ^= 1024, changed++;
+    return changed;
+}
+
 /* One page is fetched in the place of all. */
 static int stale_page(tw_kernel *k) {
     const int n = all(k, TW_OP_min_u32);
@@ -176,6 +200,11 @@ static const struct {
     {"the counter stays", counter_stays, WRONG, NULL},
     {"turns not passed", turns_not_passed, BIT(TW_EMU_DEADLOCK) | BIT(TW_EMU_LEAK) | BIT(TW_EMU_BARRIER), NULL},
     {"a stale page", stale_page, WRONG, "heads=2 head=64 queries=90 keys=120 page=16 pool=20 causal=1"},
+    {"gathered too early", gathered_too_early, ASYNC, "heads=2 head=64 queries=90 keys=120 page=3 pool=50 causal=1"},
+    {"gathered, not fenced", gathered_not_fenced, BIT(TW_EMU_PROXY),
+     "heads=2 head=64 queries=90 keys=120 page=3 pool=50 causal=1"},
+    {"gathered elsewhere", gathered_elsewhere, WRONG | ASYNC | BIT(TW_EMU_BOUNDS),
+     "heads=2 head=64 queries=90 keys=120 page=3 pool=50 causal=1"},
     {"a mask of other keys", array_of_other_keys, WRONG | BIT(TW_EMU_BOUNDS),
      "heads=2 head=64 queries=90 keys=120 mask=f32 mask_heads=2"},
     {"a part merged twice", part_merged_twice, WRONG, "heads=4 kv_heads=2 head=64 queries=30 keys=140"},

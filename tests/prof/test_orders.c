@@ -44,6 +44,14 @@ static void two_tracks(void **state) {
     near(tw_orders_ratio(&x, in_order), 1, 1e-12);
 }
 
+/* In turns no track is more than an iteration ahead of another one, so that work that varies takes longer. */
+static void turns_keep_step(void **state) {
+    (void)state;
+    const tw_orders_times x = times_of(2, 1, 1000, 1, 0);
+    near(tw_orders_iteration(&x, overlapped), 1001.5, 1);
+    near(tw_orders_iteration(&x, turns), 1004.5, 1.5);
+}
+
 enum { N = 40 };
 
 /* Adds the iterations of a track that is alone on its multiprocessor. */
@@ -125,8 +133,8 @@ static void no_such_loop(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_track), cmocka_unit_test(tensor_cores),
-                                       cmocka_unit_test(two_tracks), cmocka_unit_test(from_traces),
-                                       cmocka_unit_test(no_such_loop)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_track),   cmocka_unit_test(tensor_cores),
+                                       cmocka_unit_test(two_tracks),  cmocka_unit_test(turns_keep_step),
+                                       cmocka_unit_test(from_traces), cmocka_unit_test(no_such_loop)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

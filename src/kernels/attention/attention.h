@@ -64,7 +64,9 @@ typedef struct tw_attention_config {
     int splits;     /* Parts of a tile's keys, each for another block. The last one to end merges them. */
     int persistent; /* Blocks of the grid, which take tiles from a counter. 0: one for each tile. */
     int band;       /* Heads whose tiles come together, so that their keys and values stay in L2. */
-    int early;      /* 1: the launch begins, and waits, before the one before it is over. */
+    /* 1: the launch begins, and waits, before the one before it is over. 2: its blocks have room beside those of that
+       launch, and fetch their first keys and values into the L2 before they wait. */
+    int early;
 } tw_attention_config;
 
 typedef enum tw_attention_buffer {

@@ -104,7 +104,7 @@ static int band_of(const tw_attention_problem *p) {
 /* Blocks lie within pages, or pages within blocks. */
 static int fit_pages(const tw_attention_problem *p, int columns) {
     const int page = (int)p->page;
-    while (page && columns > 16 && (page < columns ? columns % page : page % columns)) columns -= 16;
+    while (page && page % 8 == 0 && columns > 16 && (page < columns ? columns % page : page % columns)) columns -= 16;
     return columns;
 }
 
@@ -112,7 +112,8 @@ static int fit_pages(const tw_attention_problem *p, int columns) {
 static void set_tile(const tw_attention_problem *p, tw_attention_config *c) {
     enum { SHORT = 2048, LONG = 4096, LONGEST = 16384 };
     const bool masks = p->causal || p->window, even = !p->ragged && !p->window && !p->mask;
-    const bool third = !p->window && p->cap == 0 && !p->mask; /* Three warpgroups have no registers to spare. */
+    /* Three warpgroups have no registers to spare. */
+    const bool third = !p->window && p->cap == 0 && !p->mask && p->page % 8 == 0;
     const int64_t tiles = p->batch * p->heads * tw_ceil_div(p->queries, c->rows);
     c->pingpong = 1;
     c->columns = 128;
@@ -132,7 +133,8 @@ static void set_tile(const tw_attention_problem *p, tw_attention_config *c) {
         c->columns = p->head <= 192 ? 112 : 80;
         c->lazy = 1;
     }
-    /* Loads of the mask's array take registers. */
+    /* A producer that gathers leaves fewer registers, and loads of the mask's array take some. */
+    if (p->page % 8 && p->head > 192) c->columns = 64;
     if (p->mask && p->head > 96) c->columns = p->head <= 128 ? 112 : p->head <= 192 ? 80 : 48;
 }
 

@@ -20,6 +20,7 @@ static void fetch(tw_attention_gen *g, const tw_tile *tile, const tw_ring *ring,
 
 typedef struct cursors {
     tw_ring_cursor q, k, v;
+    tw_ring_cursor landed_k, landed_v; /* If the plan gathers: the oldest stages whose copies are on their way. */
 } cursors;
 
 static int boxes_of(const tw_attention_gen *g) {
@@ -101,40 +102,72 @@ static void fetch_queries(tw_attention_gen *g, const tw_ring_cursor *c, const tw
 
 /* A block of keys. */
 typedef struct block {
-    tw_val row;  /* Its first row. */
-    tw_val page; /* The page of the lane's keys, if there are pages. */
+    tw_val row; /* Its first row. */
+    /* The page of the lane's keys, if there are pages. If the plan gathers: the rows of the lane's keys. */
+    tw_val pages[TW_ATTENTION_ROWS];
 } block;
 
+/* Counts the numbers in block.pages. */
+static int pages_of(const tw_attention_gen *g) {
+    return g->plan.gathers ? tw_attention_rows_of_lane(g) : g->p->page ? 1 : 0;
+}
+
+/* Returns the block from `row` on, whose pages are looked up now. */
+static block block_at(tw_attention_gen *g, const tw_attention_tile *t, tw_val row) {
+    block x = {.row = row};
+    if (g->plan.gathers)
+        tw_attention_look_up_rows(g, t, row, x.pages);
+    else if (g->p->page)
+        x.pages[0] = look_up(g, t, row);
+    return x;
+}
+
 /* Fetches a block of keys, or of values. */
-static void fetch_block(tw_attention_gen *g, bool values, const tw_ring_cursor *c, const tw_attention_tile *t,
+static void fetch_block(tw_attention_gen *g, bool values, const cursors *all, const tw_attention_tile *t,
                         const block *x) {
     tw_builder *b = g->b;
+    const tw_ring_cursor *c = values ? &all->v : &all->k;
     const tw_tile *tile = values ? &g->plan.v : &g->plan.k;
     const tw_ring *ring = values ? &g->values : &g->keys;
     tw_val map = values ? g->arg.map_v : g->arg.map_k;
     tw_val head = tw_div(b, t->head, g->plan.heads / (int)g->p->kv_heads);
     /* Ragged rows that lie as Q's do are those of one set. */
     tw_val set = g->p->ragged && !g->p->capacity ? tw_i32(b, 0) : t->sequence;
-    if (g->p->page)
-        fetch_pages(g, tile, ring, c, map, x->row, head, x->page);
+    if (g->plan.gathers)
+        tw_attention_gather(g, tile, ring, c, values ? g->arg.v : g->arg.k, head, x->pages);
+    else if (g->p->page)
+        fetch_pages(g, tile, ring, c, map, x->row, head, x->pages[0]);
     else
         fetch(g, tile, ring, c, map, x->row, head, set);
     tw_ring_advance(b, ring, c);
 }
 
-/* Returns the block before one of row `row`, whose page is looked up now. */
-static block block_before(tw_attention_gen *g, const tw_attention_tile *t, tw_val row) {
-    tw_val before = tw_add_imm(g->b, row, -g->c->columns);
-    return (block){before, g->p->page ? look_up(g, t, before) : TW_NONE};
-}
-
 static void become(tw_attention_gen *g, const block *x, const block *by) {
     tw_assign(g->b, x->row, by->row);
-    if (g->p->page) tw_assign(g->b, x->page, by->page);
+    for (int i = 0; i < pages_of(g); i++) tw_assign(g->b, x->pages[i], by->pages[i]);
 }
 
 static block variable_of(tw_attention_gen *g, block x) {
-    return (block){tw_var_of(g->b, x.row), g->p->page ? tw_var_of(g->b, x.page) : TW_NONE};
+    x.row = tw_var_of(g->b, x.row);
+    for (int i = 0; i < pages_of(g); i++) x.pages[i] = tw_var_of(g->b, x.pages[i]);
+    return x;
+}
+
+/* Lands a block that was gathered, keys or values, behind which `pending` others are on their way. */
+static void land(tw_attention_gen *g, bool values, const cursors *c, int pending) {
+    if (g->plan.gathers)
+        tw_attention_land(g, pending, values ? &g->values : &g->keys, values ? &c->landed_v : &c->landed_k);
+}
+
+/* Lands the block before the one that was fetched last: with overlap those are values, but for the tile's first keys.
+ */
+static void land_before(tw_attention_gen *g, const cursors *c, tw_val first) {
+    if (!g->plan.gathers) return;
+    TW_IF (g->b, first) {
+        land(g, false, c, 1);
+    } else {
+        land(g, true, c, 1);
+    }
 }
 
 /* Fetches the blocks of a part of a tile. One thread calls it, or with pages a warp. Pages are looked up a block ahead,
@@ -144,20 +177,34 @@ static void fetch_part(tw_attention_gen *g, const cursors *c, const tw_attention
     tw_builder *b = g->b;
     tw_val last = tw_add_imm(b, blocks->below, -1);
     tw_val row = tw_add(b, t->base, tw_mul_imm(b, last, g->c->columns));
-    const block x = variable_of(g, (block){row, g->p->page ? look_up(g, t, row) : TW_NONE});
-    const block next = variable_of(g, block_before(g, t, row));
+    const block x = variable_of(g, block_at(g, t, row));
+    const block next = variable_of(g, block_at(g, t, tw_add_imm(b, row, -g->c->columns)));
     /* The place of queries may be taken until the tile before is stored. */
-    fetch_block(g, false, &c->k, t, &x);
+    fetch_block(g, false, c, t, &x);
     fetch_queries(g, &c->q, t);
     TW_FOR (b, i, blocks->first, last, tw_i32(b, 1), false) {
-        if (g->c->overlap) fetch_block(g, false, &c->k, t, &next);
-        const block behind_next = block_before(g, t, next.row);
-        fetch_block(g, true, &c->v, t, &x);
-        if (!g->c->overlap) fetch_block(g, false, &c->k, t, &next);
+        /* One block at most is on its way when the next one waits for a stage, which consumers return when they had
+           those before. */
+        if (g->c->overlap) {
+            fetch_block(g, false, c, t, &next);
+            land_before(g, c, tw_eq(b, i, blocks->first));
+        }
+        const block behind_next = block_at(g, t, tw_add_imm(b, next.row, -g->c->columns));
+        fetch_block(g, true, c, t, &x);
+        land(g, false, c, 1);
+        if (!g->c->overlap) {
+            fetch_block(g, false, c, t, &next);
+            land(g, true, c, 1);
+        }
         become(g, &x, &next);
         become(g, &next, &behind_next);
     }
-    fetch_block(g, true, &c->v, t, &x);
+    fetch_block(g, true, c, t, &x);
+    if (g->c->overlap)
+        land_before(g, c, tw_eq(b, blocks->first, last));
+    else
+        land(g, false, c, 1);
+    land(g, true, c, 0);
 }
 
 static void fetch_tile(tw_attention_gen *g, const cursors *c, const tw_attention_tile *t) {
@@ -167,7 +214,13 @@ static void fetch_tile(tw_attention_gen *g, const cursors *c, const tw_attention
 
 static cursors begin(tw_attention_gen *g) {
     tw_builder *b = g->b;
-    return (cursors){tw_ring_begin(b, &g->q, 1), tw_ring_begin(b, &g->keys, 1), tw_ring_begin(b, &g->values, 1)};
+    cursors c = {
+        .q = tw_ring_begin(b, &g->q, 1), .k = tw_ring_begin(b, &g->keys, 1), .v = tw_ring_begin(b, &g->values, 1)};
+    if (g->plan.gathers) {
+        c.landed_k = tw_ring_begin(b, &g->keys, 0);
+        c.landed_v = tw_ring_begin(b, &g->values, 0);
+    }
+    return c;
 }
 
 /* Ragged sequences' tiles take registers to find, and pages to fetch, so that a warp does only one of these. */
@@ -198,6 +251,27 @@ static void find_and_fetch(tw_attention_gen *g, int first, tw_val lowest) {
     }
 }
 
+/* Fetches the first blocks of the block's first tile into the L2. Whatever the launch before still writes reaches the
+   L2, so that nothing old is kept. One thread calls it. */
+static void prefetch(tw_attention_gen *g) {
+    tw_builder *b = g->b;
+    enum { MOST = 16 /* Blocks of keys, and of values. */ };
+    const tw_attention_tile t = tw_attention_first_tile(g);
+    const tw_attention_blocks blocks = tw_attention_blocks_of(g, &t);
+    tw_val head = tw_div(b, t.head, g->plan.heads / (int)g->p->kv_heads);
+    TW_BLOCK (b, tw_attention_push_part(g, &t, &blocks)) {
+        tw_val count = tw_min(b, tw_sub(b, blocks.below, blocks.first), tw_i32(b, MOST));
+        TW_FOR (b, i, tw_i32(b, 0), count, tw_i32(b, 1), false) {
+            tw_val row = tw_mul_imm(b, tw_sub(b, tw_add_imm(b, blocks.below, -1), i), g->c->columns);
+            for (int k = 0; k < 2 * g->plan.k.boxes; k++) {
+                const tw_box box = {.map = k % 2 ? g->arg.map_v : g->arg.map_k,
+                                    .at = {tw_i32(b, k / 2 * g->plan.k.width), row, head, t.sequence}};
+                tw_tensor_prefetch_box(b, (tw_attrs){.dims = 4}, &box, TW_NONE);
+            }
+        }
+    }
+}
+
 /* Tells the consumers that the mbarriers are initialised, without waiting for them. `shared`: a warp that did not
    initialise the mbarriers uses them, and waits for that. It does so at a barrier of the producer's own, since all
    threads that wait at a barrier have to do so in one place of the code. */
@@ -218,7 +292,8 @@ void tw_attention_fetch(tw_attention_gen *g) {
     tw_val lowest = tw_eq(b, g->tid, tw_i32(b, 32 * warps));
     TW_IF (b, lowest) {
         const tw_val maps[] = {g->arg.map_q, g->arg.map_k, g->arg.map_v, g->arg.map_o};
-        for (int i = 0; i < 4; i++) tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, maps[i], TW_NONE);
+        for (int i = 0; i < 4; i++)
+            if (maps[i].id) tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, maps[i], TW_NONE);
         const tw_ring *const rings[] = {&g->q, &g->keys, &g->values};
         for (int i = 0; i < 3; i++) tw_ring_init(b, rings[i], b->kernel->target, 1, warps);
         tw_ring_init(b, &g->told, b->kernel->target, 1, 32 * (apart ? warps + 1 : warps));
@@ -226,6 +301,9 @@ void tw_attention_fetch(tw_attention_gen *g) {
     let_begin(g, apart);
     if (g->c->early) {
         tw_do(b, TW_OP_griddep_launch, (tw_attrs){0}, TW_NONE, TW_NONE);
+        if (g->c->early == 2) {
+            TW_IF (b, lowest) prefetch(g);
+        }
         tw_do(b, TW_OP_griddep_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
     }
     (apart ? find_in_one_warp_and_fetch_in_another : find_and_fetch)(g, warps, lowest);

@@ -13,6 +13,8 @@ enum {
     TW_ATTENTION_GROUPS = 3,       /* The most warpgroups that multiply. */
     TW_ATTENTION_SCORES = 256 / 2, /* The most scores of a thread. */
     TW_ATTENTION_SUMS = 256 / 2,   /* The most sums of a thread. */
+    TW_ATTENTION_EIGHT = 8,        /* Keys with which the swizzle begins anew. Tensor copies fetch whole eights. */
+    TW_ATTENTION_ROWS = 256 / 32,  /* The most rows of a block that a lane looks up. */
     TW_ATTENTION_TOLD = 2,         /* Tiles that others are told ahead. */
     TW_ATTENTION_TILE_BYTES = 32,  /* Bytes by which a tile is told. */
     TW_ATTENTION_BEGIN = 1,        /* The barrier behind the initialisation of mbarriers. */
@@ -22,15 +24,16 @@ enum {
 };
 
 typedef struct tw_attention_plan {
-    int groups;             /* Warpgroups that multiply. */
-    int pack;               /* Heads of Q whose queries are in one tile. */
-    int heads;              /* Heads of tiles: those of Q, or if these are packed those of K. */
-    int height;             /* Queries of a head in a tile. */
-    int depth;              /* Elements of a head in shared memory, a multiple of 16. */
-    tw_tile q, k, v;        /* Tiles. */
-    bool upper;             /* Of each 16 rows of a tile only the first 8 may have queries. */
-    int lines;              /* Keys that are fetched together: those of a block, or of a page in it. */
-    int scores, sums;       /* Scores and sums of a thread. */
+    int groups;       /* Warpgroups that multiply. */
+    int pack;         /* Heads of Q whose queries are in one tile. */
+    int heads;        /* Heads of tiles: those of Q, or if these are packed those of K. */
+    int height;       /* Queries of a head in a tile. */
+    int depth;        /* Elements of a head in shared memory, a multiple of 16. */
+    tw_tile q, k, v;  /* Tiles. */
+    bool upper;       /* Of each 16 rows of a tile only the first 8 may have queries. */
+    int lines;        /* Keys that are fetched together: those of a block, or of a page in it. */
+    bool gathers;     /* Pages have no whole eights of keys, so that keys and values are copied without tensor maps. */
+    int scores, sums; /* Scores and sums of a thread. */
     int threads, registers; /* Of a block, and of a thread at launch. */
     int producer_registers; /* Registers that setmaxnreg leaves to the producer. 0: it is not used. */
     int consumer_registers; /* Registers of a thread that multiplies. */
@@ -77,6 +80,7 @@ typedef struct tw_attention_gen {
 
     struct {
         tw_val map_q, map_k, map_v, map_o; /* Tensor maps. */
+        tw_val k, v;                       /* If the plan gathers, in the place of their maps. */
         tw_val out, lse, sinks, starts, lengths, pages, mask, workspace, counters;
     } arg;
 
@@ -91,6 +95,8 @@ typedef struct tw_attention_gen {
 
 /* tiles.c: computes what follows from a tile. */
 tw_attention_blocks tw_attention_blocks_of(tw_attention_gen *g, const tw_attention_tile *t);
+/* Returns the block's first tile. Not of ragged sequences. */
+tw_attention_tile tw_attention_first_tile(tw_attention_gen *g);
 /* Opens the loop over the tiles that the block's producer finds, and tells the others about. All lanes of a warp call
    it, `lowest` holds in lane 0. *deal is for tw_attention_pop_found, which closes the loop. */
 typedef struct tw_attention_finder {
@@ -147,6 +153,19 @@ tw_attention_row tw_attention_row_of(const tw_attention_gen *g, const tw_attenti
 /* Stores a tile's results, from where Q's tile is unless they have a place of their own. */
 void tw_attention_store(tw_attention_gen *g, const tw_attention_tile *t, tw_val parts);
 tw_tensor_map tw_attention_out_map(const tw_attention_problem *p, const tw_attention_plan *plan, uint64_t address);
+
+/* gather.c: copies keys and values of pages without tensor maps. All lanes of a warp call these. Returns the rows of a
+   block that a lane looks up, at most TW_ATTENTION_ROWS. */
+int tw_attention_rows_of_lane(const tw_attention_gen *g);
+/* Looks up the rows in K and V of every 32nd key from `row` + lane on. Keys outside the sequence have the rows of its
+   first or last key. */
+void tw_attention_look_up_rows(tw_attention_gen *g, const tw_attention_tile *t, tw_val row, tw_val *rows);
+/* Begins to copy a block of keys, or of values, from the array `from`, when the cursor's stage is empty. */
+void tw_attention_gather(tw_attention_gen *g, const tw_tile *tile, const tw_ring *ring, const tw_ring_cursor *c,
+                         tw_val from, tw_val head, const tw_val *rows);
+/* Waits until at most `pending` blocks are on their way, tells consumers that the cursor's stage is full, and moves the
+   cursor on. */
+void tw_attention_land(tw_attention_gen *g, int pending, const tw_ring *ring, const tw_ring_cursor *c);
 
 /* fetch.c: the warp that copies. */
 void tw_attention_fetch(tw_attention_gen *g);

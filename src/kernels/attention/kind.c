@@ -10,8 +10,13 @@
 static void declare(tw_attention_gen *g) {
     tw_builder *b = g->b;
     g->arg.map_q = tw_map_add(b, "map_q");
-    g->arg.map_k = tw_map_add(b, "map_k");
-    g->arg.map_v = tw_map_add(b, "map_v");
+    if (g->plan.gathers) {
+        g->arg.k = tw_pointer_add(b, "k", 16, !g->c->early);
+        g->arg.v = tw_pointer_add(b, "v", 16, !g->c->early);
+    } else {
+        g->arg.map_k = tw_map_add(b, "map_k");
+        g->arg.map_v = tw_map_add(b, "map_v");
+    }
     g->arg.map_o = tw_map_add(b, "map_o");
     if (g->p->ragged) {
         g->arg.out = tw_pointer_add(b, "out", 16, false);
@@ -164,8 +169,13 @@ void tw_attention_launch_of(const tw_attention_problem *p, const tw_attention_co
                         map_k = tw_tile_map(&plan.k, &k, boxes), map_v = tw_tile_map(&plan.v, &v, boxes),
                         map_o = tw_attention_out_map(p, &plan, at[TW_ATTENTION_OUT]);
     tw_argument_map(&l->arguments, "map_q", "q", &map_q);
-    tw_argument_map(&l->arguments, "map_k", "k", &map_k);
-    tw_argument_map(&l->arguments, "map_v", "v", &map_v);
+    if (plan.gathers) {
+        tw_argument_buffer(&l->arguments, "k", at[TW_ATTENTION_K]);
+        tw_argument_buffer(&l->arguments, "v", at[TW_ATTENTION_V]);
+    } else {
+        tw_argument_map(&l->arguments, "map_k", "k", &map_k);
+        tw_argument_map(&l->arguments, "map_v", "v", &map_v);
+    }
     tw_argument_map(&l->arguments, "map_o", "out", &map_o);
     for (int i = TW_ATTENTION_OUT; i < TW_ATTENTION_BUFFERS; i++)
         tw_argument_buffer(&l->arguments, tw_attention_array_of(p, (tw_attention_buffer)i).name, at[i]);

@@ -8,6 +8,7 @@ enum {
     UNIT = 8,      /* Registers are given out in multiples of it. */
     OTHERS = 24,   /* Registers that a thread needs beside scores, weights and sums. */
     ARRAY = 16,    /* Registers for the mask's array. */
+    GATHER = 72,   /* Registers of a producer that gathers. */
     MOST_SPLITS = 256,
     PRODUCT = 28 /* Registers that ptxas needs beside the sums of one product. */
 };
@@ -24,6 +25,10 @@ static const char *check(const tw_attention_problem *p, const tw_attention_confi
     REFUSE(c->stages < 1 || c->stages > 8, "there are 1 to 8 stages");
     REFUSE(c->overlap && c->stages < 2 && p->keys > c->columns, "overlap takes two stages");
     REFUSE(c->pingpong && c->rows == 64, "one warpgroup takes no turns");
+    REFUSE(c->early < 0 || c->early > 2, "a launch begins late (early=0), early (1), or beside the one before (2)");
+    REFUSE(c->early == 2 && (p->ragged || p->page),
+           "which keys come first is not known before the launch before is over");
+    REFUSE(c->early == 2 && c->rows != 64, "blocks of several warpgroups have no room beside others");
     REFUSE(c->persistent < 0 || c->persistent > 65535, "a persistent grid has 65535 blocks at most");
     REFUSE(c->band < 1, "a band has a head at least");
     REFUSE(c->splits < 1 || c->splits > MOST_SPLITS, "keys are split into 1 to 256 parts");
@@ -33,14 +38,14 @@ static const char *check(const tw_attention_problem *p, const tw_attention_confi
     return NULL;
 }
 
-static const char *plan_registers(tw_attention_plan *p, bool array) {
+static const char *plan_registers(tw_attention_plan *p, bool array, int blocks) {
     const int needed = p->scores + p->scores / 2 + p->sums + OTHERS + (array ? ARRAY : 0), all = p->groups + 1;
     p->threads = all * TW_ATTENTION_WARPS * 32;
-    p->registers = QUARTER / all / UNIT * UNIT;
+    p->registers = QUARTER / all / blocks / UNIT * UNIT;
     if (p->registers > 255) p->registers = 255;
-    if (p->groups > 1) {
-        p->producer_registers = p->groups == 2 ? 40 : 32;
-        p->consumer_registers = (QUARTER - p->producer_registers) / p->groups / UNIT * UNIT;
+    if (p->groups > 1 || blocks > 1) {
+        p->producer_registers = p->gathers ? GATHER : p->groups == 2 ? 40 : 32;
+        p->consumer_registers = (QUARTER / blocks - p->producer_registers) / p->groups / UNIT * UNIT;
     }
     const int most = p->consumer_registers ? p->consumer_registers : p->registers;
     const int product = p->scores > p->sums ? p->scores : p->sums;
@@ -71,26 +76,29 @@ const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attenti
                                 .q = tw_tile_of(true, ELEMENT, c->rows, depth),
                                 .k = tw_tile_of(true, ELEMENT, c->columns, depth),
                                 .v = tw_tile_of(false, ELEMENT, depth, c->columns),
-                                .lines = p->page && p->page < c->columns ? (int)p->page : c->columns,
+                                .gathers = p->page % TW_ATTENTION_EIGHT != 0,
+                                .lines = c->columns,
                                 .scores = c->columns / 2,
                                 .sums = depth / 2,
                                 .upper = !p->ragged && p->queries * pack <= 8,
                                 .band = band_of(p, c)};
-    REFUSE(p->page && p->page % plan->lines, "blocks do not lie within a page");
+    if (p->page && p->page < c->columns && !plan->gathers) plan->lines = (int)p->page;
+    REFUSE(p->page && !plan->gathers && p->page % plan->lines, "blocks do not lie within a page");
     REFUSE(c->columns % plan->lines, "pages do not lie within a block");
-    REFUSE(plan->lines % 8, "pages have whole eights of keys, with which the swizzle begins anew");
-    if ((why = plan_registers(plan, p->mask))) return why;
+    const int blocks = c->early == 2 ? 2 : 1;
+    if ((why = plan_registers(plan, p->mask, blocks))) return why;
     const int stage = tw_tile_bytes(&plan->k) + tw_tile_bytes(&plan->v);
     REFUSE(stage % (2 * TW_TILE_ALIGN), "blocks do not end where the swizzle begins anew");
     plan->barrier_bytes = TW_ATTENTION_TOLD * (TW_ATTENTION_TILE_BYTES + MBARRIERS) + (1 + 2 * c->stages) * MBARRIERS;
     const int q = tw_tile_bytes(&plan->q);
     plan->shared_bytes = q + stage * c->stages + plan->barrier_bytes;
-    if (plan->shared_bytes + q <= t->shared_block) {
+    if (plan->shared_bytes + q <= t->shared_block / blocks) {
         plan->results = q + stage * c->stages;
         plan->shared_bytes += q;
     }
     REFUSE(plan->shared_bytes > t->shared_block, "more shared memory than a block may have");
-    REFUSE(tw_target_blocks(t, plan->threads, plan->registers, plan->shared_bytes) < 1, "an SM cannot hold the block");
+    REFUSE(tw_target_blocks(t, plan->threads, plan->registers, plan->shared_bytes) < blocks,
+           blocks > 1 ? "an SM cannot hold two blocks" : "an SM cannot hold the block");
     plan->row_tiles = tw_ceil_div(p->queries, plan->height);
     /* Each ragged sequence may end in a tile of its own. */
     plan->tiles = p->ragged ? (plan->row_tiles + p->batch) * plan->heads : plan->row_tiles * p->batch * plan->heads;

@@ -73,6 +73,10 @@ static tw_attention_tile even_tile(tw_attention_gen *g, tw_val number) {
                                .index = index};
 }
 
+tw_attention_tile tw_attention_first_tile(tw_attention_gen *g) {
+    return even_tile(g, tw_sreg(g->b, TW_SREG_ctaid_x));
+}
+
 /* Finds tile `number` of ragged sequences. The tiles of a sequence come in descending order of their queries, so that
    those with the most keys come first. */
 static tw_attention_tile ragged_tile(tw_attention_gen *g, tw_groups *groups, tw_val number) {
