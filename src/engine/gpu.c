@@ -71,7 +71,7 @@ static bool covers_prompts(const tw_machine *m) {
 
 static tw_status load_prefill(tw_machine *m, int decode, const tw_checked *program, tw_diag *diag) {
     tw_prefill *p;
-    const tw_prefill_options o = {.unpack = m->prompts == TW_PROMPTS_UNPACKED};
+    const tw_prefill_options o = {.unpack = m->prompts == TW_PROMPTS_UNPACKED, .apart = m->prompts == TW_PROMPTS_APART};
     const tw_status st = tw_prefill_open(&p, m->vm, decode, program, &o, diag);
     m->prefill = p;
     return st;
