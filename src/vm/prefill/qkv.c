@@ -208,12 +208,13 @@ static void take(tw_gemm_gen *g, const columns *c, const int *sum, tw_val *x) {
     load_bias(g, c, c->n, x);
 }
 
-/* Multiplies a run by its head's factor and weights. Where pairs are rotated, the second element of each has a weight
+/* Multiplies a run by its head's factor and weights. These are not loaded as constants: ptxas would load those of many
+   runs before they are used, and spill. Where pairs are rotated, the second element of each has a weight
    of the second half of those that are. */
 static void norm(tw_gemm_gen *g, const columns *c, tw_val factor, tw_val *x) {
     tw_builder *b = g->b;
     const int half = c->n / 2;
-    const tw_attrs at = {.type = TW_T_f32, .vec = half, .cache = TW_CACHE_nc};
+    const tw_attrs at = {.type = TW_T_f32, .vec = half};
     const int64_t dims = dims_of(state_of(g));
     tw_val low[WIDE / 2] = {{0}}, high[WIDE / 2] = {{0}};
     tw_val second = tw_select(b, c->turned, tw_i64(b, dims / 2 * 4), tw_i64(b, (int64_t)half * 4));
