@@ -23,9 +23,10 @@ CLOCK = 1750.0  # Clocks of a microsecond, under load.
 
 # ---- what is measured
 
-# The rows and columns of a layer's matrices: qkv, o, gate and up, down. qkv's sums are rotated before they are rounded; o and
-# down add to the residual stream.
-EPILOGUES = {"qkv": "out=f32", "o": "out=f32 beta=1", "gateup": "gated=1 activation=silu", "down": "out=f32 beta=1"}
+# The rows and columns of a layer's matrices: qkv, o, gate and up, down. qkv's sums are rotated before they are rounded. o and
+# down add to the residual stream, and ready it for a norm, whose division the product behind it does.
+DIVIDES, READIES = "sums=16 eps=1e-05", "out=f32 beta=1 squares=1 scaled=1"
+EPILOGUES = {"qkv": "out=f32 " + DIVIDES, "o": READIES, "gateup": "gated=1 activation=silu " + DIVIDES, "down": READIES}
 MODELS = {"1b": {"qkv": (3072, 2048), "o": (2048, 2048), "gateup": (16384, 2048), "down": (2048, 8192)},
           "8b": {"qkv": (6144, 4096), "o": (4096, 4096), "gateup": (28672, 4096), "down": (4096, 14336)},
           "0.6b": {"qkv": (4096, 1024), "o": (1024, 2048), "gateup": (6144, 1024), "down": (1024, 3072)}}

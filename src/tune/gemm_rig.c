@@ -22,8 +22,9 @@ struct tw_gemm_rig {
     tw_gemm_buffers set[MOST_SETS];
     /* A batch by pointers: where the matrices of A, B and C lie, the last one first. */
     uint64_t apart[MOST_SETS][TW_GEMM_C + 1];
-    uint64_t tape[MOST_SETS];  /* The tape of each set's B. 0: B is none, or lies in a pool. */
-    uint64_t table[MOST_SETS]; /* The units of each set's tape that lies in a pool. 0: there is none. */
+    uint64_t tape[MOST_SETS];          /* The tape of each set's B. 0: B is none, or lies in a pool. */
+    uint64_t others[TW_GEMM_MATRICES]; /* Zeros in the place of other matrices, where a rig only times. 0: none. */
+    uint64_t table[MOST_SETS];         /* The units of each set's tape that lies in a pool. 0: there is none. */
     /* Atomic splits find their workspace zero, and leave it zero. Other splits leave anything in theirs. */
     uint64_t zero_workspace, workspace, counters;
     int64_t workspace_bytes;
@@ -181,16 +182,22 @@ static size_t scaled_bytes(const tw_gemm_problem *p) {
     return (size_t)(p->m * p->n) * sizeof(uint16_t);
 }
 
+/* Allocates what kernels need beside matrices. */
+static tw_status make_more(tw_gemm_rig *r, tw_diag *diag) {
+    const tw_gemm_problem *p = &r->data->problem;
+    const tw_gemm_squares most = {.vectors = SQUARES * tw_ceil_div(tw_gemm_columns(p), 8)};
+    tw_status st = zeros(r, COUNTERS, &r->counters, diag);
+    if (st == TW_OK) st = zeros(r, (size_t)r->workspace_bytes, &r->workspace, diag);
+    if (st == TW_OK) st = zeros(r, (size_t)r->workspace_bytes, &r->zero_workspace, diag);
+    if (st == TW_OK && p->epilogue.squares) st = zeros(r, squares_bytes(p, &most), &r->squares, diag);
+    if (st == TW_OK && p->epilogue.scaled) st = zeros(r, scaled_bytes(p), &r->scaled, diag);
+    return st;
+}
+
 /* Allocates a rig's buffers other than its matrices. */
 static tw_status make_rest(tw_gemm_rig *r, tw_diag *diag) {
     tw_status st = zeros(r, 8, &r->verdict, diag);
-    if (st == TW_OK) st = zeros(r, COUNTERS, &r->counters, diag);
-    if (st == TW_OK) st = zeros(r, (size_t)r->workspace_bytes, &r->workspace, diag);
-    if (st == TW_OK) st = zeros(r, (size_t)r->workspace_bytes, &r->zero_workspace, diag);
-    const tw_gemm_problem *p = &r->data->problem;
-    const tw_gemm_squares most = {.vectors = SQUARES * tw_ceil_div(tw_gemm_columns(p), 8)};
-    if (st == TW_OK && p->epilogue.squares) st = zeros(r, squares_bytes(p, &most), &r->squares, diag);
-    if (st == TW_OK && p->epilogue.scaled) st = zeros(r, scaled_bytes(p), &r->scaled, diag);
+    if (st == TW_OK) st = make_more(r, diag);
     return st == TW_OK ? load_compare(r, diag) : st;
 }
 
@@ -291,6 +298,18 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     return st;
 }
 
+/* Gives all sets zeros for what the product has beside A, B and C. */
+static tw_status place_others(tw_gemm_rig *r, tw_diag *diag) {
+    const tw_gemm_problem *p = &r->of_pool.problem;
+    tw_status st = TW_OK;
+    for (int i = TW_GEMM_C + 1; i < TW_GEMM_MATRICES && st == TW_OK; i++) {
+        const tw_gemm_matrix m = tw_gemm_matrix_of(p, (tw_gemm_buffer)i);
+        if (m.count) st = zeros(r, (tw_gemm_matrix_bytes(&m) + 3) / 4 * 4, &r->others[i], diag);
+        for (int set = 0; set < r->sets; set++) r->set[set].of[i] = r->others[i];
+    }
+    return st == TW_OK ? make_more(r, diag) : st;
+}
+
 /* Places the units of a tape, whose memory is where a set's B is in the pool. */
 static tw_status place_units(tw_gemm_rig *r, int set, tw_diag *diag) {
     const tw_gemm_problem *p = &r->of_pool.problem;
@@ -327,9 +346,7 @@ tw_status tw_gemm_rig_make_timed(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *po
         r->set[i].of[TW_GEMM_C] = output;
         if (p->tape.warps) st = place_units(r, i, diag);
     }
-    if (st == TW_OK) st = zeros(r, COUNTERS, &r->counters, diag);
-    if (st == TW_OK) st = zeros(r, (size_t)workspace, &r->workspace, diag);
-    if (st == TW_OK) st = zeros(r, (size_t)workspace, &r->zero_workspace, diag);
+    if (st == TW_OK) st = place_others(r, diag);
     if (st == TW_OK)
         *out = r;
     else
@@ -353,6 +370,8 @@ void tw_gemm_rig_free(tw_gemm_rig *r) {
     }
     for (int i = 0; i < r->sets; i++)
         if (r->table[i]) tw_cuda_release(r->cuda, r->table[i]);
+    for (int i = 0; i < TW_GEMM_MATRICES; i++)
+        if (r->others[i]) tw_cuda_release(r->cuda, r->others[i]);
     const uint64_t rest[] = {r->ends,      r->want,           r->tolerance, r->verdict, r->counters,
                              r->workspace, r->zero_workspace, r->squares,   r->scaled};
     for (size_t j = 0; j < sizeof rest / sizeof *rest; j++)

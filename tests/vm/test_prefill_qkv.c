@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The product with q, k and v that rotates pairs and appends to the cache, in the emulator with every checker, beside
    sums in double precision: with operands as they are and swapped, whose lanes exchange sums or not, split in clusters,
-   with biases and with heads of which rope rotates a part. */
+   with biases, with norms of heads, and with heads of which rope rotates a part. */
 #include "support/support.h"
 
 #include "base/dtype.h"
@@ -18,9 +18,12 @@
 enum { ROWS = 70, COUNT = 67, POS = 5, K = 64, HEADS = 4, KEYS = 2, ALL = HEADS + 2 * KEYS, MAX_SEQ = 80, FIRST = 2 };
 enum { MOST = 96 /* The most elements of a head. */, CACHE = (FIRST + KEYS) * MAX_SEQ * MOST };
 
+#define EPS 1e-3
+
 typedef struct qkv {
     int head, dims;
-    bool bias;
+    bool bias, norm;
+    float weights[2][MOST]; /* Of the norms of queries and keys. */
     uint16_t a[ROWS * K], b[ALL * MOST * K];
     float biases[ALL * MOST], angles[MAX_SEQ * MOST];
     uint16_t q[ROWS * HEADS * MOST], cache[2][CACHE]; /* Results. */
@@ -31,6 +34,7 @@ static void fill(qkv *d, uint64_t seed) {
     for (int i = 0; i < ROWS * K; i++) d->a[i] = tw_f32_to_bf16((float)(2 * tw_random_unit(&r) - 1));
     for (int i = 0; i < ALL * MOST * K; i++) d->b[i] = tw_f32_to_bf16((float)(2 * tw_random_unit(&r) - 1) / 4);
     for (int i = 0; i < ALL * MOST; i++) d->biases[i] = (float)(2 * tw_random_unit(&r) - 1);
+    for (int i = 0; i < 2 * MOST; i++) d->weights[i / MOST][i % MOST] = (float)(0.5 + tw_random_unit(&r));
     for (int i = 0; i < MAX_SEQ; i++)
         for (int j = 0; j < d->dims / 2; j++) {
             const double angle = 6 * tw_random_unit(&r);
@@ -39,11 +43,21 @@ static void fill(qkv *d, uint64_t seed) {
         }
 }
 
-static double product(const qkv *d, int row, int column) {
+static double sum_of(const qkv *d, int row, int column) {
     double y = d->bias ? (double)d->biases[column] : 0;
     for (int k = 0; k < K; k++)
         y += (double)tw_bf16_to_f32(d->a[row * K + k]) * (double)tw_bf16_to_f32(d->b[column * K + k]);
     return y;
+}
+
+/* Returns the element of a column, with its head's norm. */
+static double product(const qkv *d, int row, int column) {
+    const int head = column / d->head, inner = column % d->head;
+    double squares = 0;
+    if (!d->norm || head >= HEADS + KEYS) return sum_of(d, row, column);
+    for (int i = 0; i < d->head; i++) squares += pow(sum_of(d, row, head * d->head + i), 2);
+    const int place = inner < d->dims ? inner / 2 + inner % 2 * (d->dims / 2) : inner;
+    return sum_of(d, row, column) / sqrt(squares / d->head + EPS) * (double)d->weights[head >= HEADS][place];
 }
 
 /* Returns what the element of a column becomes. */
@@ -87,11 +101,14 @@ static uint64_t place(tw_gpu *gpu, const void *from, size_t bytes) {
     return to;
 }
 
-static void is_right(const char *configuration, int head, int dims, bool bias, uint64_t seed) {
+static void is_right(const char *configuration, int head, int dims, bool bias, bool norm, uint64_t seed) {
     static tw_layer layer;
     tw_model m = {.n_heads = HEADS, .n_kv_heads = KEYS, .head_dim = head, .rope.dims = dims, .layers = &layer};
     qkv *d = calloc(1, sizeof *d);
     assert_non_null(d);
+    layer.q_norm.rows = norm ? head : 0;
+    m.norm_eps = (float)EPS;
+    d->norm = norm;
     d->head = head;
     d->dims = dims;
     d->bias = bias;
@@ -130,7 +147,9 @@ static void is_right(const char *configuration, int head, int dims, bool bias, u
               {"queries", q},
               {"keys", keys},
               {"values", values},
-              {"bias", bias ? place(gpu, d->biases, sizeof d->biases) : 0}};
+              {"bias", bias ? place(gpu, d->biases, sizeof d->biases) : 0},
+              {"q_norm", norm ? place(gpu, d->weights[0], sizeof d->weights[0]) : 0},
+              {"k_norm", norm ? place(gpu, d->weights[1], sizeof d->weights[1]) : 0}};
     for (size_t i = 0; i < sizeof to / sizeof *to; i++)
         if (to[i].at && tw_gpu_launch_bind(l, to[i].name, to[i].at, &diag) != TW_OK)
             fail_msg("%s: %s", to[i].name, diag.message);
@@ -162,11 +181,48 @@ static void every_way_to_store_is_right(void **state) {
     for (size_t i = 0; i < sizeof configurations / sizeof *configurations; i++)
         for (int j = 0; j < 2; j++) {
             const size_t shape = (i + 2 * (size_t)j) % 4;
-            is_right(configurations[i], shapes[shape].head, shapes[shape].dims, shapes[shape].bias, 7 + i);
+            is_right(configurations[i], shapes[shape].head, shapes[shape].dims, shapes[shape].bias, false, 7 + i);
         }
 }
 
+static void heads_with_norms_are_right(void **state) {
+    (void)state;
+    static const char *const configurations[] = {
+        "mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=2 kg=1 vec=16 staged=2 early=1",
+        "mma=2 ms=64 ns=192 ml=64 nl=192 u=32 stages=2 kg=1 vec=16 staged=0",
+        "mma=2 ms=128 ns=128 ml=128 nl=128 u=32 stages=2 kg=1 vec=16 staged=2 persistent=2 pingpong=1"};
+    is_right(configurations[0], 32, 32, false, true, 3);
+    is_right(configurations[0], 64, 32, true, true, 4);
+    is_right(configurations[1], 96, 48, false, true, 5);
+    is_right(configurations[2], 64, 64, true, true, 6);
+}
+
+/* Heads with norms lie within tiles, whose columns are not swapped, nor shared by blocks. */
+static void tiles_have_whole_heads(void **state) {
+    (void)state;
+    tw_layer layer = {.q_norm.rows = 64};
+    const tw_model m = {.n_heads = HEADS, .n_kv_heads = KEYS, .head_dim = 64, .rope.dims = 64, .layers = &layer};
+    tw_prefill_shape s = {.m = &m, .type = TW_T_bf16, .kv = TW_BF16};
+    const tw_gemm_config good = {.mma = 2, .nl = 128, .kg = 1, .staged = TW_GEMM_EXCHANGED};
+    tw_gemm_config c = good;
+    assert_true(tw_prefill_qkv_fits(&s, &c));
+    c.nl = 96;
+    assert_false(tw_prefill_qkv_fits(&s, &c));
+    c = good;
+    c.swap = 1;
+    assert_false(tw_prefill_qkv_fits(&s, &c));
+    c = good;
+    c.kg = 2;
+    assert_false(tw_prefill_qkv_fits(&s, &c));
+    layer.q_norm.rows = 0;
+    assert_true(tw_prefill_qkv_fits(&s, &c));
+    s.kv = TW_F16;
+    assert_false(tw_prefill_qkv_covers(&s));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_to_store_is_right)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_to_store_is_right),
+                                       cmocka_unit_test(heads_with_norms_are_right),
+                                       cmocka_unit_test(tiles_have_whole_heads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -207,11 +207,14 @@ static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
     common(o, 0, &shape);
     shape.bias = bias != 0;
     const int norm = in->operand[TW_QKV_NORM], norm_bias = in->operand[TW_QKV_NORM_BIAS];
+    const uint64_t q_norm = shared(p, in->operand[TW_QKV_Q_NORM]);
     const binding roped[] = {{"step", p->memory.step},
                              {"angles", p->vm->angles},
                              {"queries", p->memory.q},
                              {"keys", shared(p, in->operand[TW_QKV_K])},
                              {"values", shared(p, in->operand[TW_QKV_V])},
+                             {q_norm ? "q_norm" : NULL, q_norm},
+                             {"k_norm", shared(p, in->operand[TW_QKV_K_NORM])},
                              {NULL, 0}};
     product of = {.c = p->memory.sums, .epilogue = "out=f32"};
     if (!p->options.apart && tw_prefill_qkv_covers(&shape)) {
@@ -219,7 +222,9 @@ static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
         of.roped = roped;
         of.bias = bias;
         if (bias) of.epilogue = "out=f32 bias=1";
-        return add_normed(o, in, norm, norm_bias, of, diag);
+        const tw_status st = add_normed(o, in, norm, norm_bias, of, diag);
+        if (st != TW_ERR_UNSUPPORTED) return st; /* No tile has whole heads. */
+        of = (product){.c = p->memory.sums, .epilogue = "out=f32"};
     }
     const tw_status st = add_normed(o, in, norm, norm_bias, of, diag);
     const binding to[] = {{"step", p->memory.step},

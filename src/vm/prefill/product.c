@@ -13,6 +13,7 @@
 typedef struct choice {
     const tw_prefill *p;
     const tw_gemm_problem *problem;
+    const tw_prefill_shape *rope; /* What the product also does. NULL: nothing. */
     tw_gemm_config best;
     double time; /* Its estimated time. 1e30: there is none yet. */
 } choice;
@@ -21,6 +22,7 @@ typedef struct choice {
 static void consider(choice *o, tw_gemm_config c) {
     static const int stages[] = {8, 6, 5, 4, 3, 2};
     c.ns = c.nl;
+    if (o->rope && !tw_prefill_qkv_fits(o->rope, &c)) return;
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         c.stages = stages[i];
         if (!tw_gemm_legal(o->problem, &c, o->p->gpu.target, NULL, NULL)) continue;
@@ -50,11 +52,12 @@ static void consider_tile(choice *o, tw_gemm_config c) {
 }
 
 /* Chooses a product's configuration by estimates. */
-static bool estimate(const tw_prefill *p, const tw_gemm_problem *problem, tw_gemm_config *out) {
+static bool estimate(const tw_prefill *p, const tw_gemm_problem *problem, const tw_prefill_shape *rope,
+                     tw_gemm_config *out) {
     static const int rows[] = {64, 128, 256}, columns[] = {16, 32, 64, 96, 128, 192, 256};
     const tw_gemm_config plain = {
         .mma = 2, .ms = 64, .u = 64, .ks = 1, .kl = 1, .kg = 1, .vec = 16, .frag = 16, .group = 8};
-    choice o = {.p = p, .problem = problem, .time = 1e30};
+    choice o = {.p = p, .problem = problem, .rope = rope, .time = 1e30};
     for (int swap = 0; swap < 2; swap++)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
             for (size_t j = 0; j < sizeof columns / sizeof *columns; j++) {
@@ -94,19 +97,19 @@ static void leave_room(const tw_prefill *p, const tw_gemm_problem *problem, tw_g
 }
 
 /* Chooses a product's configuration: the artefact's, or a tile that was measured, or one by estimates. */
-static tw_status choose(tw_prefill *p, const char *words, bool ropes, char *out, size_t size, tw_diag *diag) {
+static tw_status choose(tw_prefill *p, const char *words, const tw_prefill_shape *rope, char *out, size_t size,
+                        tw_diag *diag) {
     char copy[TW_PLAN_TEXT];
     tw_gemm_problem problem;
     tw_gemm_config c;
     snprintf(copy, sizeof copy, "%s", words);
     const tw_status st = tw_gemm_problem_parse(&problem, copy, diag);
     if (st != TW_OK) return st;
-    if (!tw_prefill_chosen(p, &problem, &c) && !tw_prefill_tile(&problem, p->gpu.target, p->info.sms, &c) &&
-        !estimate(p, &problem, &c))
+    const bool chosen = tw_prefill_chosen(p, &problem, &c) && (!rope || tw_prefill_qkv_fits(rope, &c));
+    if (!chosen && !tw_prefill_tile(&problem, rope, p->gpu.target, p->info.sms, &c) && !estimate(p, &problem, rope, &c))
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "prompts: no kernel computes \"%s\"", words);
     c.early = start_of(p, &problem, &c);
     leave_room(p, &problem, &c);
-    if (ropes && c.staged == TW_GEMM_STAGED) c.staged = TW_GEMM_DIRECT; /* Pairs stay in a thread. */
     tw_gemm_config_print(&c, out, size);
     return TW_OK;
 }

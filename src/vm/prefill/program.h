@@ -117,9 +117,10 @@ tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, co
    for. */
 int64_t tw_prefill_vectors(const tw_prefill *p, const tw_prefill_list *list, const tw_prefill_kernel *k);
 
-/* tiles.c. Chooses a product's configuration by what was measured. False: no tile of those is legal, or they know no
-   such products. */
-bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_target *target, int sms, tw_gemm_config *out);
+/* tiles.c. Chooses a product's configuration by what was measured, for one that also does the work of `rope`
+   (tw_prefill_qkv) or not (NULL). False: no tile of those is legal, or they know no such products. */
+bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
+                     tw_gemm_config *out);
 
 /* Takes the most stages, and the most direct way to store C, with which a configuration is legal. False: with none. */
 bool tw_prefill_complete(const tw_gemm_problem *p, const tw_target *target, tw_gemm_config *c);

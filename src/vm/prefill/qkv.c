@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The product with q, k and v, whose epilogue does what the kind "rope" does beside norms of heads: it adds biases,
-   rotates pairs, and stores queries, and keys and values in the cache. The product's columns have the two elements of a
+/* The product with q, k and v, whose epilogue does what the kind "rope" does: it adds biases, norms heads, rotates
+   pairs, and stores queries, and keys and values in the cache. The product's columns have the two elements of a
    pair next to one another.
 
    With operands as they are, a thread has both elements of a pair: a run of two columns, or of eight where lanes
    exchange sums. With swapped operands the other element is in the lane whose number differs in the bit of the next row
-   of X. Columns that are whole heads apart share their angles. */
+   of X. Columns that are whole heads apart share their angles.
+   Heads with norms lie within a tile whose operands are as they are: the four lanes of a row have all of a head. */
 #include "vm/prefill/qkv.h"
 
 #include "kernels/gemm/epilogue.h"
@@ -19,6 +20,7 @@ enum {
     PAIR = 2,   /* Columns of a run where they do not. */
     LINES = 2,  /* Lines whose angles are loaded together. */
     CELLS = 16, /* Swapped: cells whose angles are loaded together. */
+    LANES = 4,  /* Lanes that have a row with operands as they are. */
     OTHER = 4   /* Swapped: the bit of a lane's number in which the lane with the other element differs. */
 };
 
@@ -26,11 +28,16 @@ enum {
 typedef struct state {
     const tw_prefill_shape *s;
     tw_val step, angles, q, k, v; /* Addresses of buffers. */
+    tw_val q_norm, k_norm;        /* Only if heads have norms. */
     tw_val count, pos, head;      /* Words of the step, loaded before anything is stored. */
 } state;
 
 static state *state_of(tw_gemm_gen *g) {
     return g->frame->context;
+}
+
+static bool norms(const tw_prefill_shape *s) {
+    return s->m->layers[0].q_norm.rows > 0;
 }
 
 static void declare(tw_gemm_gen *g) {
@@ -40,6 +47,9 @@ static void declare(tw_gemm_gen *g) {
     o->q = tw_pointer_add(g->b, "queries", 16, false);
     o->k = tw_pointer_add(g->b, "keys", 16, false);
     o->v = tw_pointer_add(g->b, "values", 16, false);
+    if (!norms(o->s)) return;
+    o->q_norm = tw_pointer_add(g->b, "q_norm", 16, true);
+    o->k_norm = tw_pointer_add(g->b, "k_norm", 16, true);
 }
 
 /* Neighbouring columns of the product, of one head, all of which are rotated, or none. Registers are scarce, so that
@@ -53,6 +63,8 @@ typedef struct columns {
     tw_val angles;     /* Address of the first pair's cosine in the first line. */
     tw_val has_angles; /* Predicate: rope has angles of them. TW_NONE: it has angles of all of a head. */
     tw_val bias;       /* Address of the first one's bias. */
+    tw_val is_v;       /* Predicate: they are of values. */
+    tw_val weights;    /* Address of the first element's weight in the norm. Only if heads have norms. */
     tw_val inside;     /* Predicate: the product has them. TW_NONE: it has all. */
 } columns;
 
@@ -86,6 +98,9 @@ static columns columns_of(tw_gemm_gen *g, tw_val line, tw_val column, int n) {
         place = tw_add(b, place, tw_select(b, tw_and(b, c.turned, odd), tw_i32(b, dims / 2), tw_i32(b, 0)));
     }
     c.to = tw_add(b, to, tw_mul_imm(b, tw_widen(b, place), es));
+    c.is_v = is_v;
+    if (norms(o->s))
+        c.weights = tw_add(b, tw_select(b, is_q, o->q_norm, o->k_norm), tw_mul_imm(b, tw_widen(b, place), 4));
     tw_val of_position = tw_mul_imm(b, tw_widen(b, position), 4 * (int64_t)dims);
     c.angles = tw_add(b, o->angles, tw_add(b, of_position, tw_mul_imm(b, tw_widen(b, pair), 4)));
     if (dims < size) c.has_angles = tw_lt(b, inner, tw_i32(b, dims));
@@ -187,14 +202,40 @@ static void find_runs(const tw_gemm_gen *g, int from, int below, runs *r) {
     }
 }
 
-/* Stores a run of a line. */
-static void store_run(tw_gemm_gen *g, const columns *c, const int *sum, int width, int line, const tw_val *cosines,
+/* Takes the elements of a run, with their biases. */
+static void take(tw_gemm_gen *g, const columns *c, const int *sum, tw_val *x) {
+    for (int i = 0; i < c->n; i++) x[i] = g->acc[0][sum[i]];
+    load_bias(g, c, c->n, x);
+}
+
+/* Multiplies a run by its head's factor and weights. These are not loaded as constants: ptxas would load those of many
+   runs before they are used, and spill. Where pairs are rotated, the second element of each has a weight
+   of the second half of those that are. */
+static void norm(tw_gemm_gen *g, const columns *c, tw_val factor, tw_val *x) {
+    tw_builder *b = g->b;
+    const int half = c->n / 2;
+    const tw_attrs at = {.type = TW_T_f32, .vec = half};
+    const int64_t dims = dims_of(state_of(g));
+    tw_val low[WIDE / 2] = {{0}}, high[WIDE / 2] = {{0}};
+    tw_val second = tw_select(b, c->turned, tw_i64(b, dims / 2 * 4), tw_i64(b, (int64_t)half * 4));
+    tw_ld_vec(b, at, c->weights, low);
+    tw_ld_vec(b, at, tw_add(b, c->weights, second), high);
+    for (int i = 0; i < c->n; i++) {
+        tw_val turned = i % 2 ? high[i / 2] : low[i / 2], plain = i < half ? low[i] : high[i - half];
+        tw_val y = tw_mul(b, x[i], tw_mul(b, factor, tw_select(b, c->turned, turned, plain)));
+        x[i] = tw_select(b, c->is_v, x[i], y);
+    }
+}
+
+/* Stores a run of a line. `factor` is its head's. TW_NONE: heads have no norms. */
+static void store_run(tw_gemm_gen *g, const columns *c, const int *sum, int line, tw_val factor, const tw_val *cosines,
                       const tw_val *sines, tw_val has) {
     tw_builder *b = g->b;
     const bool turns = dims_of(state_of(g)) > 0;
+    const int width = c->n;
     tw_val x[WIDE], y[WIDE];
-    for (int i = 0; i < width; i++) x[i] = g->acc[0][sum[i]];
-    load_bias(g, c, width, x);
+    take(g, c, sum, x);
+    if (factor.id) norm(g, c, factor, x);
     for (int i = 0; i < width / 2; i++) {
         tw_val pair[2] = {x[2 * i], x[2 * i + 1]};
         if (turns) turn(b, x[2 * i], x[2 * i + 1], cosines[i], sines[i], pair);
@@ -205,6 +246,37 @@ static void store_run(tw_gemm_gen *g, const columns *c, const int *sum, int widt
     }
     if (c->inside.id) has = tw_and(b, has, c->inside);
     for (int half = 0; half < 2; half++) store(g, address_of(g, c, line, half), width / 2, y + half * width / 2, has);
+}
+
+/* Computes the factor of a head's norm in a line. `of` has the numbers of the head's runs. */
+static tw_val factor_of(tw_gemm_gen *g, const columns *all, const runs *r, const int *of, int n, int line) {
+    tw_builder *b = g->b;
+    const tw_model *m = state_of(g)->s->m;
+    tw_val sum = tw_f32(b, 0), x[WIDE];
+    for (int i = 0; i < n; i++) {
+        take(g, &all[i], r->sum[line][of[i]], x);
+        for (int j = 0; j < all[i].n; j++) sum = tw_fma(b, x[j], x[j], sum);
+    }
+    for (int by = 1; by < LANES; by *= 2)
+        sum = tw_add(b, sum, tw_shfl(b, TW_MODE_bfly, sum, tw_i32(b, by), tw_i32(b, -1)));
+    sum = tw_mul(b, sum, tw_f32(b, 1.0f / (float)m->head_dim));
+    return tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, sum, tw_f32(b, m->norm_eps)));
+}
+
+/* Stores the runs of a head that has a norm. */
+static void store_head(tw_gemm_gen *g, const runs *r, const int *of, int n) {
+    tw_builder *b = g->b;
+    columns all[TW_GEMM_MAX_ACC / 4];
+    tw_val line = tw_add(b, g->x.origin, g->x.first), column = tw_add(b, g->y.origin, g->y.first);
+    for (int i = 0; i < n; i++) all[i] = columns_of(g, line, tw_add_imm(b, column, r->column[of[i]]), r->width);
+    for (int l = 0; l < r->lines; l++) {
+        tw_val has = has_line(g, line, r->line[l]), factor = factor_of(g, all, r, of, n, l);
+        for (int i = 0; i < n; i++) {
+            tw_val cosines[WIDE / 2] = {{0}}, sines[WIDE / 2] = {{0}};
+            load_angles(g, &all[i], r->line[l], r->width / 2, has, cosines, sines);
+            store_run(g, &all[i], r->sum[l][of[i]], r->line[l], factor, cosines, sines, has);
+        }
+    }
 }
 
 /* Stores runs that are whole heads apart. `of` has their numbers. */
@@ -222,22 +294,25 @@ static void store_together(tw_gemm_gen *g, const runs *r, const int *of, int n) 
         for (int i = l; i < l + LINES && i < r->lines; i++)
             for (int j = 0; j < n; j++)
                 if (r->sum[i][of[j]][0] >= 0)
-                    store_run(g, &all[j], r->sum[i][of[j]], r->width, r->line[i], cosines[i - l], sines[i - l],
+                    store_run(g, &all[j], r->sum[i][of[j]], r->line[i], TW_NONE, cosines[i - l], sines[i - l],
                               has[i - l]);
     }
 }
 
 static void store_rows(tw_gemm_gen *g, int from, int below) {
     const int size = (int)state_of(g)->s->m->head_dim;
+    const bool heads = norms(state_of(g)->s);
     bool done[TW_GEMM_MAX_ACC / 4] = {false};
     runs r;
     find_runs(g, from, below, &r);
     for (int i = 0; i < r.n; i++) {
         int of[TW_GEMM_MAX_ACC / 4], n = 0;
         for (int j = i; j < r.n && !done[i]; j++)
-            if (!done[j] && (r.column[j] - r.column[i]) % size == 0) of[n++] = j;
+            if (!done[j] &&
+                (heads ? r.column[j] / size == r.column[i] / size : (r.column[j] - r.column[i]) % size == 0))
+                of[n++] = j;
         for (int j = 0; j < n; j++) done[of[j]] = true;
-        if (n) store_together(g, &r, of, n);
+        if (n) (heads ? store_head : store_together)(g, &r, of, n);
     }
 }
 
@@ -309,14 +384,19 @@ static void store_all(tw_gemm_gen *g, int from, int below) {
 }
 
 bool tw_prefill_qkv_covers(const tw_prefill_shape *s) {
+    enum { ALL = 32 /* Columns of which four lanes have some each. */ };
     const tw_model *m = s->m;
     const bool halves = s->type == TW_T_f16 || s->type == TW_T_bf16;
-    return halves && s->type == tw_prefill_element(s->kv) && m->head_dim % WIDE == 0 && m->rope.dims % WIDE == 0 &&
-           !m->layers[0].q_norm.rows;
+    if (norms(s) && m->head_dim % ALL) return false;
+    return halves && s->type == tw_prefill_element(s->kv) && m->head_dim % WIDE == 0 && m->rope.dims % WIDE == 0;
+}
+
+bool tw_prefill_qkv_fits(const tw_prefill_shape *s, const tw_gemm_config *c) {
+    return c->staged != TW_GEMM_STAGED && (!norms(s) || (!c->swap && c->kg == 1 && c->nl % s->m->head_dim == 0));
 }
 
 tw_status tw_prefill_qkv_make(const void *problem, tw_plan *out, const tw_target *target, tw_diag *diag) {
-    static const char *const names[] = {"step", "angles", "queries", "keys", "values"};
+    static const char *const names[] = {"step", "angles", "queries", "keys", "values", "q_norm", "k_norm"};
     const tw_prefill_qkv *p = problem;
     state o = {.s = &p->shape};
     tw_gemm_frame frame = tw_gemm_plain_frame;
@@ -328,9 +408,9 @@ tw_status tw_prefill_qkv_make(const void *problem, tw_plan *out, const tw_target
     snprintf(configuration, sizeof configuration, "%s", p->configuration);
     const tw_status st = tw_gemm_plan_frame(out, &frame, words, configuration, target, diag);
     if (st != TW_OK) return st;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (int i = 0; i < (norms(&p->shape) ? 7 : 5); i++) {
         tw_argument_buffer(&out->launch.arguments, names[i], 0);
-        out->buffers[out->n_buffers++] = (tw_gpu_buffer){.name = names[i], .align = 16, .written = i > 1};
+        out->buffers[out->n_buffers++] = (tw_gpu_buffer){.name = names[i], .align = 16, .written = i > 1 && i < 5};
     }
     const size_t length = strlen(out->problem);
     snprintf(out->problem + length, sizeof out->problem - length, " rope=1");
