@@ -177,6 +177,15 @@ static void steps_are_the_reference_of_long_prompts(void **state) {
     tw_model_close(m);
 }
 
+/* A prompt in chunks of any size has the processor's answers: of one position, of a number that divides nothing, and of
+   more than there are. */
+static void any_chunks(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {1, 7, CONTEXT};
+    for (int i = 0; i < 3; i++) agrees("llama-linear-mqa", (tw_engine_options){.workers = 2}, sizes[i], 4e-3);
+    agrees("mistral-window", (tw_engine_options){.workers = 2}, 7, 2e-2);
+}
+
 /* Memory is counted where it is allocated and freed. */
 static void memory_is_counted(void **state) {
     (void)state;
@@ -233,6 +242,7 @@ int main(void) {
         cmocka_unit_test(floats),
         cmocka_unit_test(quantised),
         cmocka_unit_test(steps_are_the_reference_of_long_prompts),
+        cmocka_unit_test(any_chunks),
         cmocka_unit_test(memory_is_counted),
         cmocka_unit_test(greedy_texts_begin_with_the_prompts_token),
     };
