@@ -102,12 +102,14 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     cli_model_flags m = {0};
     const char *model_path, *golden = NULL, *rope = "auto";
     bool json = false;
-    int64_t seed = 1;
+    int64_t seed = 1, chunk = 0;
     const cli_flag flags[] = {
         CLI_MODEL_FLAGS(m),
         {"--golden", CLI_TEXT, &golden, "FILE", "the reference (default: golden.json in the model's folder)"},
         {"--rope", CLI_TEXT, &rope, "auto|float|stored",
          "frequencies as float32, or rounded to the weights' type (default: whichever agrees)"},
+        {"--chunk", CLI_INT, &chunk, "N",
+         "positions that a step of a prompt takes at most (default: as `run` has them)"},
         {"-s", CLI_INT, &seed, "SEED", "of the random prompts for quantised weights"},
         {"--json", CLI_FLAG, &json, NULL, "print the verdict as JSON"},
     };
@@ -116,10 +118,12 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         return status;
     if (strcmp(rope, "auto") && strcmp(rope, "float") && strcmp(rope, "stored"))
         return cli_usage("--rope: \"%s\" is not auto, float or stored", rope);
+    if (chunk < 0 || chunk > 1 << 20) return cli_usage("--chunk: %lld is not within 0..1048576", (long long)chunk);
     tw_model *model = NULL;
     tw_engine_options o;
     tw_diag d;
     tw_status st = cli_engine_options(&m, &o, &d);
+    if (chunk) o.prefill = chunk;
     if (st == TW_OK) st = tw_model_open(&model, model_path, &d);
     if (st == TW_OK)
         st = o.weights && !golden ? against_dequantised(model, &o, (uint64_t)seed, json, &d)

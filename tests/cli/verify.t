@@ -22,6 +22,14 @@ $ for m in models/demo data/models/llama-biases data/models/qwen3moe-step-fused;
   agrees with its own dequantised weights: 4 cases, 128 greedy tokens equal
   agrees with its own dequantised weights: 4 cases, 128 greedy tokens equal
   agrees with its own dequantised weights: 4 cases, 128 greedy tokens equal
+# Prompts in chunks of any size.
+$ for n in 1 7 64; do tilewright verify data/models/mistral-window --chunk $n | sed 's/, logits within.*//'; done
+  agrees with data/models/mistral-window/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/mistral-window/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/mistral-window/golden.json: 4 cases, 128 greedy tokens equal
+$ tilewright verify data/models/mistral-window --chunk -1
+  tilewright: --chunk: -1 is not within 0..1048576
+  [2]
 # How near it came, as text and as JSON.
 $ tilewright verify data/models/qwen3-bias -t 1 | sed 's/.*, logits/logits/' >text; tilewright verify data/models/qwen3-bias -t 1 --json >v.json
 > json v.json worst_logit worst_loss | tr '\n' ' ' | awk '{printf "logits within %.3f and losses within %.3f of what is allowed\n", $1, $2; if ($1 == $2) print "equal"}' | cmp - text

@@ -6,6 +6,8 @@ $ for m in data/models/*; do tilewright verify $m -t 3 >/dev/null || echo $m; do
 $ tilewright verify models/demo --isa avx2 | sed 's/, logits within.*//; s/ (ref.*//'
   agrees with models/demo/golden.json: 4 cases, 256 greedy tokens equal
   perplexity 25.92209
+# Prompts in chunks of any size.
+$ for n in 1 7 64; do for m in data/models/*; do tilewright verify $m --chunk $n >/dev/null || echo $n $m; done; done
 # Groups of any size.
 $ for g in 32 64 128; do tilewright verify models/demo --weights int4 --group $g | sed 's/, logits within.*//'; done
   agrees with its own dequantised weights: 4 cases, 128 greedy tokens equal

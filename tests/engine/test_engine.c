@@ -44,6 +44,34 @@ static void verify_folder(const char *folder, tw_engine_options o) {
     tw_model_close(m);
 }
 
+/* A prompt in chunks of any size has the same tokens behind it. */
+static void any_chunks_have_the_same_tokens(void **state) {
+    (void)state;
+    static const char *const folders[] = {TEST_DATA "/models/llama-linear-mqa", TEST_DATA "/models/mistral-window",
+                                          TEST_DATA "/models/mixtral-window"};
+    static const int64_t sizes[] = {1, 7, 64, 512};
+    enum { PROMPT = 75, N = 12 };
+    for (int f = 0; f < 3; f++) {
+        tw_model *m = open_model(folders[f]);
+        int32_t prompt[PROMPT], first[N];
+        for (int i = 0; i < PROMPT; i++) prompt[i] = (i * i * 11 + i * 5 + 3) % 256;
+        for (int i = 0; i < 4; i++) {
+            tw_engine *e = open_engine(m, (tw_engine_options){.prefill = sizes[i], .context = 96, .workers = 2});
+            tw_generation g = {.prompt = prompt, .n_prompt = PROMPT, .limit = N, .ignore_eos = true};
+            tw_diag d;
+            if (tw_generate(e, NULL, &g, &d) != TW_OK) fail_msg("%s: %s", folders[f], d.message);
+            assert_int_equal(g.n_ids, N);
+            if (!i) memcpy(first, g.ids, sizeof first);
+            for (int k = 0; k < N; k++)
+                if (g.ids[k] != first[k])
+                    fail_msg("%s, chunks of %d: id %d is %d, not %d", folders[f], (int)sizes[i], k, g.ids[k], first[k]);
+            free(g.ids);
+            tw_engine_close(e);
+        }
+        tw_model_close(m);
+    }
+}
+
 /* Every model folder under tests/data, with the kernels of every instruction set that this machine has; under a
    sanitizer with those of one, in turn. */
 static void every_model_agrees_with_transformers(void **state) {
@@ -323,6 +351,7 @@ static void perplexity_of_windows(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_model_agrees_with_transformers),
+        cmocka_unit_test(any_chunks_have_the_same_tokens),
         cmocka_unit_test(quantised_weights_agree_with_the_floats_they_stand_for),
         cmocka_unit_test(streamed_text_is_the_decoded_ids),
         cmocka_unit_test(a_stop_string_ends_the_text_before_itself),

@@ -177,6 +177,37 @@ static void steps_are_the_reference_of_long_prompts(void **state) {
     tw_model_close(m);
 }
 
+/* A prompt in chunks of any size has the processor's answers: of one position, of a number that divides nothing, and of
+   more than there are. */
+static void any_chunks(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {1, 7, CONTEXT};
+    for (int i = 0; i < 3; i++) agrees("llama-linear-mqa", (tw_engine_options){.workers = 2}, sizes[i], 4e-3);
+    agrees("mistral-window", (tw_engine_options){.workers = 2}, 7, 2e-2);
+}
+
+/* Memory is counted where it is allocated and freed. */
+static void memory_is_counted(void **state) {
+    (void)state;
+    enum { ELEMENT = 2 /* Bytes of a key's or value's element. */ };
+    tw_model *m = open_model("llama-linear-mqa");
+    tw_engine *e = open_engine(m, (tw_engine_options){.workers = 2, .config = &few}, true);
+    const tw_engine_memory before = tw_engine_memory_of(e);
+    int32_t ids[PROMPT];
+    static float logits[VOCAB];
+    ids_of(ids, PROMPT, 1);
+    assert_int_equal(before.caches, 2 * m->n_layers * m->n_kv_heads * CONTEXT * m->head_dim * ELEMENT);
+    assert_true(before.weights >= tw_engine_tape_bytes(e));
+    assert_true(before.peak >= tw_engine_tape_bytes(e) + before.caches);
+    feed(e, ids, PROMPT, logits);
+    const tw_engine_memory after = tw_engine_memory_of(e);
+    assert_true(after.peak > before.peak); /* The prompt's activations. */
+    assert_true(after.weights == before.weights && after.caches == before.caches);
+    assert_true(after.peak < 2 * (after.weights + after.caches) + (1 << 20));
+    tw_engine_close(e);
+    tw_model_close(m);
+}
+
 /* A greedy text is the same as by steps, which find each token from the one before. */
 static void greedy_texts_begin_with_the_prompts_token(void **state) {
     (void)state;
@@ -211,6 +242,8 @@ int main(void) {
         cmocka_unit_test(floats),
         cmocka_unit_test(quantised),
         cmocka_unit_test(steps_are_the_reference_of_long_prompts),
+        cmocka_unit_test(any_chunks),
+        cmocka_unit_test(memory_is_counted),
         cmocka_unit_test(greedy_texts_begin_with_the_prompts_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
