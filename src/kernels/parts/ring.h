@@ -15,17 +15,17 @@
 enum { TW_RING_NAME = 16, TW_RING_MBARRIER = 8 /* Bytes of an mbarrier. */ };
 
 typedef struct tw_ring {
-    /* For the profiler, whose channels are NAME.full and NAME.empty. At most TW_RING_NAME letters. NULL: the ring has no
-       records, as one that is used in a loop's predicate. */
+    /* For the profiler, whose channels are NAME.full and NAME.empty. At most TW_RING_NAME letters. NULL: the ring has
+       no records, as one that is used in a loop's predicate. */
     const char *name;
-    tw_val data;      /* Shared address (i32) that `first` counts from. */
-    tw_val barriers;  /* Shared address (i32) that `full` and `empty` count from. */
-    int first;        /* Bytes from `data` to the first stage. */
-    int full;         /* Bytes from `barriers` to the first stage's `full`. The next stage's is 8 bytes further. */
-    int empty;        /* Bytes from `barriers` to the first stage's `empty`. The next stage's is 8 bytes further. */
-    int stages;       /* Number of stages. */
-    int bytes;        /* Bytes from a stage to the next. */
-    bool offsets;     /* Cursors hold byte offsets. This takes one more register and saves multiplications. */
+    tw_val data;     /* Shared address (i32) that `first` counts from. */
+    tw_val barriers; /* Shared address (i32) that `full` and `empty` count from. */
+    int first;       /* Bytes from `data` to the first stage. */
+    int full;        /* Bytes from `barriers` to the first stage's `full`. The next stage's is 8 bytes further. */
+    int empty;       /* Bytes from `barriers` to the first stage's `empty`. The next stage's is 8 bytes further. */
+    int stages;      /* Number of stages. */
+    int bytes;       /* Bytes from a stage to the next. */
+    bool offsets;    /* Cursors hold byte offsets. This takes one more register and saves multiplications. */
 } tw_ring;
 
 /* A place in the ring. All fields are IR variables. */
