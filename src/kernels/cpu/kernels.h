@@ -78,6 +78,11 @@ typedef struct tw_kernel_unit {
     int passes;
 } tw_kernel_unit;
 
+/* How far an activation may be from the one that such a unit multiplies, relative to it. */
+static inline double tw_kernel_unit_error(tw_kernel_unit u) {
+    return u.unit != TW_CPU_UNIT_AMX_BF16 ? 0 : u.passes > 1 ? 0x1p-17 : 0x1p-8;
+}
+
 typedef struct tw_kernels {
     uint32_t isa;
     tw_prepared_bytes_fn *prepared_bytes[TW_DTYPE_COUNT];
