@@ -16,7 +16,7 @@ enum {
     BLOCK_STEPS = 16, /* Steps of a block of weights. With all panels it takes 512 KiB of the second-level cache. */
     /* From so many rows on, weights of bf16 are copied, since panels a power of two apart share sets of the cache. */
     COPIED_ROWS = 96,
-    NEAR_TILES = 32,  /* Tiles of x that meet all panels of a block while they lie in the first-level cache. */
+    NEAR_TILES = 32, /* Tiles of x that meet all panels of a block while they lie in the first-level cache. */
 };
 
 /* Scratch memory: a block of weights [panel][step], and sums [row][32] that left their tiles. */
@@ -232,12 +232,14 @@ static void ask(const block *b, int64_t p, int64_t m, int64_t rows) {
 
 /* All rows by the panels of the block. */
 static void one_block(block *b, const tw_gemm_sink *sink) {
-    const int64_t near = b->f.group ? least(b->f.group / STEP, NEAR_TILES / 2 / b->terms) : NEAR_TILES / 2 / b->terms;
+    const int64_t near = NEAR_TILES / 2 / b->terms, size = b->f.group ? least(b->f.group / STEP, near) : near;
     for (int64_t p = 0; p < b->count; p++) b->w[p] = weights(b, b->panel + p, b->r.w + p * BLOCK_STEPS * TILE);
     for (int64_t m = 0; m < b->rows; m += 2 * ROWS) {
         const int64_t rows = least(2 * ROWS, b->rows - m);
         for (int64_t s = 0; s < b->steps; s += near)
-            for (int64_t p = 0; p < b->count; p += 2) corner_of(b, m, p, s, least(near, b->steps - s));
+            for (int64_t p = 0; p < b->count; p += 2)
+                for (int64_t t = s; t < least(s + near, b->steps); t += size)
+                    corner_of(b, m, p, t, least(size, b->steps - t));
         for (int64_t p = 0; p < b->count; p++) ask(b, p, m, rows);
         if (sink) sink->take(sink->context, m, rows, b->panel * ROWS, b->count * ROWS);
     }

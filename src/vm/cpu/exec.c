@@ -315,6 +315,6 @@ size_t tw_exec_scratch(const tw_vm *vm, const tw_schedule *s, const tw_exec *e) 
         return 0;
     }
     if (e->in->op == TW_INSTR_HEAD && s->buffers[e->in->operand[TW_HEAD_LOGITS]].shape[0] == 1) T = 1;
-    return tw_lines(norm_bytes(T, e->strip.cols)) + tw_lines(tw_strip_product_bytes(&e->strip, T)) +
-           tw_product_scratch(vm, &e->strip, T);
+    const size_t normed = e->in->op == TW_INSTR_PROJECT ? 0 : tw_lines(norm_bytes(T, e->strip.cols));
+    return normed + tw_lines(tw_strip_product_bytes(&e->strip, T)) + tw_product_scratch(vm, &e->strip, T);
 }
