@@ -168,10 +168,12 @@ class Candidate:
 class Ours(Candidate):
     """`tilewright bench`: refuses to print when its tuned kernels disagree with plain ones."""
 
-    def __init__(self, a, kind, folder):
-        super().__init__("tilewright", kind, {})
+    def __init__(self, a, kind, folder, rounded=False):
+        super().__init__("tilewright", kind, {"activations": "bf16" if rounded else "float"})
         self.correct, self.worst_logit = True, 0.0
         self.program, self.weights = a.tilewright, ["--weights", kind] if kind.startswith("int") else []
+        if rounded:
+            self.weights += ["--activations", "bf16"]
         what = ["--shape", a.shape, "--dtype", "f32"] if kind == "f32" else [folder]
         self.args = [a.tilewright, "bench", *what, *self.weights, "-p", str(a.prompt), "-n", str(a.tokens), "-r", "1", "-o",
                      "json", "--explain"]
@@ -382,7 +384,7 @@ def compare(a, test, ours, peer, correct, peer_test=None, **more):
     tokens = 1 if test == "decode" else a.prompt
     rate, share = ours.work[test] / seconds, statistics.median(ours.shares[test])
     config = {"shape": a.shape, "weights": ours.kind, "tokens": ours.tokens[test], "depth": 0, "threads": ours.config["threads"],
-              "packed_bytes": ours.config["packed_bytes"]}
+              "activations": ours.config["activations"], "packed_bytes": ours.config["packed_bytes"]}
     integers = [k.startswith("int") for k in (ours.kind, peer.kind)]
     beside = "integers" if all(integers) else "other weights" if any(integers) else "stored"
     return {"case": "%s %s %s" % (test, a.shape, ours.kind), "beside": beside, "config": config, "ours_us": round(seconds * tokens * 1e6, 2),
@@ -400,13 +402,13 @@ def product_row(a, folder, ours, gemm, correct):
     flops = 2.0 * layers * a.prompt * sum(n * k for n, k in shapes)
     seconds = statistics.median(gemm.samples["products"])
     note = "ours: the whole prefill, attention and norms too; peer: its matrix products alone, in one process without the rest"
-    if not gemm.config["exact"]:
+    if not gemm.config["exact"] and ours.config["activations"] == "float":
         note += "; activations rounded to bf16, which ours keeps in float: a less exact product, for information"
-    return compare(a, "prefill", ours, gemm, correct, "products", same_product=gemm.config["exact"], note=note,
+    return compare(a, "prefill", ours, gemm, correct, "products", same_product=gemm.config["exact"] == (ours.config["activations"] == "float"), note=note,
                    peer_rate=round(flops / seconds / 1e9, 2))
 
 
-def rows(a, folder, ours, theirs, llama_cpp, naive, gemm, greedy):
+def rows(a, folder, ours, rounded, theirs, llama_cpp, naive, gemm, greedy):
     kind = {o.kind: o for o in ours}
     peer = {t.kind: t for t in theirs}
     same = {c.kind: c for c in llama_cpp}
@@ -428,6 +430,12 @@ def rows(a, folder, ours, theirs, llama_cpp, naive, gemm, greedy):
         yield compare(a, "decode", kind["bf16"], n, correct, peer_agrees=agreeing(n.ids, greedy["reference_ids"]))
     for g in gemm:
         yield product_row(a, folder, kind["bf16"], g, correct)
+    for t in theirs + llama_cpp:
+        if t.kind == "bf16":
+            yield compare(a, "prefill", rounded, t, rounded.correct, note="activations rounded to bf16 here, too")
+    for g in gemm:
+        if not g.config["exact"]:
+            yield product_row(a, folder, rounded, g, rounded.correct)
 
 
 # ---- the run ----
@@ -459,6 +467,7 @@ def benchmark(a, folder, stack):
         theirs.append(Theirs(a, server, k))
         say("%s: %s" % (theirs[-1].name, json.dumps(theirs[-1].config["tried_ms_per_token"])))
     ours = [Ours(a, k, folder) for k in a.kinds]
+    rounded = Ours(a, "bf16", folder, rounded=True)
     llama_cpp, release = llama_cpp_candidates(a, folder, stack)
     naive = [Naive(a, n, folder) for n in NAIVE if os.path.exists(os.path.join(a.build, "bench", n))]
     if len(naive) < len(NAIVE):
@@ -469,13 +478,13 @@ def benchmark(a, folder, stack):
     gemm, said = ([], {}) if a.no_products else gemm_candidates(a, folder, doctor["isa"].split(), stack)
     # Who computes each product is measured anew in the first round, not remembered from another day's machine.
     os.environ["TILEWRIGHT_CACHE"] = os.path.join(folder, "choices")
-    measure(a, [*ours, *theirs, *llama_cpp, *naive, *gemm], STARTED + 60 * a.minutes)
+    measure(a, [*ours, rounded, *theirs, *llama_cpp, *naive, *gemm], STARTED + 60 * a.minutes)
     first = environment(a, doctor, server.hello, said, release)
     del greedy["agree"]["transformers f32"]
-    found = list(rows(a, folder, ours, theirs, llama_cpp, naive, gemm, dict(greedy, reference_ids=reference)))
+    found = list(rows(a, folder, ours, rounded, theirs, llama_cpp, naive, gemm, dict(greedy, reference_ids=reference)))
     stack.close()  # the peers' processor time counts once they have ended
     first["others_load"] = round(load.others(), 4)
-    first["products"] = {o.kind: o.config["products"] for o in ours}
+    first["products"] = {**{o.kind: o.config["products"] for o in ours}, "bf16, activations in bf16": rounded.config["products"]}
     return [first, greedy, *found]
 
 

@@ -17,11 +17,12 @@ typedef struct tw_vm_options {
     int workers;    /* threads, the caller's included; every program must have as many */
     bool limit_isa; /* use only the instruction sets of `isa` (TW_CPU_*) */
     uint32_t isa;
-    bool dequantise;  /* quantise, then keep the weights as the floats they stand for: a reference for quantised runs */
-    bool no_vendor;   /* matrix products by own kernels only, nothing measured */
-    bool stored_rope; /* rope frequencies rounded to the weights' type: see tw_engine_options */
-    bool no_pin;      /* leave threads where the kernel puts them */
-    int64_t memory_limit; /* bytes that programs may take; 0: what the machine has available */
+    bool dequantise; /* quantise, then keep the weights as the floats they stand for: a reference for quantised runs */
+    bool no_vendor;  /* matrix products by own kernels only, nothing measured */
+    bool bf16_activations; /* activations are rounded to bf16 where they enter a product */
+    bool stored_rope;      /* rope frequencies rounded to the weights' type: see tw_engine_options */
+    bool no_pin;           /* leave threads where the kernel puts them */
+    int64_t memory_limit;  /* bytes that programs may take; 0: what the machine has available */
 } tw_vm_options;
 
 /* `model` must outlive the machine. The caller closes it. */

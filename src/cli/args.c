@@ -164,6 +164,12 @@ tw_status cli_engine_options(cli_model_flags *m, tw_engine_options *o, tw_diag *
         snprintf(diag->message, sizeof diag->message, "--weights: \"%s\" is not native, int8 or int4", w);
         return TW_ERR_USAGE;
     }
+    const char *a = m->activations ? m->activations : "float";
+    o->bf16_activations = !strcmp(a, "bf16");
+    if (!o->bf16_activations && strcmp(a, "float")) {
+        snprintf(diag->message, sizeof diag->message, "--activations: \"%s\" is not float or bf16", a);
+        return TW_ERR_USAGE;
+    }
     const struct {
         const char *name;
         int64_t value, most;

@@ -42,7 +42,7 @@ typedef struct row {
 typedef struct bench {
     tw_engine *e;
     tw_model_info info;
-    const char *weights, *format;
+    const char *weights, *activations, *format;
     int64_t repetitions;
     tw_verdict verdict;
     row rows[MAX_ROWS];
@@ -223,8 +223,9 @@ static json_t *row_json(const bench *b, const row *w) {
         w->rate.stddev, "median", w->rate.median, "unit", w->decode || tw_engine_on_gpu(b->e) ? "bytes/s" : "flop/s",
         "work", w->work, "ceiling", w->ceiling, "share", w->share, "correct", 1, "worst_logit", b->verdict.worst_logit,
         "samples_s", samples, "shares", shares);
-    json_t *more = json_pack("{s:s, s:f, s:f, s:f, s:s}", "device", tw_engine_device(b->e), "us_per_token",
-                             w->us.median, "p10_us", w->us.p10, "p90_us", w->us.p90, "ceiling_of", w->ceiling_of);
+    json_t *more =
+        json_pack("{s:s, s:s, s:f, s:f, s:f, s:s}", "activations", b->activations, "device", tw_engine_device(b->e),
+                  "us_per_token", w->us.median, "p10_us", w->us.p10, "p90_us", w->us.p90, "ceiling_of", w->ceiling_of);
     if (o && more) json_object_update(o, more);
     if (o && w->apart) json_object_set_new(o, "launch_cost_us", json_real(launch_cost(w)));
     json_decref(more);
@@ -347,6 +348,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_engine_options o;
     tw_diag d;
     tw_status st = cli_engine_options(&m, &o, &d);
+    b.activations = o.bf16_activations ? "bf16" : "float";
     b.weights = o.weights == TW_I8 ? "int8" : o.weights == TW_I4 ? "int4" : "native"; /* A file may have set it. */
     const int64_t positions = sequences > 1 ? longest + n : longest > n ? longest : n;
     if (!o.context && !m.config.lowering.max_seq) o.context = depth + positions + 8;

@@ -43,7 +43,7 @@ int cli_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* The flags that every verb that runs a model has. */
 typedef struct cli_model_flags {
-    const char *weights, *isa, *device, *schedule, *config_path;
+    const char *weights, *activations, *isa, *device, *schedule, *config_path;
     tw_schedule_config config; /* as read; the options point here */
     int64_t group, threads, context;
     const char *threads_flag; /* what the verb calls it; NULL: "-t" */
@@ -53,6 +53,8 @@ typedef struct cli_model_flags {
      "weights as stored, or quantised at load (default native)"},                                                      \
         {"--group", CLI_INT, &(m).group, "32|64|128",                                                                  \
          "columns that share a scale (default: a row for int8, 64 for int4)"},                                         \
+        {"--activations", CLI_TEXT, &(m).activations, "float|bf16",                                                    \
+         "on a processor: as they are, or rounded to bf16 where they enter a product (default float)"},                \
         {"-t", CLI_INT, &(m).threads, "N", "threads (default: every core)"},                                           \
         {"-c", CLI_INT, &(m).context, "N", "positions kept (default: the model's, at most 4096)"},                     \
         {"--config", CLI_TEXT, &(m).config_path, "C.json",                                                             \

@@ -33,6 +33,11 @@ struct tw_engine {
     uint64_t counts_changes;       /* tw_sampler.changes of the device's counts. */
 };
 
+/* The largest differences at which the engine's results agree with a reference. */
+static inline const tw_tolerance *tw_engine_tolerance(const tw_engine *e) {
+    return e->options.bf16_activations ? &e->machine.backend->rounded : &e->machine.backend->tolerance;
+}
+
 /* Opens an engine as tw_engine_open does, for as many of `sequences` as the machine decodes together. */
 tw_status tw_engine_open_for(tw_engine **out, const tw_model *model, const tw_engine_options *options,
                              int64_t sequences, tw_diag *diag);

@@ -8,7 +8,7 @@
 
 tw_status tw_engine_backends(const tw_engine_options *o, const tw_engine_backend *out[TW_ENGINE_BACKENDS], int *n,
                              tw_diag *diag) {
-    const bool for_cpus = o->workers || o->limit_isa;
+    const bool for_cpus = o->workers || o->limit_isa || o->bf16_activations;
     int number;
     *n = 0;
     if (o->emulate) {
@@ -21,7 +21,8 @@ tw_status tw_engine_backends(const tw_engine_options *o, const tw_engine_backend
     } else if (!tw_device_gpu_number(o->device, &number)) {
         return tw_fail(diag, TW_ERR_USAGE, "device: \"%s\" is not auto, cpu, cuda or cuda:N", o->device);
     } else if (for_cpus) {
-        return tw_fail(diag, TW_ERR_USAGE, "threads and instruction sets are a processor's: not with device %s",
+        return tw_fail(diag, TW_ERR_USAGE,
+                       "threads, instruction sets and rounded activations are a processor's: not with device %s",
                        o->device);
     } else {
         out[(*n)++] = &tw_engine_gpu;

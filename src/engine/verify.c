@@ -199,7 +199,7 @@ tw_status tw_engine_verify(tw_engine *e, const tw_tokenizer *tokenizer, const ch
     *verdict = (tw_verdict){0};
     tw_status st = tw_json_load(&root, golden, diag);
     if (st != TW_OK) return st;
-    verification c = {e, &e->machine.backend->tolerance, golden, 0, verdict, diag};
+    verification c = {e, tw_engine_tolerance(e), golden, 0, verdict, diag};
     const json_t *cases = json_object_get(root, "cases");
     if (!json_array_size(cases)) st = tw_fail_at(diag, TW_ERR_FORMAT, golden, -1, "there are no cases");
     json_array_foreach(cases, i, one) {
@@ -236,7 +236,7 @@ static tw_status compare_prompt(verification *c, tw_engine *reference, const int
 tw_status tw_engine_compare(tw_engine *e, tw_engine *reference, int64_t vocab, int64_t prompts, int64_t greedy,
                             uint64_t seed, tw_verdict *verdict, tw_diag *diag) {
     *verdict = (tw_verdict){0};
-    const tw_tolerance *own = &e->machine.backend->tolerance, *theirs = &reference->machine.backend->tolerance,
+    const tw_tolerance *own = tw_engine_tolerance(e), *theirs = tw_engine_tolerance(reference),
                        *coarser = theirs->logit_relative > own->logit_relative ? theirs : own;
     verification c = {e, coarser, "(random prompts)", 0, verdict, diag};
     int64_t context =
@@ -302,7 +302,7 @@ static int32_t *random_prompt(const tw_engine *e, int64_t n, uint64_t seed) {
 /* Compares two engines on a random prompt of n ids and a few tokens after it. */
 static tw_status compare_at(tw_engine *e, tw_engine *reference, int64_t n, int64_t greedy, uint64_t seed,
                             tw_verdict *verdict, tw_diag *diag) {
-    verification c = {e, &e->machine.backend->tolerance, "(a long random prompt)", verdict->cases, verdict, diag};
+    verification c = {e, tw_engine_tolerance(e), "(a long random prompt)", verdict->cases, verdict, diag};
     int32_t *prompt = random_prompt(e, n, seed);
     float *copy = malloc((size_t)e->model->vocab * sizeof *copy);
     tw_status st = prompt && copy ? TW_OK : tw_fail_memory(diag);
@@ -325,8 +325,7 @@ static tw_status feed_steps(tw_engine *e, const int32_t *ids, int64_t n, const f
 tw_status tw_engine_compare_steps(tw_engine *e, int64_t n, int64_t greedy, uint64_t seed, tw_verdict *verdict,
                                   tw_diag *diag) {
     const size_t row = (size_t)e->model->vocab;
-    verification c = {e,   &e->machine.backend->tolerance, "(a long random prompt, by steps)", verdict->cases, verdict,
-                      diag};
+    verification c = {e, tw_engine_tolerance(e), "(a long random prompt, by steps)", verdict->cases, verdict, diag};
     int32_t *prompt = random_prompt(e, n + greedy, seed);
     float *all = malloc((size_t)(greedy + 1) * row * sizeof *all);
     int32_t *ids = malloc((size_t)(greedy + 1) * sizeof *ids), id = 0;
@@ -386,7 +385,7 @@ tw_status tw_engine_check_kernels(tw_engine *e, int64_t prompt_length, uint64_t 
     if (n > room) n = room;
     *verdict = (tw_verdict){0};
     if (!e->machine.backend->limit_isa) return check_with_processor(e, prompt_length, seed, verdict, diag);
-    verification c = {e, &e->machine.backend->tolerance, "(tuned against plainer kernels)", 0, verdict, diag};
+    verification c = {e, tw_engine_tolerance(e), "(tuned against plainer kernels)", 0, verdict, diag};
     tw_random r = tw_random_seed(seed);
     for (int i = 0; i < LONG; i++) prompt[i] = (int32_t)tw_random_below(&r, (uint64_t)vocab);
     float *logits = malloc((size_t)vocab * 4 * sizeof *logits);

@@ -23,10 +23,10 @@ $ tilewright bench models/demo --device cuda
   [1]
 # Threads and instruction sets are a processor's.
 $ tilewright run models/demo -p x --device cuda -t 2
-  tilewright: threads and instruction sets are a processor's: not with device cuda
+  tilewright: threads, instruction sets and rounded activations are a processor's: not with device cuda
   [2]
 $ tilewright verify models/demo --device cuda:0 --isa avx2
-  tilewright: threads and instruction sets are a processor's: not with device cuda:0
+  tilewright: threads, instruction sets and rounded activations are a processor's: not with device cuda:0
   [2]
 # Names.
 $ tilewright run models/demo -p x --device cuda:

@@ -16,16 +16,16 @@ enum {
     AMX = VNNI | TW_CPU_AVX512BF16 | TW_CPU_AMX,
 };
 
-/* Activations are floats of 24 bits: three bytes, two words (each of which takes twice a byte's room), or three terms
-   of bf16. */
+/* Activations are floats of 24 bits: three bytes, or two words (each of which takes twice a byte's room). Two
+   terms of bf16 have 16 to 17 of them. */
 #define ON_FLOATS                                                                                                      \
     { TW_CPU_UNIT_F32, 1 }
 #define THREE_DIGITS                                                                                                   \
     { TW_CPU_UNIT_I8, 3 }
 #define TWO_WORDS                                                                                                      \
     { TW_CPU_UNIT_I8, 4 }
-#define THREE_TERMS                                                                                                    \
-    { TW_CPU_UNIT_AMX_BF16, 3 }
+#define TWO_TERMS                                                                                                      \
+    { TW_CPU_UNIT_AMX_BF16, TW_AMX_TERMS }
 
 static const struct gemv {
     uint32_t needs, dtypes;
@@ -51,11 +51,12 @@ static const struct gemm {
     tw_gemm_fn *gemm;
     tw_gemm_scratch_fn *scratch;
     tw_kernel_unit unit;
+    tw_gemm_packed_fn *packed;
 } gemms[] = {
-    {AMX, BIT(TW_BF16) | INTEGERS, "amx", tw_gemm_amx, tw_gemm_scratch_amx, THREE_TERMS},
-    {AVX512, FLOATS | INTEGERS, "avx512", tw_gemm_avx512, tw_gemm_scratch_avx512, ON_FLOATS},
-    {AVX2, FLOATS | INTEGERS, "avx2", tw_gemm_avx2, tw_gemm_scratch_avx2, ON_FLOATS},
-    {0, FLOATS | INTEGERS, "c", tw_gemm_c, tw_gemm_scratch_c, ON_FLOATS},
+    {AMX, BIT(TW_BF16) | INTEGERS, "amx", tw_gemm_amx, tw_gemm_scratch_amx, TWO_TERMS, tw_gemm_packed_amx},
+    {AVX512, FLOATS | INTEGERS, "avx512", tw_gemm_avx512, tw_gemm_scratch_avx512, ON_FLOATS, NULL},
+    {AVX2, FLOATS | INTEGERS, "avx2", tw_gemm_avx2, tw_gemm_scratch_avx2, ON_FLOATS, NULL},
+    {0, FLOATS | INTEGERS, "c", tw_gemm_c, tw_gemm_scratch_c, ON_FLOATS, NULL},
 };
 
 static const struct attention {
@@ -95,6 +96,11 @@ static void choose_products(tw_kernels *k, int t) {
     k->gemm_scratch[t] = m->scratch;
     k->gemm_name[t] = m->name;
     k->gemm_unit[t] = m->unit;
+    k->gemm_packed[t] = m->packed;
+    if (!m->packed) return;
+    k->gemm_pack = tw_gemm_pack_amx;
+    k->gemm_pack_bytes = tw_gemm_pack_bytes_amx;
+    k->gemm_packed_scratch = tw_gemm_packed_scratch_amx;
 }
 
 void tw_kernels_choose_products(tw_kernels *k, uint32_t isa) {

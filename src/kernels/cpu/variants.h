@@ -38,6 +38,12 @@ tw_gemv_fn tw_gemv_float_c, tw_gemv_float_avx2, tw_gemv_float_avx512;
 tw_gemv_fn tw_gemv_fixed_c, tw_gemv_i8_avx2, tw_gemv_i4_avx2, tw_gemv_fixed_avx512vnni;
 tw_gemm_fn tw_gemm_c, tw_gemm_avx2, tw_gemm_avx512, tw_gemm_amx;
 tw_gemm_scratch_fn tw_gemm_scratch_c, tw_gemm_scratch_avx2, tw_gemm_scratch_avx512, tw_gemm_scratch_amx;
+/* Terms of bf16 of an activation whose precision is kept. */
+enum { TW_AMX_TERMS = 2 };
+tw_gemm_pack_fn tw_gemm_pack_amx;
+tw_gemm_pack_bytes_fn tw_gemm_pack_bytes_amx;
+tw_gemm_packed_fn tw_gemm_packed_amx;
+tw_gemm_packed_scratch_fn tw_gemm_packed_scratch_amx;
 tw_attention_fn tw_attention_c, tw_attention_avx2, tw_attention_avx512;
 tw_attention_scratch_fn tw_attention_scratch_c, tw_attention_scratch_avx2, tw_attention_scratch_avx512;
 /* Norms, activations, sums, argmax. */

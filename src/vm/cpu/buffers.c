@@ -20,16 +20,20 @@ struct tw_buffer_pages {
     size_t size;
 };
 
-static tw_status new_pages(tw_vm *vm, const tw_buffer *b, void **out, tw_diag *diag) {
+tw_status tw_vm_take_pages(tw_vm *vm, size_t size, const char *what, void **out, tw_diag *diag) {
     struct tw_buffer_pages *p = tw_arena_alloc(&vm->arena, sizeof *p);
     if (!p) return tw_fail_memory(diag);
-    p->size = (size_t)tw_memory_buffer(b);
+    p->size = size;
     p->data = tw_vm_pages(p->size);
-    if (!p->data) return tw_fail(diag, TW_ERR_MEMORY, "no memory for %.1f MB of %s", (double)p->size / 1e6, b->name);
+    if (!p->data) return tw_fail(diag, TW_ERR_MEMORY, "no memory for %.1f MB of %s", (double)p->size / 1e6, what);
     p->next = vm->pages;
     vm->pages = p;
     *out = p->data;
     return TW_OK;
+}
+
+static tw_status new_pages(tw_vm *vm, const tw_buffer *b, void **out, tw_diag *diag) {
+    return tw_vm_take_pages(vm, (size_t)tw_memory_buffer(b), b->name, out, diag);
 }
 
 void tw_vm_free_buffers(tw_vm *vm) {

@@ -12,7 +12,8 @@ void tw_vm_units(const tw_vm *vm, int64_t positions, int passes[TW_CPU_UNIT_COUN
     passes[TW_CPU_UNIT_F32] = 1;
     for (int t = 0; t < TW_DTYPE_COUNT; t++) {
         if (!(types >> t & 1)) continue;
-        const tw_kernel_unit found[] = {k->gemm_unit[t], k->gemv_unit[t]};
+        tw_kernel_unit found[] = {k->gemm_unit[t], k->gemv_unit[t]};
+        if (k->gemm_packed[t]) found[0].passes = tw_vm_terms(vm);
         for (int i = 0; i < (positions < MANY ? 2 : 1); i++) {
             int *p = &passes[found[i].unit];
             if (!*p || found[i].passes < *p) *p = found[i].passes;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executes the instructions of dense layers. A step has n <= tokens positions. Every loop over positions ends at n. */
 #include "vm/cpu/exec.h"
+#include "vm/cpu/share.h"
 
 #include "base/dtype.h"
 
@@ -124,10 +125,29 @@ static void take_qkv(void *context, int64_t row, int64_t rows, int64_t col, int6
     }
 }
 
+/* Bytes of n normalised positions, or of a tile of them, whose rows are further apart. */
+static size_t norm_bytes(int64_t n, int64_t dim) {
+    return (size_t)((n > TW_PACKED_TILE ? n : TW_PACKED_TILE) * (dim + TW_PANEL_ROWS)) * sizeof(float);
+}
+
+/* Multiplies all positions of x, normalised if there are `norm` weights, by the instruction's rows. `room` is for the
+   normalised positions. */
+static void multiply(tw_vm_thread *thread, tw_scratch scratch, const tw_exec *e, const float *x, const float *norm,
+                     const float *bias, float *room, float *y, const tw_gemm_sink *sink) {
+    const int64_t n = thread->vm->step.n, dim = e->strip.cols;
+    const void *packed = tw_share_rows(thread, e, x, norm, bias, n, dim, room);
+    if (packed) {
+        tw_product_packed(thread, scratch, &e->strip, packed, n, y, sink);
+        return;
+    }
+    if (norm) tw_exec_norm(thread, x, norm, bias, n, dim, room);
+    tw_product(thread, scratch, &e->strip, 0, norm ? room : x, dim, n, y, sink);
+}
+
 static void run_qkv(tw_vm_thread *thread, const tw_exec *e) {
     tw_scratch scratch = {thread->scratch};
     int64_t n = thread->vm->step.n, dim = e->strip.cols;
-    float *normed = tw_scratch_take(&scratch, (size_t)(n * dim) * 4),
+    float *normed = tw_scratch_take(&scratch, norm_bytes(n, dim)),
           *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, n));
     const tw_buffer *q = tw_exec_shape(thread, e, TW_QKV_Q), *k = tw_exec_shape(thread, e, TW_QKV_K);
     int64_t d = q->shape[2];
@@ -142,8 +162,8 @@ static void run_qkv(tw_vm_thread *thread, const tw_exec *e) {
        end inside one. */
     bool parts = !e->vector[TW_QKV_Q_NORM] || TW_SINK_COLS % d == 0;
     tw_gemm_sink sink = {take_qkv, &to};
-    tw_exec_norm(thread, e->buffer[TW_QKV_X], e->vector[TW_QKV_NORM], e->vector[TW_QKV_NORM_BIAS], n, dim, normed);
-    tw_product(thread, scratch, &e->strip, 0, normed, dim, n, y, parts ? &sink : NULL);
+    multiply(thread, scratch, e, e->buffer[TW_QKV_X], e->vector[TW_QKV_NORM], e->vector[TW_QKV_NORM_BIAS], normed, y,
+             parts ? &sink : NULL);
     if (!parts) take_qkv(&to, 0, n, 0, tw_strip_width(&e->strip));
 }
 
@@ -183,7 +203,7 @@ static void run_project(tw_vm_thread *thread, const tw_exec *e) {
     float *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, n));
     target to = target_of(thread, e, TW_PROJECT_X, y);
     tw_gemm_sink sink = {take_project, &to};
-    tw_product(thread, scratch, &e->strip, 0, e->buffer[TW_PROJECT_IN], e->strip.cols, n, y, &sink);
+    multiply(thread, scratch, e, e->buffer[TW_PROJECT_IN], NULL, NULL, NULL, y, &sink);
 }
 
 static const float *bias_at(const float *bias, int64_t i) {
@@ -211,12 +231,12 @@ static void take_ffn(void *context, int64_t row, int64_t rows, int64_t col, int6
 static void run_ffn(tw_vm_thread *thread, const tw_exec *e) {
     tw_scratch scratch = {thread->scratch};
     int64_t n = thread->vm->step.n, dim = e->strip.cols;
-    float *normed = tw_scratch_take(&scratch, (size_t)(n * dim) * 4),
+    float *normed = tw_scratch_take(&scratch, norm_bytes(n, dim)),
           *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, n));
     target to = target_of(thread, e, TW_FFN_H, y);
     tw_gemm_sink sink = {take_ffn, &to};
-    tw_exec_norm(thread, e->buffer[TW_FFN_X], e->vector[TW_FFN_NORM], e->vector[TW_FFN_NORM_BIAS], n, dim, normed);
-    tw_product(thread, scratch, &e->strip, 0, normed, dim, n, y, &sink);
+    multiply(thread, scratch, e, e->buffer[TW_FFN_X], e->vector[TW_FFN_NORM], e->vector[TW_FFN_NORM_BIAS], normed, y,
+             &sink);
 }
 
 static void run_head(tw_vm_thread *thread, const tw_exec *e) {
@@ -295,6 +315,6 @@ size_t tw_exec_scratch(const tw_vm *vm, const tw_schedule *s, const tw_exec *e) 
         return 0;
     }
     if (e->in->op == TW_INSTR_HEAD && s->buffers[e->in->operand[TW_HEAD_LOGITS]].shape[0] == 1) T = 1;
-    return tw_lines((size_t)(T * e->strip.cols) * 4) + tw_lines(tw_strip_product_bytes(&e->strip, T)) +
-           tw_product_scratch(vm, &e->strip, T);
+    const size_t normed = e->in->op == TW_INSTR_PROJECT ? 0 : tw_lines(norm_bytes(T, e->strip.cols));
+    return normed + tw_lines(tw_strip_product_bytes(&e->strip, T)) + tw_product_scratch(vm, &e->strip, T);
 }

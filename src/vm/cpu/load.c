@@ -3,7 +3,7 @@
 #include "base/diag.h"
 #include "base/dtype.h"
 #include "vm/cpu/choice.h"
-#include "vm/cpu/vm.h"
+#include "vm/cpu/share.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -215,6 +215,7 @@ tw_status tw_vm_load(tw_vm *vm, const tw_checked *program, int *id, tw_diag *dia
     st = tw_vm_fits(vm, &s, 1, diag);
     if (st == TW_OK) st = tw_vm_need(vm, &s, 1, &need, diag);
     if (st == TW_OK) st = resolve(vm, p, diag);
+    if (st == TW_OK) st = tw_vm_share(vm, p, diag);
     if (st == TW_OK) st = tw_vm_run_job(vm, pack_thread, p, diag);
     if (st == TW_OK && vm->choices) st = tw_choices_make(vm->choices, p, diag);
     if (st == TW_OK) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Computes what loading would allocate, from the schedules alone: tapes, caches, activations, the workers' scratch. */
 #include "base/diag.h"
-#include "vm/cpu/vm.h"
+#include "vm/cpu/share.h"
 
 #include <string.h>
 
@@ -40,6 +40,7 @@ static void count_buffers(counting *c, const tw_schedule *s) {
         } else if (b->kind != TW_BUFFER_WEIGHT)
             c->need->scratch += tw_memory_buffer(b);
     }
+    c->need->scratch += (int64_t)tw_vm_share_bytes(c->vm, s);
 }
 
 static void count_worker(counting *c, const tw_schedule *s, int worker) {

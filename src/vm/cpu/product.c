@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vm/cpu/product.h"
 
+#include <string.h>
+
 static const tw_gemm_blocking usual; /* All zero: the kernels' own blocks. */
 
 static int64_t block_panels(const tw_strip *s) {
@@ -26,12 +28,46 @@ bool tw_product_vendor(tw_vm_thread *thread, tw_scratch scratch, const tw_strip 
     return true;
 }
 
+void tw_round_bf16(const float *x, int64_t n, float *out) {
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t u;
+        memcpy(&u, &x[i], sizeof u);
+        const uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) & 0xffff0000u, nan = (u | 0x00400000u) & 0xffff0000u;
+        u = (u & 0x7fffffffu) > 0x7f800000u ? nan : rounded;
+        memcpy(&out[i], &u, sizeof u);
+    }
+}
+
+/* True if our kernel packs n rows. */
+static bool is_packed(const tw_kernels *k, tw_dtype t, int64_t n) {
+    return n >= TW_PACKED_ROWS && k->gemm_packed[t];
+}
+
 void tw_product_own(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x,
                     int64_t ldx, int64_t n, float *y, const tw_gemm_sink *sink) {
     const tw_kernels *k = &thread->vm->k;
     const tw_dtype t = s->format.dtype;
+    if (is_packed(k, t, n)) {
+        const int terms = tw_vm_terms(thread->vm);
+        void *packed = tw_scratch_take(&scratch, k->gemm_pack_bytes(n, s->cols, terms));
+        k->gemm_pack(x, ldx, n, s->cols, terms, packed);
+        k->gemm_packed[t](s->format, panels, s->n_panels, s->cols, packed, n, terms, y, tw_strip_stride(s), sink,
+                          tw_scratch_take(&scratch, k->gemm_packed_scratch()));
+        return;
+    }
     void *room = tw_scratch_take(&scratch, k->gemm_scratch[t](s->format, s->n_panels, s->cols, n, usual));
     k->gemm[t](s->format, panels, s->n_panels, s->cols, x, ldx, n, y, tw_strip_stride(s), usual, sink, room);
+}
+
+static size_t rounded_bytes(const tw_strip *s, int64_t n) {
+    return tw_lines((size_t)(n * s->cols) * sizeof(float));
+}
+
+void tw_product_packed(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, const void *packed, int64_t n,
+                       float *y, const tw_gemm_sink *sink) {
+    const tw_kernels *k = &thread->vm->k;
+    k->gemm_packed[s->format.dtype](s->format, s->panels, s->n_panels, s->cols, packed, n, tw_vm_terms(thread->vm), y,
+                                    tw_strip_stride(s), sink, tw_scratch_take(&scratch, k->gemm_packed_scratch()));
 }
 
 void tw_product(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, int64_t copy, const float *x, int64_t ldx,
@@ -40,6 +76,12 @@ void tw_product(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, int
     const unsigned char *panels = (const unsigned char *)s->panels + (size_t)copy * s->copy_bytes;
     const tw_dtype t = s->format.dtype;
     const bool vendor = n > 1 && s->choice && !thread->vm->own_only;
+    if (thread->vm->options.bf16_activations && (vendor || !is_packed(k, t, n))) {
+        float *rounded = tw_scratch_take(&scratch, rounded_bytes(s, n));
+        for (int64_t i = 0; i < n; i++) tw_round_bf16(x + i * ldx, s->cols, rounded + i * s->cols);
+        x = rounded;
+        ldx = s->cols;
+    }
     if (n == 1) {
         void *prepared = tw_scratch_take(&scratch, k->prepared_bytes[t](s->format, s->cols));
         k->prepare[t](s->format, x, s->cols, prepared);
@@ -62,5 +104,6 @@ size_t tw_product_scratch(const tw_vm *vm, const tw_strip *s, int64_t n) {
         if (one > most) most = one;
     }
     const size_t vendor = vm->choices && n > 1 ? vendor_scratch(s) : 0;
-    return vendor > most ? vendor : most;
+    if (vendor > most) most = vendor;
+    return vm->options.bf16_activations ? most + rounded_bytes(s, n) : most;
 }

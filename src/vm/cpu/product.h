@@ -39,6 +39,11 @@ static inline size_t tw_strip_product_bytes(const tw_strip *s, int64_t n) {
    apart, those of y tw_strip_stride(s). `sink` receives finished parts, or is NULL. */
 void tw_product(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, int64_t copy, const float *x, int64_t ldx,
                 int64_t n, float *y, const tw_gemm_sink *sink);
+/* Computes what tw_product computes with activations that tw_share_rows packed. */
+void tw_product_packed(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, const void *packed, int64_t n,
+                       float *y, const tw_gemm_sink *sink);
+/* Rounds n floats to bf16, the nearest and of two the even one. */
+void tw_round_bf16(const float *x, int64_t n, float *out);
 /* Computes what tw_product computes, for many positions, by our kernel. `panels` are those of the copy. */
 void tw_product_own(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x,
                     int64_t ldx, int64_t n, float *y, const tw_gemm_sink *sink);

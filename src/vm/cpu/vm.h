@@ -39,6 +39,7 @@ typedef struct tw_exec {
     const float *vector[TW_MAX_OPERANDS];    /* Norms and biases, as floats. */
     const tw_weight *table[TW_MAX_OPERANDS]; /* Tables of embed. */
     tw_strip strip;                          /* Rows that the instruction multiplies by. */
+    struct tw_pack *pack;                    /* Packed activations that it shares with other workers. NULL: none. */
     struct {
         tw_counter_cell *cell;
         uint32_t threshold; /* Arrivals in one step. */
@@ -52,8 +53,10 @@ typedef struct tw_program {
     tw_schedule_weights weights;
     tw_exec **exec; /* [worker][instruction]. */
     tw_counter_cell *counters;
-    void **buffers; /* [buffer]: memory of each buffer. NULL: it holds weights. */
-    uint32_t epoch; /* Number of steps that have begun. */
+    void **buffers;        /* [buffer]: memory of each buffer. NULL: it holds weights. */
+    uint32_t epoch;        /* Number of steps that have begun. */
+    struct tw_pack *packs; /* Packed activations that workers share (share.h). */
+    int n_packs;
     struct tw_program *next;
 } tw_program;
 
@@ -120,12 +123,19 @@ void tw_tape_free(tw_vm_thread *thread);
 void *tw_vm_pages(size_t size); /* Allocates zeroed memory, in huge pages if possible. NULL: out of memory. */
 void tw_vm_pages_free(void *p, size_t size);
 
+/* Terms of bf16 that a packed activation has. */
+static inline int tw_vm_terms(const tw_vm *vm) {
+    return vm->options.bf16_activations ? 1 : 2;
+}
+
 /* exec.c: runs an instruction, and computes the bytes of scratch that it needs. */
 void tw_exec_run(tw_vm_thread *thread, const tw_exec *e);
 size_t tw_exec_scratch(const tw_vm *vm, const tw_schedule *s, const tw_exec *e);
 
 /* buffers.c: allocates a program's buffers. Programs share the key/value cache by its name. */
 tw_status tw_vm_make_buffers(tw_vm *vm, tw_program *p, tw_diag *diag);
+/* Takes zeroed memory that is freed with the machine. */
+tw_status tw_vm_take_pages(tw_vm *vm, size_t size, const char *what, void **out, tw_diag *diag);
 void tw_vm_free_buffers(tw_vm *vm);                      /* Frees the buffers of all programs. */
 int64_t tw_vm_buffer_bytes(const tw_vm *vm);             /* Counts the bytes of all buffers. */
 bool tw_vm_has_cache(const tw_vm *vm, const char *name); /* True if a program has a cache of this name. */

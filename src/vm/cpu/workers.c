@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "vm/cpu/recorded.h"
+#include "vm/cpu/share.h"
 #include "vm/cpu/trace.h"
 
 #include <sched.h>
@@ -83,6 +84,7 @@ tw_status tw_vm_run(tw_vm *vm, tw_vm_step *step, tw_diag *diag) {
     tw_team_settle(vm->team);
     p->epoch++;
     vm->program = p;
+    tw_vm_share_begin(p);
     vm->step = *step;
     if (!vm->step.length) vm->step.length = step->pos + step->n;
     if (vm->recorded) tw_vm_trace_step(vm, p, step);
