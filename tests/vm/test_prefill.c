@@ -347,9 +347,9 @@ static void kernels_assemble(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_of_few_rows_leave_room),
         cmocka_unit_test(steps_of_all_sizes),
         cmocka_unit_test(norms_and_rope_are_in_products),
-        cmocka_unit_test(products_of_few_rows_leave_room),
         cmocka_unit_test(ends_are_those_of_decoding),
         cmocka_unit_test(what_is_not_covered_is_refused),
         cmocka_unit_test(wrong_steps_are_refused),
