@@ -71,9 +71,9 @@ static bool estimate(const tw_prefill *p, const tw_gemm_problem *problem, tw_gem
 
 /* Chooses when a product begins. Of few rows the launches' ends and beginnings take a large part of the time, and the
    weights on tapes are constant. */
-static int start_of(const tw_prefill *p, const tw_gemm_problem *problem, const tw_gemm_config *c) {
+static int start_of(const tw_gemm_problem *problem, const tw_gemm_config *c) {
     enum { FEW = 512 };
-    if (p->options.late || c->mma != 2) return TW_GEMM_LATE;
+    if (c->mma != 2) return TW_GEMM_LATE;
     return problem->weights && !problem->groups && problem->m <= FEW ? TW_GEMM_AHEAD : TW_GEMM_EARLY;
 }
 
@@ -88,7 +88,7 @@ static tw_status choose(tw_prefill *p, const char *words, char *out, size_t size
     if (!tw_prefill_chosen(p, &problem, &c) && !tw_prefill_tile(&problem, p->gpu.target, p->info.sms, &c) &&
         !estimate(p, &problem, &c))
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "prompts: no kernel computes \"%s\"", words);
-    c.early = start_of(p, &problem, &c);
+    c.early = start_of(&problem, &c);
     tw_gemm_config_print(&c, out, size);
     return TW_OK;
 }
