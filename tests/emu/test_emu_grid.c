@@ -316,11 +316,32 @@ static void build_half(tw_builder *b, int fault, tw_val in, tw_val out, tw_val a
     tw_pop(b, branch);
 }
 
+/* -- block 0 raises a flag; lanes of block 1 await it one after the other, each for itself */
+
+static void build_each(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)fault;
+    tw_val t = tid(b), lead = tw_eq(b, t, tw_i32(b, 0)), data = tw_add_imm(b, aux, 4096);
+    const tw_scope branch = tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, 0)));
+    store(b, f32_global, at64(b, data, t, 4), tw_ld(b, f32_global, at64(b, in, t, 4)));
+    barrier(b);
+    const tw_scope if_lead = tw_push_if(b, lead);
+    raise_flag(b, 0, aux);
+    tw_pop(b, if_lead);
+    tw_push_else(b, branch);
+    const tw_scope if_lead2 = tw_push_if(b, lead);
+    await_flag(b, 0, aux);
+    tw_push_else(b, if_lead2);
+    await_flag(b, 0, aux);
+    tw_pop(b, if_lead2);
+    store(b, f32_global, at64(b, out, t, 4), tw_ld(b, f32_global, at64(b, data, tw_xor(b, t, tw_i32(b, 7)), 4)));
+    tw_pop(b, branch);
+}
+
 static float columns(int i) {
     return (float)(4 * (i / 256 * 256 + i % 64) + 6 * 64);
 }
 
-enum { FLAG, WITH_FENCES, WITH_PEERS, LAST, SERIAL, LOCK, EVERYONE, CLUSTER, NEIGHBOUR, HALF };
+enum { FLAG, WITH_FENCES, WITH_PEERS, LAST, SERIAL, LOCK, EVERYONE, CLUSTER, NEIGHBOUR, HALF, EACH };
 static const scene scenes[] = {
     [FLAG] = {"flag", 64, 2, 0, false, build_flag, sevens, 64},
     [WITH_FENCES] = {"fences", 64, 2, 0, false, build_fences, sevens, 64},
@@ -331,6 +352,7 @@ static const scene scenes[] = {
     [EVERYONE] = {"everyone", 64, 8, 0, true, build_everyone, from_the_other_end, 512},
     [CLUSTER] = {"cluster", 64, 12, 0, false, build_cluster, columns, 768},
     [NEIGHBOUR] = {"neighbour", 64, 2, 0, false, build_neighbour, sevens, 64},
+    [EACH] = {"each", 64, 2, 0, false, build_each, sevens, 64},
     [HALF] = {"half", 32, 2, 0, false, build_half, sevens, 16},
 };
 

@@ -172,29 +172,6 @@ static int64_t shared_ahead(char *line, const tw_target *target) {
     return r.shared_bytes;
 }
 
-/* Of few rows a block leaves half of the multiprocessor's shared memory, and a block of the next launch fits beside it.
- */
-static void products_of_few_rows_leave_room(void **state) {
-    (void)state;
-    static char said[1 << 16];
-    const tw_target *target = tw_target_find("sm_90a");
-    tw_model *m = open_model("llama-yarn-mha");
-    machine r;
-    tw_diag d;
-    int products = 0;
-    if (try_open(&r, m, (tw_lowering){0}, list, NULL, &(tw_prefill_options){0}, &d) != TW_OK) fail_msg("%s", d.message);
-    if (tw_prefill_warm(r.prefill, MAX_SEQ, 0, &d) != TW_OK) fail_msg("%s", d.message);
-    tw_prefill_explain(r.prefill, said, sizeof said);
-    for (char *line = strtok(said, "\n"); line; line = strtok(NULL, "\n")) {
-        const int64_t bytes = shared_ahead(line, target);
-        products += bytes > 0;
-        assert_true(2 * (bytes + target->shared_reserved) <= target->shared_sm);
-    }
-    assert_true(products >= 4);
-    end(&r);
-    tw_model_close(m);
-}
-
 /* A prompt's end has the last position's logits and token, as the machine that decodes has them: after one step and
    after several, behind a past and without, and however few positions there are. */
 static void ends_like_decoding(tw_model *m, const char *folder, double tolerance) {
@@ -347,7 +324,6 @@ static void kernels_assemble(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_of_few_rows_leave_room),
         cmocka_unit_test(steps_of_all_sizes),
         cmocka_unit_test(norms_and_rope_are_in_products),
         cmocka_unit_test(ends_are_those_of_decoding),

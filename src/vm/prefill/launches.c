@@ -79,7 +79,7 @@ static void common(const builder *o, int64_t columns, tw_prefill_shape *out) {
     out->tokens = o->list->tokens;
     out->max_seq = o->p->s->max_seq;
     out->columns = columns;
-    out->early = !o->p->options.late;
+    out->early = true;
 }
 
 /* Returns the address of a weight or cache of the decode program. 0: there is none. */
@@ -162,7 +162,7 @@ static tw_status add_product(const builder *o, const tw_instr *in, const product
         const binding to[] = {{"units", matrix->table}, {"out", p->memory.matrix}, {NULL, 0}};
         tw_prefill_shape shape;
         memcpy(&shape, &matrix->shape, sizeof shape);
-        shape.early = !p->options.late;
+        shape.early = true;
         st = add_kind(o, &tw_prefill_unpack, &shape, to, diag);
     }
     binding to[20] = {{"a", of->a}, {"b", reads_tapes ? matrix->table : p->memory.matrix}, {"c", of->c}};
@@ -254,7 +254,7 @@ static tw_status open_attention(const builder *o, int64_t window, tw_prefill_ker
              tw_type_name(p->type), (long long)m->n_heads, (long long)m->n_kv_heads, (long long)m->head_dim,
              (long long)o->list->tokens, (long long)o->list->keys, (long long)p->s->max_seq, (long long)window,
              (long long)p->decode->s->sequences, (double)m->attn_scale);
-    const tw_status st = tw_prefill_open_words(p, words, p->options.late ? "early=0" : "early=1", out, diag);
+    const tw_status st = tw_prefill_open_words(p, words, "early=1", out, diag);
     return st == TW_ERR_USAGE ? TW_OK : st; /* Such heads have no kernel of this kind. */
 }
 
@@ -463,7 +463,7 @@ tw_status tw_prefill_end_make(tw_prefill *p, tw_prefill_list *list, tw_diag *dia
     memcpy(&shape, &p->head.shape, sizeof shape);
     shape.m = p->vm->m;
     shape.bias = bias >= 0;
-    shape.early = !p->options.late;
+    shape.early = true;
     const binding head[] = {{"step", p->memory.step},
                             {"x", p->memory.x},
                             {"weight", shared(p, in->operand[TW_HEAD_NORM])},

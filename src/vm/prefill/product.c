@@ -75,25 +75,10 @@ static bool estimate(const tw_prefill *p, const tw_gemm_problem *problem, const 
 
 /* Chooses when a product begins. Of few rows the launches' ends and beginnings take a large part of the time, and the
    weights on tapes are constant. */
-static int start_of(const tw_prefill *p, const tw_gemm_problem *problem, const tw_gemm_config *c) {
+static int start_of(const tw_gemm_problem *problem, const tw_gemm_config *c) {
     enum { FEW = 512 };
-    if (p->options.late || c->mma != 2) return TW_GEMM_LATE;
+    if (c->mma != 2) return TW_GEMM_LATE;
     return problem->weights && !problem->groups && problem->m <= FEW ? TW_GEMM_AHEAD : TW_GEMM_EARLY;
-}
-
-/* Takes fewer stages, so that a block of the next launch fits beside the product's on a multiprocessor, and fetches its
-   first weights while this one is computed. Memory is kept busy by far fewer bytes than a multiprocessor holds. */
-static void leave_room(const tw_prefill *p, const tw_gemm_problem *problem, tw_gemm_config *c) {
-    enum { FEW = 256 /* Rows. */, LEAST = 4 /* Stages. */ };
-    const int64_t half = p->gpu.target->shared_sm / 2 - p->gpu.target->shared_reserved;
-    tw_gemm_config fewer = *c;
-    tw_gemm_resources r;
-    if (c->early != TW_GEMM_AHEAD || problem->m > FEW) return;
-    for (; fewer.stages >= LEAST; fewer.stages--)
-        if (tw_gemm_legal(problem, &fewer, p->gpu.target, &r, NULL) && r.shared_bytes <= half) {
-            *c = fewer;
-            return;
-        }
 }
 
 /* Chooses a product's configuration: the artefact's, or a tile that was measured, or one by estimates. */
@@ -108,8 +93,7 @@ static tw_status choose(tw_prefill *p, const char *words, const tw_prefill_shape
     const bool chosen = tw_prefill_chosen(p, &problem, &c) && (!rope || tw_prefill_qkv_fits(rope, &c));
     if (!chosen && !tw_prefill_tile(&problem, rope, p->gpu.target, p->info.sms, &c) && !estimate(p, &problem, rope, &c))
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "prompts: no kernel computes \"%s\"", words);
-    c.early = start_of(p, &problem, &c);
-    leave_room(p, &problem, &c);
+    c.early = start_of(&problem, &c);
     tw_gemm_config_print(&c, out, size);
     return TW_OK;
 }

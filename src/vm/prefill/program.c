@@ -228,10 +228,10 @@ void tw_prefill_close(tw_prefill *p) {
     free(p);
 }
 
-/* Returns the positions of the list for a step of n: the least that is enough. Tiles of many rows have 64 or 128, so
-   that lists in finer steps would save no work. */
+/* Returns the positions of the list for a step of n: the least that is enough. Tiles have 64 or 128 rows, so that lists
+   in finer steps would save no work. Every list has kernels of its own, so that few are better where rows are many. */
 static int64_t list_tokens(const tw_prefill *p, int64_t n) {
-    enum { LEAST = 16, FEW = 32, SOME = 64, MANY = 128, MOST = 256, FROM = 256, LONG = 2048 };
+    enum { LEAST = 16, FEW = 32, SOME = 64, MANY = 128, MOST = 256, FROM = 512, LONG = 4096 };
     const int64_t step = n <= LEAST ? LEAST : n <= FEW ? FEW : n <= FROM ? SOME : n <= LONG ? MANY : MOST;
     const int64_t enough = tw_ceil_div(n, step) * step;
     return enough < p->s->tokens ? enough : p->s->tokens;
