@@ -387,7 +387,8 @@ def compare(a, test, ours, peer, correct, peer_test=None, **more):
               "activations": ours.config["activations"], "packed_bytes": ours.config["packed_bytes"]}
     integers = [k.startswith("int") for k in (ours.kind, peer.kind)]
     beside = "integers" if all(integers) else "other weights" if any(integers) else "stored"
-    return {"case": "%s %s %s" % (test, a.shape, ours.kind), "beside": beside, "config": config, "ours_us": round(seconds * tokens * 1e6, 2),
+    rounded = "" if ours.config["activations"] == "float" else ", bf16 activations"
+    return {"case": "%s %s %s%s" % (test, a.shape, ours.kind, rounded), "beside": beside, "config": config, "ours_us": round(seconds * tokens * 1e6, 2),
             "ours_tokens_per_s": round(1 / seconds, 2), "peer": peer.name, "peer_config": peer.config,
             "peer_us": round(peer_seconds * tokens * 1e6, 2), "peer_tokens_per_s": round(1 / peer_seconds, 2),
             "ratio": round(peer_seconds / seconds, 3), "spread": round(spread(ours.samples[test]), 4),

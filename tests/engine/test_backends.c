@@ -43,8 +43,10 @@ static void wrong_devices_are_refused(void **state) {
     } cases[] = {
         {{.device = "gpu"}, "device: \"gpu\" is not auto, cpu, cuda or cuda:N"},
         {{.device = "cuda:"}, "device: \"cuda:\" is not auto, cpu, cuda or cuda:N"},
-        {{.device = "cuda:1", .workers = 2}, "threads, instruction sets and rounded activations are a processor's: not with device cuda:1"},
-        {{.device = "cuda", .limit_isa = true}, "threads, instruction sets and rounded activations are a processor's: not with device cuda"},
+        {{.device = "cuda:1", .workers = 2},
+         "threads, instruction sets and rounded activations are a processor's: not with device cuda:1"},
+        {{.device = "cuda", .limit_isa = true},
+         "threads, instruction sets and rounded activations are a processor's: not with device cuda"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const tw_engine_backend *got[TW_ENGINE_BACKENDS];
