@@ -11,6 +11,7 @@
    none. */
 typedef struct tw_memory_need {
     int64_t weights, caches, scratch;
+    int64_t sequences; /* Sequences that have caches. 0: 1. */
 } tw_memory_need;
 
 /* TW_OK if `need` is at most `available` bytes. Else TW_ERR_MEMORY; the message has both numbers and says what would

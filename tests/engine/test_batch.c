@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONTEXT = 48, MOST = 8, IDS = 64 };
+enum { CONTEXT = 48, MOST = 14, IDS = 64 };
 
 static tw_model *open_model(const char *folder) {
     tw_model *m;
@@ -44,7 +44,8 @@ typedef struct requests {
 } requests;
 
 static void make(requests *r, int n, int64_t vocab) {
-    static const int64_t prompts[] = {18, 1, 4, 20, 2, 9, 17, 3}, limits[] = {2, 6, 2, 3, 4, 1, 4, 7};
+    static const int64_t prompts[MOST] = {18, 1, 4, 20, 2, 9, 17, 3, 1, 30, 12, 2, 5, 1},
+                         limits[MOST] = {2, 6, 2, 3, 4, 1, 4, 7, 1, 3, 2, 5, 2, 3};
     memset(r, 0, sizeof *r);
     r->n = n;
     for (int i = 0; i < n; i++) {
@@ -137,16 +138,15 @@ static void lanes_agree_with_a_processor(void **state) {
 }
 
 /* Heads for which there is attention by tensor cores, which finds each sequence's part of the cache by itself. */
-static void large_heads(void **state) {
-    (void)state;
+static void large_heads_of(int64_t sequences, int64_t limit) {
     tw_model *m = open_model(TW_SOURCE_DIR "/models/demo");
-    tw_batch *b = open_batch(m, options(true, 0), 2);
+    tw_batch *b = open_batch(m, options(true, 0), sequences);
     static requests r;
     int order[MOST];
     make(&r, 2, m->vocab);
     r.g[0].n_prompt = 1; /* The other sequence is the one with a past. */
     r.g[1].n_prompt = 6;
-    r.g[0].limit = r.g[1].limit = 1;
+    r.g[0].limit = r.g[1].limit = limit;
     add_all(b, &r);
     run_all(b, &r, order);
     tw_batch_close(b);
@@ -154,6 +154,12 @@ static void large_heads(void **state) {
     same_alone(m, &o, &r, "demo");
     free_ids(&r);
     tw_model_close(m);
+}
+
+static void large_heads(void **state) {
+    (void)state;
+    large_heads_of(2, 1);
+    large_heads_of(9, 2);
 }
 
 /* Without kernels for prompts, decode steps read them while others decode. */
@@ -171,6 +177,15 @@ static void one_after_another(void **state) {
     if (!TEST_SANITIZED) agrees("llama-dynamic", options(true, 0), 4, 1, 1, false, NULL);
 }
 
+/* More sequences than the machine that decodes takes go through the kernels for prompts, whose steps have few rows, so
+   that prompts are read in pieces while others decode. */
+static void many_agree_with_a_processor(void **state) {
+    (void)state;
+    tw_engine_options o = options(true, 0);
+    o.prefill = 24;
+    agrees("llama-biases", o, 12, 12, 14, false, NULL);
+}
+
 static const tw_sampling drawn[3] = {
     {.temperature = 0.8, .top_k = 30, .top_p = 0.9, .seed = 5},
     {.temperature = 1.2, .repetition_penalty = 1.3, .presence_penalty = 0.5, .seed = 9},
@@ -180,6 +195,7 @@ static const tw_sampling drawn[3] = {
 static void rules_are_each_lanes_own(void **state) {
     (void)state;
     agrees("llama-biases", options(true, 0), 3, 3, 4, true, drawn);
+    agrees("llama-biases", options(true, 0), 9, 9, 9, true, drawn);
 }
 
 /* A machine whose program does not draw has the host do it. */
@@ -320,12 +336,18 @@ static void a_batch_is_checked_and_timed(void **state) {
     tw_model_close(m);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lanes_agree_with_a_processor), cmocka_unit_test(large_heads),
-        cmocka_unit_test(steps_read_prompts),           cmocka_unit_test(one_after_another),
-        cmocka_unit_test(rules_are_each_lanes_own),     cmocka_unit_test(the_host_draws),
-        cmocka_unit_test(ends_are_each_lanes_own),      cmocka_unit_test(wrong_requests_are_refused),
-        cmocka_unit_test(a_batch_is_closed_early),      cmocka_unit_test(a_batch_is_checked_and_timed)};
+int main(int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(lanes_agree_with_a_processor),
+                                       cmocka_unit_test(many_agree_with_a_processor),
+                                       cmocka_unit_test(large_heads),
+                                       cmocka_unit_test(steps_read_prompts),
+                                       cmocka_unit_test(one_after_another),
+                                       cmocka_unit_test(rules_are_each_lanes_own),
+                                       cmocka_unit_test(the_host_draws),
+                                       cmocka_unit_test(ends_are_each_lanes_own),
+                                       cmocka_unit_test(wrong_requests_are_refused),
+                                       cmocka_unit_test(a_batch_is_closed_early),
+                                       cmocka_unit_test(a_batch_is_checked_and_timed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
