@@ -195,7 +195,7 @@ static const tw_sampling drawn[3] = {
 static void rules_are_each_lanes_own(void **state) {
     (void)state;
     agrees("llama-biases", options(true, 0), 3, 3, 4, true, drawn);
-    agrees("llama-biases", options(true, 0), 9, 9, 9, true, drawn);
+    agrees("llama-biases", options(true, 0), 9, 9, 4, true, drawn);
 }
 
 /* A machine whose program does not draw has the host do it. */
@@ -225,11 +225,13 @@ static bool refuse_second(void *user, int32_t id, const char *text) {
     return ++*(int *)user < 2;
 }
 
-static void ends_are_each_lanes_own(void **state) {
-    (void)state;
+static void ends_are_each_lanes_own_of(const char *folder, int64_t context) {
     enum { N = 5 };
-    tw_model *m = open_model("llama-biases");
-    tw_batch *b = open_batch(m, options(true, 0), 2);
+    tw_model *m = open_model(folder);
+    tw_engine_options o = options(true, 0);
+    o.context = context;
+    tw_batch *b = open_batch(m, o, 2);
+    assert_int_equal(tw_batch_sequences(b), 2);
     static requests r, before;
     int order[MOST], heard = 0;
     make(&before, N, m->vocab);
@@ -249,7 +251,7 @@ static void ends_are_each_lanes_own(void **state) {
     add_all(b, &r);
     run_all(b, &r, order);
     assert_int_equal(r.g[0].finish, TW_FINISH_CONTEXT);
-    assert_int_equal(r.g[0].n_ids, CONTEXT - r.g[0].n_prompt + 1);
+    assert_int_equal(r.g[0].n_ids, context - r.g[0].n_prompt + 1);
     assert_int_equal(r.g[1].finish, TW_FINISH_EOS);
     assert_int_equal(r.g[1].n_ids, until);
     assert_int_equal(r.g[2].finish, TW_FINISH_LENGTH);
@@ -265,6 +267,17 @@ static void ends_are_each_lanes_own(void **state) {
     free_ids(&before);
     free_ids(&r);
     tw_model_close(m);
+}
+
+static void ends_are_each_lanes_own(void **state) {
+    (void)state;
+    ends_are_each_lanes_own_of("llama-biases", CONTEXT);
+}
+
+/* Mixtures have a decode program of one sequence. A lane that ends early has rows under way that nobody takes. */
+static void ends_of_many(void **state) {
+    (void)state;
+    if (!TEST_SANITIZED) ends_are_each_lanes_own_of("mixtral-fused", 21);
 }
 
 static void wrong_requests_are_refused(void **state) {
@@ -346,6 +359,7 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(rules_are_each_lanes_own),
                                        cmocka_unit_test(the_host_draws),
                                        cmocka_unit_test(ends_are_each_lanes_own),
+                                       cmocka_unit_test(ends_of_many),
                                        cmocka_unit_test(wrong_requests_are_refused),
                                        cmocka_unit_test(a_batch_is_closed_early),
                                        cmocka_unit_test(a_batch_is_checked_and_timed)};

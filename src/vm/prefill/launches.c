@@ -166,21 +166,20 @@ static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
     return st == TW_OK ? add_kind(o, &tw_prefill_rope, &shape, to, diag) : st;
 }
 
-/* Chooses tiles for few queries of each sequence. Ragged lengths are bounds, of which the kernel's own choice cannot
-   know that there are as many tiles as sequences. */
-static void choose_attention(const builder *o, char *out, size_t size) {
-    enum { FEW = 4 /* Rows of a sequence, in the mean. */, BLOCKS = 132, COLUMNS = 128 };
+/* Writes a configuration for few queries of each sequence. Ragged lengths are bounds, from which the kernel's own
+   choice cannot know that there is a tile of each sequence. False: its own choice is as good. */
+static bool choose_attention(const builder *o, char *out, size_t size) {
+    enum { FEW = 4 /* Rows of a sequence, in the mean. */, BLOCKS = 132, COLUMNS = 128, NARROW = 128 };
     const tw_prefill *p = o->p;
-    const char *early = p->options.late ? "early=0" : "early=1";
+    const tw_model *m = p->vm->m;
     const int64_t rows = o->list->tokens;
-    if (!o->list->many || rows > FEW * p->sequences) {
-        snprintf(out, size, "%s", early);
-        return;
-    }
-    const int64_t tiles = (rows < p->sequences ? rows : p->sequences) * p->vm->m->n_kv_heads;
+    if (!o->list->many || rows > FEW * p->sequences || m->head_dim > NARROW) return false;
+    const int64_t tiles = (rows < p->sequences ? rows : p->sequences) * m->n_kv_heads;
     const int64_t blocks = tw_ceil_div(o->list->keys, COLUMNS), wanted = BLOCKS / tiles;
     const int64_t splits = wanted < 1 ? 1 : wanted < blocks ? wanted : blocks;
-    snprintf(out, size, "%s rows=64 pingpong=0 splits=%lld", early, (long long)splits);
+    snprintf(out, size, "early=%d rows=64 columns=%d pingpong=0 persistent=0 splits=%lld", !p->options.late, COLUMNS,
+             (long long)splits);
+    return true;
 }
 
 /* Opens the attention of tensor cores, which splits keys by how many there may be. Where there is none, *out is NULL.
@@ -189,6 +188,7 @@ static tw_status open_attention(const builder *o, int64_t window, tw_prefill_ker
     tw_prefill *p = o->p;
     const tw_model *m = p->vm->m;
     char words[TW_PLAN_TEXT], configuration[TW_PLAN_TEXT];
+    tw_status st = TW_ERR_USAGE;
     *out = NULL;
     if (p->type == TW_T_f32 || p->type != tw_prefill_element(p->kv)) return TW_OK;
     snprintf(words, sizeof words,
@@ -197,8 +197,9 @@ static tw_status open_attention(const builder *o, int64_t window, tw_prefill_ker
              tw_type_name(p->type), (long long)m->n_heads, (long long)m->n_kv_heads, (long long)m->head_dim,
              (long long)o->list->tokens, (long long)o->list->keys, (long long)p->s->max_seq, (long long)window,
              (long long)(o->list->many ? p->sequences : p->decode->s->sequences), (double)m->attn_scale);
-    choose_attention(o, configuration, sizeof configuration);
-    const tw_status st = tw_prefill_open_words(p, words, configuration, out, diag);
+    if (choose_attention(o, configuration, sizeof configuration))
+        st = tw_prefill_open_words(p, words, configuration, out, diag);
+    if (st == TW_ERR_USAGE) st = tw_prefill_open_words(p, words, p->options.late ? "early=0" : "early=1", out, diag);
     return st == TW_ERR_USAGE ? TW_OK : st; /* Such heads have no kernel of this kind. */
 }
 

@@ -17,10 +17,10 @@ static int64_t words_of(const tw_prefill *p) {
     return TW_MANY_ROWS + TW_ROW_WORDS * p->rows;
 }
 
-int64_t tw_prefill_many_ends(const tw_prefill *p, int64_t n) {
+/* Returns the ends of a list of so many rows: as many as there may be, so that lists differ by their rows alone. */
+static int64_t list_ends(const tw_prefill *p, int64_t rows) {
     enum { FEW = 16, SOME = 32, MANY = 64 };
-    const int64_t step = n <= FEW ? FEW : n <= SOME ? SOME : MANY;
-    (void)p;
+    const int64_t n = rows < p->sequences ? rows : p->sequences, step = n <= FEW ? FEW : n <= SOME ? SOME : MANY;
     return tw_ceil_div(n, step) * step;
 }
 
@@ -34,8 +34,7 @@ enum { NEEDS = 4 };
 
 static void count(const tw_prefill *p, tw_prefill_memory *to, need out[NEEDS]) {
     const tw_model *m = p->vm->m;
-    const int64_t ends = tw_prefill_many_ends(p, p->sequences),
-                  rows = tw_ceil_div(m->vocab, TW_MEGA_ROWS) * TW_MEGA_ROWS;
+    const int64_t ends = list_ends(p, p->sequences), rows = tw_ceil_div(m->vocab, TW_MEGA_ROWS) * TW_MEGA_ROWS;
     const need all[NEEDS] = {
         {&to->end_rows, "end_rows", ends * m->dim * tw_prefill_bytes(p->type)},
         {&to->end_logits, "end_logits", ends * rows * 4},
@@ -155,10 +154,11 @@ static tw_prefill_list list_of(const tw_prefill *p, const int32_t *words) {
     for (int64_t i = 0; i < p->sequences; i++)
         if (words[TW_MANY_LENGTHS + i] > longest) longest = words[TW_MANY_LENGTHS + i];
     while (keys < longest) keys *= MORE;
-    return (tw_prefill_list){.tokens = tw_prefill_list_tokens(p, words[TW_STEP_COUNT]),
+    const int64_t rows = tw_prefill_list_tokens(p, words[TW_STEP_COUNT]);
+    return (tw_prefill_list){.tokens = rows,
                              .keys = keys < p->s->max_seq ? keys : p->s->max_seq,
                              .many = true,
-                             .ends = words[TW_MANY_ENDS] ? tw_prefill_many_ends(p, words[TW_MANY_ENDS]) : 0};
+                             .ends = words[TW_MANY_ENDS] ? list_ends(p, rows) : 0};
 }
 
 tw_status tw_prefill_begin(tw_prefill *p, const tw_prefill_part *parts, int n, tw_diag *diag) {

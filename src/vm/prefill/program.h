@@ -126,8 +126,7 @@ int64_t tw_prefill_list_tokens(const tw_prefill *p, int64_t n);
 
 /* many.c. Allocates what steps of many sequences need beside all others. */
 tw_status tw_prefill_many_open(tw_prefill *p, tw_diag *diag);
-int64_t tw_prefill_many_bytes(const tw_prefill *p);           /* Bytes of the device's memory that these are. */
-int64_t tw_prefill_many_ends(const tw_prefill *p, int64_t n); /* Ends of the list for a step of n. */
+int64_t tw_prefill_many_bytes(const tw_prefill *p); /* Bytes of the device's memory that these are. */
 
 /* matrix.c. Finds where the rows of the instructions' matrices lie on the decode program's tapes, and uploads tables
    and biases. */
