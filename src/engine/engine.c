@@ -84,7 +84,8 @@ static tw_status load(tw_engine *e, tw_program_kind kind, tw_diag *diag) {
     const tw_engine_backend *b = e->machine.backend;
     const int decode = e->program[TW_PROGRAM_DECODE];
     if (st == TW_OK && kind == TW_PROGRAM_PROMPT && e->checked[TW_PROGRAM_MANY])
-        st = b->load_many(&e->machine, decode, e->checked[kind], e->checked[TW_PROGRAM_MANY], e->prompt_tokens, diag);
+        st = b->load_many(&e->machine, decode, e->checked[kind], e->checked[TW_PROGRAM_MANY],
+                          least(e->prompt_tokens, e->together * e->context), diag);
     else if (st == TW_OK && kind == TW_PROGRAM_PROMPT)
         st = b->load_prefill(&e->machine, decode, e->checked[kind], diag);
     else if (st == TW_OK)

@@ -186,6 +186,43 @@ static void many_agree_with_a_processor(void **state) {
     agrees("llama-biases", o, 12, 12, 14, false, NULL);
 }
 
+/* Contexts shorter than there are sequences, as many short prompts have them. */
+static void more_sequences_than_positions(void **state) {
+    (void)state;
+    tw_model *m = open_model("llama-biases");
+    tw_engine_options o = options(true, 0);
+    static requests r;
+    int order[MOST];
+    o.context = 6;
+    tw_batch *b = open_batch(m, o, 9);
+    make(&r, 3, m->vocab);
+    r.g[0].n_prompt = 3;
+    r.g[1].limit = 2;
+    r.g[2].limit = 4; /* The context ends before. */
+    add_all(b, &r);
+    run_all(b, &r, order);
+    tw_batch_close(b);
+    o.emulate = false;
+    o.config = NULL;
+    same_alone(m, &o, &r, "short contexts");
+    free_ids(&r);
+    tw_model_close(m);
+}
+
+/* Caches that do not fit are refused with the number of sequences. */
+static void caches_must_fit(void **state) {
+    (void)state;
+    tw_model *m = open_model("llama-biases");
+    tw_engine_options o = options(true, 0);
+    tw_batch *b;
+    tw_diag d;
+    o.memory_limit = 1 << 20;
+    assert_int_equal(tw_batch_open(&b, m, &o, 128, NULL, &d), TW_ERR_MEMORY);
+    assert_null(b);
+    if (!strstr(d.message, " of 128 sequences; fewer sequences, or a shorter context")) fail_msg("%s", d.message);
+    tw_model_close(m);
+}
+
 static const tw_sampling drawn[3] = {
     {.temperature = 0.8, .top_k = 30, .top_p = 0.9, .seed = 5},
     {.temperature = 1.2, .repetition_penalty = 1.3, .presence_penalty = 0.5, .seed = 9},
@@ -353,6 +390,8 @@ int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {cmocka_unit_test(lanes_agree_with_a_processor),
                                        cmocka_unit_test(many_agree_with_a_processor),
+                                       cmocka_unit_test(more_sequences_than_positions),
+                                       cmocka_unit_test(caches_must_fit),
                                        cmocka_unit_test(large_heads),
                                        cmocka_unit_test(steps_read_prompts),
                                        cmocka_unit_test(one_after_another),
