@@ -59,9 +59,10 @@ typedef struct tw_machine_tuning {
 
 /* How a GPU runs prompts. */
 typedef enum tw_prompts {
-    TW_PROMPTS_AUTO,    /* Long ones by kernels for all positions at once, where these cover model and GPU. */
-    TW_PROMPTS_STEPS,   /* By steps of the machine that decodes, up to 8 positions each. */
-    TW_PROMPTS_UNPACKED /* As auto, but a kernel unpacks each matrix before its product, which could read tapes. */
+    TW_PROMPTS_AUTO,     /* Long ones by kernels for all positions at once, where these cover model and GPU. */
+    TW_PROMPTS_STEPS,    /* By steps of the machine that decodes, up to 8 positions each. */
+    TW_PROMPTS_UNPACKED, /* As auto, but a kernel unpacks each matrix before its product, which could read tapes. */
+    TW_PROMPTS_APART     /* As auto, but norms and rope are kernels of their own, which products could do. */
 } tw_prompts;
 
 /* Every choice: what a search or a person edits. */

@@ -72,7 +72,10 @@ static bool covers_prompts(const tw_machine *m) {
 static tw_status load_many(tw_machine *m, int decode, const tw_checked *program, const tw_checked *many, int64_t rows,
                            tw_diag *diag) {
     tw_prefill *p;
-    const tw_prefill_options o = {.unpack = m->prompts == TW_PROMPTS_UNPACKED, .many = many, .rows = rows};
+    const tw_prefill_options o = {.unpack = m->prompts == TW_PROMPTS_UNPACKED,
+                                  .apart = m->prompts == TW_PROMPTS_APART,
+                                  .many = many,
+                                  .rows = rows};
     const tw_status st = tw_prefill_open(&p, m->vm, decode, program, &o, diag);
     m->prefill = p;
     return st;

@@ -79,11 +79,11 @@ static const tw_param params[] = {
     {.name = "prompts",
      .role = TW_SPACE_GIVEN,
      .at = offsetof(tw_schedule_config, prompts),
-     WORDS("auto", "steps", "unpacked"),
-     CODES(TW_PROMPTS_AUTO, TW_PROMPTS_STEPS, TW_PROMPTS_UNPACKED),
+     WORDS("auto", "steps", "unpacked", "apart"),
+     CODES(TW_PROMPTS_AUTO, TW_PROMPTS_STEPS, TW_PROMPTS_UNPACKED, TW_PROMPTS_APART),
      .meaning = "how a GPU runs prompts: auto: long ones by kernels for all positions at once where these cover model "
                 "and GPU; steps: by steps of the machine that decodes; unpacked: as auto, with matrices unpacked "
-                "before each product"},
+                "before each product; apart: as auto, with kernels of their own for what products could do"},
 };
 
 static tw_status legal(const void *context, const void *config, tw_diag *diag) {

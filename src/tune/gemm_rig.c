@@ -28,14 +28,15 @@ struct tw_gemm_rig {
     int64_t workspace_bytes;
     uint64_t want, tolerance, verdict;
     double worst;     /* As tw_gemm_rig_worst returns it. */
-    uint64_t squares; /* Sums of squares, room for tiles of SQUARES columns. */
+    uint64_t squares; /* Sums of squares, with room for SQUARES vectors of each eight columns. */
+    uint64_t scaled;  /* C's cells times gains. */
     uint64_t ends;    /* Ends of groups, for each set, of a problem whose matrices are in a pool. */
     tw_cuda_module *compare;
 };
 
 enum {
     COUNTERS = 1 << 20,
-    SQUARES = 8,    /* The fewest columns of a sum of squares. */
+    SQUARES = 8,    /* The most vectors of sums of the same columns. */
     ALIGNMENT = 16, /* Matrices of a batch by pointers have addresses that are multiples of it. */
 };
 
@@ -171,8 +172,12 @@ static tw_status load_compare(tw_gemm_rig *r, tw_diag *diag) {
     return st;
 }
 
-static size_t squares_bytes(const tw_gemm_problem *p, int columns) {
-    return (size_t)(tw_ceil_div(tw_gemm_columns(p), columns) * p->m) * sizeof(float);
+static size_t squares_bytes(const tw_gemm_problem *p, const tw_gemm_squares *s) {
+    return (size_t)(s->vectors * p->m) * sizeof(float);
+}
+
+static size_t scaled_bytes(const tw_gemm_problem *p) {
+    return (size_t)(p->m * p->n) * sizeof(uint16_t);
 }
 
 /* Allocates a rig's buffers other than its matrices. */
@@ -181,8 +186,10 @@ static tw_status make_rest(tw_gemm_rig *r, tw_diag *diag) {
     if (st == TW_OK) st = zeros(r, COUNTERS, &r->counters, diag);
     if (st == TW_OK) st = zeros(r, (size_t)r->workspace_bytes, &r->workspace, diag);
     if (st == TW_OK) st = zeros(r, (size_t)r->workspace_bytes, &r->zero_workspace, diag);
-    if (st == TW_OK && r->data->problem.epilogue.squares)
-        st = zeros(r, squares_bytes(&r->data->problem, SQUARES), &r->squares, diag);
+    const tw_gemm_problem *p = &r->data->problem;
+    const tw_gemm_squares most = {.vectors = SQUARES * tw_ceil_div(tw_gemm_columns(p), 8)};
+    if (st == TW_OK && p->epilogue.squares) st = zeros(r, squares_bytes(p, &most), &r->squares, diag);
+    if (st == TW_OK && p->epilogue.scaled) st = zeros(r, scaled_bytes(p), &r->scaled, diag);
     return st == TW_OK ? load_compare(r, diag) : st;
 }
 
@@ -297,8 +304,8 @@ void tw_gemm_rig_free(tw_gemm_rig *r) {
         if (pooled && r->tape[i] && units) tw_cuda_release(r->cuda, units);
         if (!pooled && matrix) tw_cuda_release(r->cuda, matrix);
     }
-    const uint64_t rest[] = {r->ends,     r->want,      r->tolerance,      r->verdict,
-                             r->counters, r->workspace, r->zero_workspace, r->squares};
+    const uint64_t rest[] = {r->ends,      r->want,           r->tolerance, r->verdict, r->counters,
+                             r->workspace, r->zero_workspace, r->squares,   r->scaled};
     for (size_t j = 0; j < sizeof rest / sizeof *rest; j++)
         if (rest[j]) tw_cuda_release(r->cuda, rest[j]);
     if (r->compare) tw_cuda_unload(r->compare);
@@ -314,6 +321,7 @@ tw_gemm_buffers tw_gemm_rig_buffers(const tw_gemm_rig *r, int set) {
     b.of[TW_GEMM_WORKSPACE] = r->workspace;
     b.of[TW_GEMM_COUNTERS] = r->counters;
     b.of[TW_GEMM_SQUARES] = r->squares;
+    b.of[TW_GEMM_SCALED] = r->scaled;
     return b;
 }
 
@@ -361,17 +369,20 @@ static tw_status count_fetched(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
     return st;
 }
 
-/* Counts the wrong sums of squares of the C of set 0. */
-static tw_status count_squares(tw_gemm_rig *r, int columns, int64_t *wrong, tw_diag *diag) {
-    const size_t bytes = squares_bytes(&r->data->problem, columns);
-    void *c = malloc(r->data->bytes[TW_GEMM_C]);
-    float *squares = malloc(bytes);
-    tw_status st = c && squares ? TW_OK : tw_fail_memory(diag);
+/* Counts what is wrong of the sums of squares of the C of set 0, and of its cells times gains. */
+static tw_status count_more(tw_gemm_rig *r, const tw_gemm_candidate *x, int64_t *wrong, tw_diag *diag) {
+    const size_t squared = squares_bytes(&r->data->problem, &x->squares);
+    const size_t scaled = x->scaled ? scaled_bytes(&r->data->problem) : 0;
+    void *c = malloc(r->data->bytes[TW_GEMM_C]), *squares = malloc(squared + 1), *cells = malloc(scaled + 1);
+    tw_status st = c && squares && cells ? TW_OK : tw_fail_memory(diag);
     if (st == TW_OK) st = tw_cuda_download(r->cuda, c, r->set[0].of[TW_GEMM_C], r->data->bytes[TW_GEMM_C], diag);
-    if (st == TW_OK) st = tw_cuda_download(r->cuda, squares, r->squares, bytes, diag);
-    if (st == TW_OK) *wrong += tw_gemm_data_squares(r->data, c, columns, squares);
+    if (st == TW_OK && squared) st = tw_cuda_download(r->cuda, squares, r->squares, squared, diag);
+    if (st == TW_OK && scaled) st = tw_cuda_download(r->cuda, cells, r->scaled, scaled, diag);
+    if (st == TW_OK && squared) *wrong += tw_gemm_data_squares(r->data, c, &x->squares, squares);
+    if (st == TW_OK && scaled) *wrong += tw_gemm_data_scaled(r->data, c, cells);
     free(c);
     free(squares);
+    free(cells);
     return st;
 }
 
@@ -382,14 +393,16 @@ tw_status tw_gemm_rig_check(tw_gemm_rig *r, const tw_gemm_candidate *x, tw_diag 
         int64_t wrong = 0;
         tw_gemm_buffers b = tw_gemm_rig_buffers(r, 0);
         tw_status st = reset_c(r, diag);
-        if (st == TW_OK && x->squares)
-            st = tw_cuda_fill(r->cuda, r->squares, 0xffffffffu, squares_bytes(&d->problem, x->squares) / 4, diag);
+        if (st == TW_OK && x->squares.vectors)
+            st = tw_cuda_fill(r->cuda, r->squares, 0xffffffffu, squares_bytes(&d->problem, &x->squares) / 4, diag);
+        if (st == TW_OK && x->scaled)
+            st = tw_cuda_fill(r->cuda, r->scaled, 0xffffffffu, scaled_bytes(&d->problem) / 4, diag);
         if (st == TW_OK) st = x->enqueue(x->context, &b, diag);
         if (st == TW_OK) st = tw_cuda_sync(r->cuda, diag);
         /* Rows of no group are left alone, which only the host compares. */
         const bool here = dense(&d->problem) && (!d->problem.groups || d == &r->of_pool);
         if (st == TW_OK) st = here ? count_here(r, &wrong, diag) : count_fetched(r, &wrong, diag);
-        if (st == TW_OK && !wrong && x->squares) st = count_squares(r, x->squares, &wrong, diag);
+        if (st == TW_OK && !wrong && (x->squares.vectors || x->scaled)) st = count_more(r, x, &wrong, diag);
         if (st != TW_OK) return st;
         if (!wrong) continue;
         /* A wrong candidate may leave garbage in counters and workspace, which the next candidate must find zero. */
@@ -444,7 +457,7 @@ tw_status tw_gemm_own_load(tw_gemm_own *own, tw_gemm_rig *r, const tw_gemm_confi
     if (!tw_gemm_rig_fits(r, &own->need))
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "the split needs %lld bytes of workspace, of %lld",
                        (long long)own->need.workspace_bytes, (long long)r->workspace_bytes);
-    if (r->data->problem.epilogue.squares) own->squares = tw_gemm_squares_columns(&r->data->problem, c);
+    if (r->data->problem.epilogue.squares) own->squares = tw_gemm_squares_of(&r->data->problem, c);
     const tw_gemm_variant v = tw_gemm_variant_of(&r->data->problem, c);
     tw_status st = tw_gemm_signature(&v, c, tw_cuda_describe(r->cuda)->target, &own->signature, diag);
     return st == TW_OK ? tw_cuda_load(r->cuda, &own->module, cubin, bytes, "gemm", own->need.shared_bytes, diag) : st;
@@ -476,5 +489,8 @@ static tw_status enqueue_own(void *context, const tw_gemm_buffers *buffers, tw_d
 }
 
 tw_gemm_candidate tw_gemm_own_candidate(tw_gemm_own *own) {
-    return (tw_gemm_candidate){.enqueue = enqueue_own, .context = own, .squares = own->squares};
+    return (tw_gemm_candidate){.enqueue = enqueue_own,
+                               .context = own,
+                               .squares = own->squares,
+                               .scaled = own->rig->data->problem.epilogue.scaled};
 }

@@ -28,7 +28,8 @@ tw_gemm_buffers tw_gemm_rig_buffers(const tw_gemm_rig *r, int set);
 typedef struct tw_gemm_candidate {
     tw_status (*enqueue)(void *context, const tw_gemm_buffers *buffers, tw_diag *diag);
     void *context;
-    int squares; /* Columns of a sum of squares (tw_gemm_squares_columns). 0: it leaves none. */
+    tw_gemm_squares squares; /* Sums of squares that it leaves. No vectors: it leaves none. */
+    bool scaled;             /* It leaves cells times gains. */
 } tw_gemm_candidate;
 
 /* Runs the candidate twice, each time on a poisoned C, and compares. TW_ERR_MISMATCH says how many cells are wrong. */
@@ -56,7 +57,7 @@ typedef struct tw_gemm_own {
     tw_gemm_resources need;
     tw_signature signature;
     tw_cuda_module *module;
-    int squares; /* As tw_gemm_candidate.squares. */
+    tw_gemm_squares squares; /* As tw_gemm_candidate.squares. */
 } tw_gemm_own;
 tw_status tw_gemm_own_load(tw_gemm_own *own, tw_gemm_rig *r, const tw_gemm_config *c, const void *cubin, size_t bytes,
                            tw_diag *diag);

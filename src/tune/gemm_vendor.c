@@ -58,7 +58,7 @@ bool tw_gemm_vendor_problem(const tw_gemm_problem *p, tw_cublaslt_problem *out) 
         .fast_sums = !p->promote,
     };
     if (p->out != tw_gemm_types[p->type].out && !c_f32) return false;
-    return !(e->bias || e->mul || e->residual || e->activation || e->squares);
+    return !(e->bias || e->mul || e->residual || e->activation || e->squares || e->scaled || p->sums);
 }
 
 tw_status tw_gemm_vendor_plan(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_cublaslt_plan **plan, tw_diag *diag) {

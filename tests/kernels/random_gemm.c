@@ -222,6 +222,19 @@ static void draw_groups(tw_gemm_problem *p, tw_random *r) {
     p->epilogue.mul = p->epilogue.residual = false;
 }
 
+/* Products before and behind a norm. */
+static void draw_norm(tw_gemm_problem *p, uint64_t number) {
+    tw_random r = tw_random_seed(number + 0x6e6f726d);
+    p->sums = p->batch > 1 || p->gather || !chance(&r, 20) ? 0 : 1 + below(&r, chance(&r, 50) ? 3 : 60);
+    if (p->sums > p->k) p->sums = p->k;
+    p->eps = p->sums ? 1e-2 * below(&r, 3) : 0;
+    p->epilogue.scaled = (p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16) && p->batch == 1 && p->groups < 2 &&
+                         !p->scatter && !p->epilogue.gated && chance(&r, 25);
+    if (!p->epilogue.scaled) return;
+    p->out = TW_T_f32;
+    p->ldc = 0;
+}
+
 bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t, const gemm_limits *most) {
     tw_random r = tw_random_seed(number * 2 + 1);
     *c = (gemm_case){.target = t, .seed = number};
@@ -264,6 +277,7 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
             p->stride_b = chance(&r, 25) ? TW_GEMM_SHARED : 0;
             p->scale_blocks = p->epilogue.squares = false;
         }
+        draw_norm(p, number);
         tw_gemm_config keep = tw_gemm_config_any();
         p->narrow = TW_GEMM_WIDE;
         p->scales = 0;

@@ -129,6 +129,31 @@ static void steps_of_all_sizes(void **state) {
     agrees("qwen2-window", &unpacked, steps, 5, 2e-2);
 }
 
+/* Products do what they can of norms and rope, also of rows that the device counts, and then these have no kernels. */
+static void norms_and_rope_are_in_products(void **state) {
+    (void)state;
+    static const int steps[] = {5, 0, 33, 1, 3};
+    static const tw_prefill_options ways[] = {{0}, {.masked = 1}, {.apart = true}};
+    for (int i = 0; i < 3; i++) {
+        static char said[1 << 16];
+        tw_model *m = open_model("llama-yarn-mha");
+        machine r;
+        tw_diag d;
+        static float got[MAX_VOCAB];
+        if (try_open(&r, m, (tw_lowering){0}, list, NULL, &ways[i], &d) != TW_OK) fail_msg("%s", d.message);
+        run(&r, steps, 5, got, m->vocab);
+        tw_prefill_explain(r.prefill, said, sizeof said);
+        assert_int_equal(!strstr(said, "prefill_norm"), !ways[i].apart);
+        assert_int_equal(!strstr(said, "prefill_rope"), !ways[i].apart);
+        assert_int_equal(!strstr(said, " rope=1"), ways[i].apart);
+        assert_int_equal(!strstr(said, " sums="), ways[i].apart);
+        assert_int_equal(!strstr(said, " scaled=1"), ways[i].apart);
+        end(&r);
+        tw_model_close(m);
+        agrees("llama-yarn-mha", &ways[i], steps, 5, 2e-2);
+    }
+}
+
 /* A prompt's end has the last position's logits and token, as the machine that decodes has them: after one step and
    after several, behind a past and without, and however few positions there are. */
 static void ends_like_decoding(tw_model *m, const char *folder, double tolerance) {
@@ -340,9 +365,13 @@ static void kernels_assemble(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_of_all_sizes),      cmocka_unit_test(ends_are_those_of_decoding),
-        cmocka_unit_test(steps_of_many),           cmocka_unit_test(what_is_not_covered_is_refused),
-        cmocka_unit_test(wrong_steps_are_refused), cmocka_unit_test(kernels_assemble),
+        cmocka_unit_test(steps_of_all_sizes),
+        cmocka_unit_test(norms_and_rope_are_in_products),
+        cmocka_unit_test(ends_are_those_of_decoding),
+        cmocka_unit_test(steps_of_many),
+        cmocka_unit_test(what_is_not_covered_is_refused),
+        cmocka_unit_test(wrong_steps_are_refused),
+        cmocka_unit_test(kernels_assemble),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ static tw_gemm_problem problem_of(const char *words) {
 static tw_gemm_config tile_of(const char *words) {
     tw_gemm_config c = {0};
     const tw_gemm_problem p = problem_of(words);
-    if (!tw_prefill_tile(&p, tw_target_find("sm_90a"), SMS, &c)) fail_msg("%s: no tile", words);
+    if (!tw_prefill_tile(&p, NULL, tw_target_find("sm_90a"), SMS, &c)) fail_msg("%s: no tile", words);
     assert_true(tw_gemm_legal(&p, &c, tw_target_find("sm_90a"), NULL, NULL));
     return c;
 }
@@ -77,8 +77,8 @@ static void other_products_have_none(void **state) {
     const tw_gemm_problem floats = problem_of("type=tf32x3 m=64 n=64 k=64 tb=1");
     /* Stages of a whole line hold several runs of such a tape. */
     const tw_gemm_problem odd = problem_of("type=bf16 m=64 n=64 k=96 tb=1 weights=1 tape=1x1x1");
-    assert_false(tw_prefill_tile(&floats, t, SMS, &c));
-    assert_false(tw_prefill_tile(&odd, t, SMS, &c));
+    assert_false(tw_prefill_tile(&floats, NULL, t, SMS, &c));
+    assert_false(tw_prefill_tile(&odd, NULL, t, SMS, &c));
 }
 
 int main(void) {

@@ -52,6 +52,16 @@ static void declare_parameters(tw_gemm_gen *g) {
         g->arg.scale_columns = tw_pointer_add(b, "scale_columns", 8, true);
         g->arg.stride_scale_columns = tw_parameter_add(b, "stride_scale_columns", TW_T_i64);
     }
+    if (g->v->sums) {
+        g->arg.sums = tw_pointer_add(b, "sums", 4, false);
+        g->arg.parts = tw_parameter_add(b, "parts", TW_T_i32);
+        g->arg.share = tw_parameter_add(b, "share", TW_T_f32);
+        g->arg.eps = tw_parameter_add(b, "eps", TW_T_f32);
+    }
+    if (g->v->epilogue.scaled) {
+        g->arg.gains = tw_pointer_add(b, "gains", 16, true);
+        g->arg.scaled = tw_pointer_add(b, "scaled", 8, false);
+    }
     if (g->v->epilogue.squares) g->arg.squares = tw_pointer_add(b, "squares", 4, false);
     if (g->v->scale_blocks) {
         g->arg.scale_a = tw_pointer_add(b, "scale_a", 8, true);
@@ -61,6 +71,7 @@ static void declare_parameters(tw_gemm_gen *g) {
         g->arg.tape_chunk = tw_parameter_add(b, "tape_chunk", TW_T_i32);
         g->arg.tape_run = tw_parameter_add(b, "tape_run", TW_T_i32);
     }
+    if (g->frame && g->frame->declare) g->frame->declare(g);
     if (!tw_gemm_way_of(g->c)->tensor_copies) return;
     if (!g->v->narrow && !tw_gemm_is_tape(g->v, g->c, true)) g->arg.map_x = tw_map_add(b, "map_x");
     if (!tw_gemm_is_tape(g->v, g->c, false)) g->arg.map_y = tw_map_add(b, "map_y");

@@ -107,20 +107,26 @@ static tw_status judge(const run *r, const tw_gemm_data *d, unsigned char *now, 
     return TW_OK;
 }
 
-/* Checks the sums of squares of rows of C, which is right. */
-static tw_status judge_squares(const run *r, const tw_gemm_data *d, const tw_gemm_config *c, const unsigned char *now,
-                               tw_diag *diag) {
-    const size_t bytes = r->buffers[TW_GEMM_SQUARES].bytes;
-    if (!bytes) return TW_OK;
-    float *squares = malloc(bytes);
-    if (!squares) return tw_fail_memory(diag);
-    tw_emu_read(r->emu, r->at.of[TW_GEMM_SQUARES], squares, bytes);
-    const int64_t wrong = tw_gemm_data_squares(d, now, tw_gemm_squares_columns(&d->problem, c), squares);
-    memset(squares, 0xff, bytes); /* For the next launch. */
-    tw_emu_write(r->emu, r->at.of[TW_GEMM_SQUARES], squares, bytes);
-    free(squares);
-    if (!wrong) return TW_OK;
-    return tw_fail(diag, TW_ERR_MISMATCH, "%lld sums of squares are wrong", (long long)wrong);
+/* Checks what is computed from C, which is right: sums of squares of its rows, and its cells times gains. */
+static tw_status judge_more(const run *r, const tw_gemm_data *d, const tw_gemm_config *c, const unsigned char *now,
+                            tw_diag *diag) {
+    const tw_gemm_squares of = tw_gemm_squares_of(&d->problem, c);
+    for (int i = TW_GEMM_SQUARES; i <= TW_GEMM_SCALED; i++) {
+        const size_t bytes = r->buffers[i].bytes;
+        void *all = malloc(bytes + 1);
+        if (!all) return tw_fail_memory(diag);
+        tw_emu_read(r->emu, r->at.of[i], all, bytes);
+        const int64_t wrong = !bytes                 ? 0
+                              : i == TW_GEMM_SQUARES ? tw_gemm_data_squares(d, now, &of, all)
+                                                     : tw_gemm_data_scaled(d, (const void *)now, all);
+        memset(all, 0xff, bytes); /* For the next launch. */
+        if (bytes) tw_emu_write(r->emu, r->at.of[i], all, bytes);
+        free(all);
+        if (wrong)
+            return tw_fail(diag, TW_ERR_MISMATCH, "%lld %s are wrong", (long long)wrong,
+                           i == TW_GEMM_SQUARES ? "sums of squares" : "scaled cells");
+    }
+    return TW_OK;
 }
 
 /* Checks that what blocks share is zero again, as the next launch needs it. */
@@ -169,7 +175,7 @@ tw_status tw_gemm_emulate_kernel(const tw_gemm_data *d, const tw_gemm_config *c,
         st = tw_emu_launch(r.emu, k, words, &o, report, diag);
         if (st == TW_ERR_REJECTED) st = tw_emu_explain(report, diag);
         if (st == TW_OK) st = judge(&r, d, now, before, diag);
-        if (st == TW_OK) st = judge_squares(&r, d, c, now, diag);
+        if (st == TW_OK) st = judge_more(&r, d, c, now, diag);
         if (st == TW_OK) st = judge_zeros(&r, diag);
     }
     free(now);

@@ -66,6 +66,34 @@ static void store_run(tw_gemm_gen *g, const run *r, tw_val address, const tw_val
     tw_st(b, at, address, raw);
 }
 
+/* Loads the gains of a run's columns. Swapped, a thread has the same few columns of every line. */
+static void load_gains(tw_gemm_gen *g, const line *l, const run *r, tw_val *out) {
+    for (int i = 0; i < g->n_gains && g->c->swap; i++)
+        if (g->gains[i].offset == r->offset) {
+            *out = g->gains[i].of;
+            return;
+        }
+    load_run(g, r, l->gains, true, out);
+    if (!g->c->swap) return;
+    g->gains[g->n_gains].offset = r->offset;
+    g->gains[g->n_gains++].of = *out;
+}
+
+/* Stores a run of cells times gains, as elements of A's type. */
+static void store_scaled(tw_gemm_gen *g, const run *r, tw_val address, const tw_val *gains, const tw_val *x) {
+    tw_builder *b = g->b;
+    const tw_type t = tw_gemm_types[g->v->type].element, pair = t == TW_T_f16 ? TW_T_f16x2 : TW_T_bf16x2;
+    tw_val y[RUN], raw[RUN];
+    for (int i = 0; i < r->n; i++) {
+        y[i] = tw_mul(b, x[i], gains[i]);
+        if (r->n == 1) raw[0] = tw_unary(b, t == TW_T_f16 ? TW_OP_cvt_f16_f32 : TW_OP_cvt_bf16_f32, y[0]);
+        if (i % 2) raw[i / 2] = tw_part_pair(b, pair, y[i - 1], y[i]);
+    }
+    if (r->inside.id) tw_when(b, r->inside);
+    tw_st(b, (tw_attrs){.type = r->n > 1 ? pair : t, .vec = r->n > 1 ? r->n / 2 : 1, .offset = r->offset / 2}, address,
+          raw);
+}
+
 typedef tw_val combine(tw_builder *b, tw_val x, tw_val y);
 
 /* Combines each cell of a run with the operand's cell. */
@@ -92,6 +120,7 @@ void tw_gemm_cells_load(tw_gemm_gen *g, const line *l, const run *r, tw_gemm_oth
     if (e->bias) load_run(g, r, l->bias, true, o->bias);
     if (e->mul) load_run(g, r, l->mul, true, o->mul);
     if (e->residual) load_run(g, r, l->residual, true, o->residual);
+    if (e->scaled) load_gains(g, l, r, o->gains);
 }
 
 void tw_gemm_cells_compute(tw_gemm_gen *g, const line *l, const run *r, const tw_gemm_others *o, tw_val *x) {
@@ -147,6 +176,10 @@ line tw_gemm_line_of(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val *i
     line l = {.c = tw_add(b, of->c, offset), .bias = tw_add(b, g->arg.bias, tw_mul_imm(b, tw_widen(b, of->place), es))};
     if (g->v->epilogue.mul) l.mul = tw_add(b, g->arg.mul, offset);
     if (g->v->epilogue.residual) l.residual = tw_add(b, g->arg.residual, offset);
+    if (g->v->epilogue.scaled) {
+        l.gains = tw_add(b, g->arg.gains, tw_mul_imm(b, tw_widen(b, of->place), es));
+        l.scaled = tw_add(b, g->arg.scaled, tw_shr(b, offset, 1));
+    }
     *inside = of->across->whole ? TW_NONE : tw_lt(b, tw_add_imm(b, of->line, row), of->across->limit);
     if (g->v->scatter) scatter(g, of, row, &l, inside);
     return l;
@@ -176,6 +209,7 @@ static void store_batch(tw_gemm_gen *g, batch *o) {
         tw_val x[RUN];
         tw_gemm_cells_compute(g, &o->of[i].l, &o->of[i].r, &o->of[i].others, x);
         store_run(g, &o->of[i].r, o->of[i].l.c, x);
+        if (g->v->epilogue.scaled) store_scaled(g, &o->of[i].r, o->of[i].l.scaled, o->of[i].others.gains, x);
     }
     o->n = o->cells = 0;
 }
@@ -197,10 +231,12 @@ void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
     tw_record_begin(b, "store", TW_ENGINE_OF_memory);
     const tw_gemm_cells of = tw_gemm_cells_of(g);
     const tw_gemm_epilogue *e = &g->v->epilogue;
-    const bool waits = g->v->beta || (g->c->early && (e->bias || e->mul || e->residual));
-    const int *line_of = of.across->of, most = waits ? BATCH : 1;
+    const bool waits = g->v->beta || e->scaled || (g->c->early && (e->bias || e->mul || e->residual));
+    /* As they are, operands have gains of their own in every run, which take registers, too. */
+    const int *line_of = of.across->of, most = !waits ? 1 : e->scaled && !g->c->swap ? BATCH / 2 : BATCH;
     bool done[TW_GEMM_MAX_ACC] = {false};
     batch runs = {.n = 0};
+    g->n_gains = 0;
     tw_gemm_squares_begin(g);
     for (int first = from; first < to; first++) {
         if (done[first]) continue;

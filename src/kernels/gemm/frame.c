@@ -122,7 +122,7 @@ static void store_sums(tw_gemm_gen *g, int from, int below) {
         return;
     }
     tw_gemm_rearrange_sums(g);
-    tw_gemm_epilogue_store(g, from, below);
+    g->frame->store(g, from, below);
 }
 
 /* Stores sums that were scaled, if they are. Sums are of other rows and columns after they were rearranged or gated.
@@ -139,7 +139,7 @@ static void store_scaled(tw_gemm_gen *g, int from, int below) {
 static void store(void *context, int from, int below) {
     tw_gemm_gen *g = context;
     const tw_gemm_epilogue *e = &g->v->epilogue;
-    if (!e->scale_rows && !e->scale_columns) {
+    if (!e->scale_rows && !e->scale_columns && !g->v->sums) {
         store_scaled(g, from, below);
         return;
     }
@@ -193,4 +193,5 @@ static void finish(tw_gemm_gen *g) {
     }
 }
 
-const tw_gemm_frame tw_gemm_plain_frame = {find_tile, locate, fetch, finish};
+const tw_gemm_frame tw_gemm_plain_frame = {
+    .find_tile = find_tile, .locate = locate, .fetch = fetch, .finish = finish, .store = tw_gemm_epilogue_store};

@@ -64,9 +64,12 @@ typedef struct tw_gemm_epilogue {
     tw_gemm_activation activation;
     bool mul;      /* Multiply by a matrix like C, as in SiLU(gate) * up. */
     bool residual; /* Add a matrix like C. */
-    /* Also store, for each tile of a block along C's columns and each row, the sum of the squares of the row's cells in
-       the tile, as rounded to C's type: buffer TW_GEMM_SQUARES. */
+    /* Also store sums of the squares of each row's cells, as rounded to C's type: buffer TW_GEMM_SQUARES. A sum is of
+       neighbouring cells, as many as tw_gemm_squares says. */
     bool squares;
+    /* Also store row i's cells, each times element j of a vector of n f32, as elements of A's type: buffer
+       TW_GEMM_SCALED. C has f32. */
+    bool scaled;
     /* B's columns are gates and values in turn, eight each: C = activation(gate) * value has n / 2 columns. */
     bool gated;
 } tw_gemm_epilogue;
@@ -103,6 +106,11 @@ typedef struct tw_gemm_problem {
        written do not overlap. Strides have no meaning but TW_GEMM_SHARED. The epilogue has no mul and no residual. */
     bool pointers;
     double alpha, beta;
+    /* Rows of A lack the division by the roots of their means of squares: sums of row i are multiplied by
+       1 / sqrt(s / k + eps), where s is the sum of so many numbers that TW_GEMM_ROW_SUMS has of the row. 0: they do
+       not. */
+    int64_t sums;
+    double eps;
     /* 0: one product. Otherwise B is so many matrices, and row i of A is multiplied by the one of its group: groups
        have consecutive rows, and buffer TW_GEMM_ENDS has the end of each. */
     int64_t groups;
@@ -136,7 +144,7 @@ enum {
     TW_GEMM_BLOCK = 128  /* Elements along k whose sums are promoted, and elements of a side of a block of scales. */
 };
 
-/* The buffers of a launch. All but the last three hold matrices, or their addresses
+/* The buffers of a launch. All but the last four hold matrices, or their addresses
    (tw_gemm_problem.pointers). A bias and a vector of scales are matrices of one row,
    and so are those that have a number for each group, or for each row of the product. */
 typedef enum tw_gemm_buffer {
@@ -156,8 +164,11 @@ typedef enum tw_gemm_buffer {
     TW_GEMM_ROWS,     /* Rows of A (i32). One that A does not have counts as a row of zeros. */
     TW_GEMM_PLACES,   /* Rows of C (i32). A row of the result whose place C does not have is not stored. */
     TW_GEMM_FACTORS,  /* Factors of the result's rows (f32). */
+    TW_GEMM_ROW_SUMS, /* Parts of the sums of squares of A's rows: tw_gemm_problem.sums x m f32. */
+    TW_GEMM_GAINS,    /* What C's columns are multiplied by in TW_GEMM_SCALED: n f32. */
     TW_GEMM_MATRICES, /* The number of matrices. */
-    TW_GEMM_SQUARES = TW_GEMM_MATRICES, /* Sums of squares: ceil(C's columns / tw_gemm_squares_columns) x m f32. */
+    TW_GEMM_SQUARES = TW_GEMM_MATRICES, /* Sums of squares: tw_gemm_squares.vectors x m f32. */
+    TW_GEMM_SCALED,                     /* C's rows times gains: m x n elements of A's type. */
     TW_GEMM_WORKSPACE,
     TW_GEMM_COUNTERS,
     TW_GEMM_BUFFERS
@@ -303,6 +314,7 @@ typedef struct tw_gemm_variant {
     bool grouped;                   /* The product has groups. */
     bool masked, gather, scatter;   /* As in the problem. */
     bool beta, batched;             /* beta is not 0. There are several products. */
+    bool sums;                      /* tw_gemm_problem.sums is not 0. */
     bool pointers;                  /* As in the problem. */
     bool promote, scale_blocks;     /* As in tw_gemm_problem. */
     tw_gemm_narrow narrow;          /* Type of B's integers. */
@@ -325,8 +337,13 @@ tw_kernel *tw_gemm_make(const tw_gemm_problem *p, const tw_gemm_config *c, const
 tw_status tw_gemm_ptx(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, tw_buf *ptx,
                       tw_diag *diag);
 
-/* Returns the columns of C of each sum of squares, with a configuration. The last sum may have fewer. */
-int tw_gemm_squares_columns(const tw_gemm_problem *p, const tw_gemm_config *c);
+/* What buffer TW_GEMM_SQUARES has with a configuration: a vector of sums, one for each row of C, after another. */
+typedef struct tw_gemm_squares {
+    int columns; /* Neighbouring columns of C whose squares are in one vector, or in several. The last may be fewer. */
+    int parts;   /* Vectors of such columns, whose sums add up to theirs. */
+    int64_t vectors; /* Number of vectors. */
+} tw_gemm_squares;
+tw_gemm_squares tw_gemm_squares_of(const tw_gemm_problem *p, const tw_gemm_config *c);
 
 /* Addresses of the buffers, by tw_gemm_buffer, on the device or in the emulator. */
 typedef struct tw_gemm_buffers {

@@ -28,6 +28,10 @@ enum {
     TW_GEMM_PRODUCER = TW_GEMM_TURN + TW_GEMM_TEAMS
 };
 
+enum { TW_GEMM_GAINS_KEPT = 4 /* Columns of C that a thread has with swapped operands. */ };
+
+enum { TW_GEMM_PARTS = 32 /* The most parts of sums that a thread loads ahead. */ };
+
 /* Stages of the ring that tells warps of tiles, a multiple of the teams. */
 enum { TW_GEMM_TOLD = 4 };
 
@@ -67,8 +71,10 @@ typedef struct tw_gemm_plan {
     int stage_bytes;        /* Shared memory per stage. */
     int scale_bytes;        /* Shared memory per stage of a narrow X's scales, which precede the mbarriers. */
     int fetched_bytes;      /* Bytes of a stage that are fetched. */
-    int mbarrier_bytes;     /* Shared memory of mbarriers, and of the ring that tells of tiles. */
+    int mbarrier_bytes;     /* Shared memory of mbarriers, the ring that tells of tiles, and sums of squares. */
     int told;               /* Bytes from the first mbarrier to this ring. Only if the product has groups. */
+    int sums;               /* Bytes from the first mbarrier to where teams have sums of squares of A's rows. */
+    int squares;            /* Bytes from there to where warps leave sums of squares of C's rows. */
     int fetchers;           /* Warps of the producer that fetch tiles. */
     int splitters;          /* Warps beside the producer that split elements into terms. */
     tw_tile terms;          /* The tile of each term of Y. Only with splitters. */
@@ -158,6 +164,8 @@ typedef struct tw_gemm_gen {
         tw_val m, n, k, ldx, ldy, ldc, stride_x, stride_y, stride_c, chunk, tiles_m, tiles_n, tiles, streamed;
         tw_val alpha, beta, ends, groups, rows, rows_a, places, factors, squares;
         tw_val scale_rows, scale_columns, scale_a, scale_b, scales;
+        tw_val sums, parts, share, eps; /* parts: vectors of sums (i32). share: 1 / k (f32). */
+        tw_val gains, scaled;
         tw_val stride_scale_rows, stride_scale_columns; /* Bytes from vector to vector (i64). */
         tw_val tape_chunk, tape_run;                    /* Elements along k of a tape's chunk, and of its runs (i32). */
     } arg;                                              /* The kernel's parameters. */
@@ -182,7 +190,17 @@ typedef struct tw_gemm_gen {
     tw_gemm_operand x, y;      /* The operands. */
     int columns;               /* Columns of C that a block stores of a tile. Only with wgmma. */
     tw_val unit, unit_stride; /* tw_gemm_unit of the lane's unit of the current tile. Only in the producer of a tape. */
-    tw_val squares[4];        /* Variables: sums of squares of the thread's rows of a tile. */
+    tw_val squares[TW_GEMM_MAX_ACC / 4];     /* Variables: sums of squares of the thread's rows of C in a tile. */
+    int n_squares;                           /* Number of sums. Only with swapped operands. */
+    int line_of_square[TW_GEMM_MAX_ACC / 4]; /* Columns of Y from `first` to each sum's. */
+    tw_val parts[TW_GEMM_PARTS];             /* Parts of sums of squares of A's rows that were loaded ahead. */
+    tw_val next_part;                        /* Address of the next one of the thread's first row. */
+    tw_val factors[4];                       /* What the thread's rows are multiplied by. */
+    struct {
+        int offset; /* Bytes from the thread's first column of C to the column. */
+        tw_val of;
+    } gains[TW_GEMM_GAINS_KEPT]; /* Gains that were loaded. Only with swapped operands. */
+    int n_gains;
     tw_gemm_side_scales scales[2]; /* The scales of blocks, of X and Y. */
     /* Variables: the sums, of each of the ks parts. If sums are promoted, acc[1] has those of a stage; if sums of a
        narrow B are scaled, those of a group. */
@@ -248,6 +266,17 @@ void tw_gemm_scale(tw_gemm_gen *g, int from, int below);
    before may write scales while this one runs. */
 tw_attrs tw_gemm_scales_access(const tw_gemm_gen *g, int offset, int n);
 
+/* sums.c: begins to find what the tile's rows of C are divided by, if the product has sums. All threads of a team call
+   it before they multiply the tile. */
+void tw_gemm_sums_begin(tw_gemm_gen *g);
+void tw_gemm_sums_end(tw_gemm_gen *g); /* Ends that. All threads of a warp call it when the tile is multiplied. */
+/* Returns the factor of a row of X (with swapped operands: column of Y) of the thread, `row` behind its first. */
+tw_val tw_gemm_sums_factor(tw_gemm_gen *g, int row);
+int tw_gemm_sums_bytes(const tw_gemm_config *c, const tw_gemm_plan *p); /* Shared memory of a team. */
+
+/* squares.c: shared memory of a team. */
+int tw_gemm_squares_bytes(const tw_gemm_config *c, const tw_gemm_plan *p);
+
 /* blocks.c: loads the blocks' scales of a stage of the block's part of k. */
 void tw_gemm_blocks_load(tw_gemm_gen *g, tw_val stage);
 /* Multiplies the stage's sums by them, and adds them to the tile's. */
@@ -267,6 +296,10 @@ typedef struct tw_gemm_frame {
        `scales_to` is the shared address of a narrow X's scales. */
     void (*fetch)(tw_gemm_gen *g, bool is_x, tw_val to, tw_val scales_to, tw_val k, tw_val full);
     void (*finish)(tw_gemm_gen *g); /* Joins the sums' parts, and stores them. All threads with sums call it. */
+    /* Stores sums from to to - 1, which are scaled, gated and exchanged among lanes. Not of boxed stores. */
+    void (*store)(tw_gemm_gen *g, int from, int to);
+    void (*declare)(tw_gemm_gen *g); /* Adds parameters of the frame's own. NULL: there are none. */
+    void *context;                   /* For these functions. */
 } tw_gemm_frame;
 extern const tw_gemm_frame tw_gemm_plain_frame; /* frame.c: the frame of a plain product. */
 /* Returns the address of the tile's matrix in a batch. `stride` is the bytes from one to the next. With pointers both
@@ -275,6 +308,11 @@ tw_val tw_gemm_batch_matrix(tw_gemm_gen *g, tw_val first, tw_val stride);
 /* Builds a kernel as tw_gemm_build does, with another frame. */
 tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v, const tw_gemm_config *c,
                                const tw_target *t);
+
+/* kind.c: plans a kernel with another frame, as tw_gemm_plan_words does. */
+struct tw_plan;
+tw_status tw_gemm_plan_frame(struct tw_plan *out, const tw_gemm_frame *f, char *words, char *configuration,
+                             const tw_target *target, tw_diag *diag);
 
 /* narrow.c: how a narrow B and its scales are stored. */
 tw_narrow tw_gemm_narrow_of(tw_gemm_type type, tw_gemm_narrow narrow, int64_t scales, bool scale_sums);

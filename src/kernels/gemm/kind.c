@@ -10,19 +10,24 @@
 
 #include <string.h>
 
-tw_kernel *tw_gemm_make(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, bool verify,
-                        tw_diag *diag) {
+static tw_kernel *make(const tw_gemm_frame *f, const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t,
+                       bool verify, tw_diag *diag) {
     const char *why;
     if (!tw_gemm_legal(p, c, t, NULL, &why)) {
         tw_fail(diag, TW_ERR_USAGE, "the configuration is not legal: %s", why);
         return NULL;
     }
     const tw_gemm_variant v = tw_gemm_variant_of(p, c);
-    tw_kernel *k = tw_gemm_build(&v, c, t);
+    tw_kernel *k = tw_gemm_build_frame(f, &v, c, t);
     if (!k) tw_fail_memory(diag);
     if (!k || tw_pipeline_default(k, verify, diag) == TW_OK) return k;
     tw_kernel_free(k);
     return NULL;
+}
+
+tw_kernel *tw_gemm_make(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, bool verify,
+                        tw_diag *diag) {
+    return make(&tw_gemm_plain_frame, p, c, t, verify, diag);
 }
 
 tw_status tw_gemm_ptx(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, tw_buf *ptx,
@@ -62,22 +67,23 @@ void tw_gemm_describe_buffers(const tw_gemm_problem *p, const tw_gemm_config *c,
     for (int i = 0; i < TW_GEMM_MATRICES; i++) {
         const tw_gemm_matrix m = tw_gemm_matrix_of(p, (tw_gemm_buffer)i);
         const bool is_x = i == (c->swap ? TW_GEMM_B : TW_GEMM_A);
-        const int align = is_scale(i)                        ? 8 /* Pairs are loaded together. */
-                          : i == TW_GEMM_SCALES              ? 16
-                          : i >= TW_GEMM_ENDS                ? 4
-                          : i >= TW_GEMM_C                   ? v.vec_c
-                          : tw_gemm_way_of(c)->tensor_copies ? 16
-                          : is_x                             ? v.vec_a
-                                                             : v.vec_b;
+        const int align = is_scale(i)                                 ? 8 /* Pairs are loaded together. */
+                          : i == TW_GEMM_SCALES || i == TW_GEMM_GAINS ? 16
+                          : i >= TW_GEMM_ENDS                         ? 4
+                          : i >= TW_GEMM_C                            ? v.vec_c
+                          : tw_gemm_way_of(c)->tensor_copies          ? 16
+                          : is_x                                      ? v.vec_a
+                                                                      : v.vec_b;
         out[i] = (tw_gpu_buffer){tw_gemm_buffer_names[i], tw_gemm_matrix_bytes(&m), align, .written = i == TW_GEMM_C};
         if (i == TW_GEMM_B && p->tape.warps) out[i].bytes = (size_t)tw_gemm_tape_units(p) * sizeof(tw_gemm_unit);
         if (tw_gemm_by_pointers(p, (tw_gemm_buffer)i))
             out[i] = (tw_gpu_buffer){tw_gemm_buffer_names[i], (size_t)m.count * TW_GEMM_POINTER, TW_GEMM_POINTER,
                                      .written = false};
     }
-    const int64_t tiles = tw_ceil_div(tw_gemm_columns(p), tw_gemm_squares_columns(p, c));
-    out[TW_GEMM_SQUARES] =
-        (tw_gpu_buffer){"squares", p->epilogue.squares ? (size_t)(tiles * p->m) * 4 : 0, 4, .written = true};
+    const int64_t vectors = p->epilogue.squares ? tw_gemm_squares_of(p, c).vectors : 0;
+    out[TW_GEMM_SQUARES] = (tw_gpu_buffer){"squares", (size_t)(vectors * p->m) * 4, 4, .written = true};
+    out[TW_GEMM_SCALED] =
+        (tw_gpu_buffer){"scaled", p->epilogue.scaled ? (size_t)(p->m * p->n) * 2 : 0, 8, .written = true};
     out[TW_GEMM_WORKSPACE] = (tw_gpu_buffer){"workspace", (size_t)need->workspace_bytes, 16, .written = true,
                                              .zeroed = c->kg > 1 && c->split == TW_JOIN_ATOMIC};
     out[TW_GEMM_COUNTERS] =
@@ -85,12 +91,17 @@ void tw_gemm_describe_buffers(const tw_gemm_problem *p, const tw_gemm_config *c,
 }
 
 tw_status tw_gemm_plan_words(tw_plan *out, char *words, char *configuration, const tw_target *target, tw_diag *diag) {
+    return tw_gemm_plan_frame(out, &tw_gemm_plain_frame, words, configuration, target, diag);
+}
+
+tw_status tw_gemm_plan_frame(tw_plan *out, const tw_gemm_frame *f, char *words, char *configuration,
+                             const tw_target *target, tw_diag *diag) {
     tw_gemm_problem p;
     tw_gemm_config c;
     tw_gemm_resources need;
     tw_status st = parse(&p, &c, words, configuration, diag);
     if (st != TW_OK) return st;
-    out->kernel = tw_gemm_make(&p, &c, target, false, diag);
+    out->kernel = make(f, &p, &c, target, false, diag);
     if (!out->kernel) return diag->status;
     tw_gemm_legal(&p, &c, target, &need, NULL);
     const tw_gemm_buffers nowhere = {0};

@@ -51,8 +51,9 @@ static bool out_fits(tw_gemm_type t, tw_type out) {
 const char *const tw_gemm_narrow_names[TW_GEMM_NARROWS] = {"none", "i8", "i4"};
 
 const char *const tw_gemm_buffer_names[TW_GEMM_BUFFERS] = {
-    "a",      "b",    "c",      "bias", "mul",    "residual", "scale_rows", "scale_columns", "scale_a", "scale_b",
-    "scales", "ends", "counts", "rows", "places", "factors",  "squares",    "workspace",     "counters"};
+    "a",       "b",       "c",       "bias",   "mul",       "residual", "scale_rows", "scale_columns",
+    "scale_a", "scale_b", "scales",  "ends",   "counts",    "rows",     "places",     "factors",
+    "sums",    "gains",   "squares", "scaled", "workspace", "counters"};
 
 int64_t tw_gemm_columns(const tw_gemm_problem *p) {
     return p->epilogue.gated ? p->n / 2 : p->n;
@@ -75,7 +76,9 @@ tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which)
                                          p->masked,
                                          p->gather,
                                          p->scatter,
-                                         p->scatter};
+                                         p->scatter,
+                                         p->sums > 0,
+                                         e->scaled};
     const bool ta = p->trans_a, tb = p->trans_b;
     const tw_type in = tw_gemm_types[p->type].element;
     tw_gemm_matrix m = {p->out, p->m, tw_gemm_columns(p), p->ldc, p->batch, p->stride_c};
@@ -97,6 +100,8 @@ tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which)
     if (which == TW_GEMM_SCALE_COLUMNS)
         m = (tw_gemm_matrix){
             TW_T_f32, 1, p->n, p->n, p->groups ? p->groups : p->batch, p->stride_b < 0 ? p->stride_b : p->n};
+    if (which == TW_GEMM_ROW_SUMS) m = (tw_gemm_matrix){TW_T_f32, p->sums, p->m, p->m, 1, 0};
+    if (which == TW_GEMM_GAINS) m = (tw_gemm_matrix){TW_T_f32, 1, p->n, p->n, 1, 0};
     const int64_t along_k = tw_ceil_div(p->k, TW_GEMM_BLOCK), along_n = tw_ceil_div(p->n, TW_GEMM_BLOCK);
     if (which == TW_GEMM_SCALE_A) m = (tw_gemm_matrix){TW_T_f32, along_k, p->m, p->m, 1, 0};
     if (which == TW_GEMM_SCALE_B)
@@ -155,8 +160,7 @@ static tw_status check_narrow(const tw_gemm_problem *p, tw_diag *diag) {
         return tw_fail(diag, TW_ERR_USAGE, "a narrow B is stored n x k (tb=1) without gaps, once, and has no groups");
     if (p->scales % 64 && p->scales != 32)
         return tw_fail(diag, TW_ERR_USAGE, "scales = %lld is neither 32 nor a multiple of 64", (long long)p->scales);
-    if (p->epilogue.squares)
-        return tw_fail(diag, TW_ERR_USAGE, "squares are of operands as they are, and a narrow B's are swapped");
+    if (p->epilogue.squares) return tw_fail(diag, TW_ERR_USAGE, "a narrow B's product leaves no squares");
     if (p->scale_sums && !p->scales) return tw_fail(diag, TW_ERR_USAGE, "there are no scales that could multiply sums");
     return TW_OK;
 }
@@ -181,11 +185,17 @@ static tw_status check_extents(const tw_gemm_problem *p, int64_t least_a, int64_
     const struct {
         const char *name;
         int64_t is, least, most;
-    } ranges[] = {{"m", p->m, 1, INT32_MAX / 2},       {"n", p->n, 1, INT32_MAX / 2},
-                  {"k", p->k, 1, INT32_MAX / 2},       {"batch", p->batch, 1, 65535},
-                  {"groups", p->groups, 0, 65535},     {"rows_a", p->rows_a, 0, INT32_MAX / 2},
-                  {"lda", p->lda, least_a, INT32_MAX}, {"ldb", p->ldb, least_b, INT32_MAX},
-                  {"scales", p->scales, 0, p->k},      {"ldc", p->ldc, tw_gemm_columns(p), INT32_MAX}};
+    } ranges[] = {{"m", p->m, 1, INT32_MAX / 2},
+                  {"n", p->n, 1, INT32_MAX / 2},
+                  {"k", p->k, 1, INT32_MAX / 2},
+                  {"batch", p->batch, 1, 65535},
+                  {"groups", p->groups, 0, 65535},
+                  {"rows_a", p->rows_a, 0, INT32_MAX / 2},
+                  {"lda", p->lda, least_a, INT32_MAX},
+                  {"ldb", p->ldb, least_b, INT32_MAX},
+                  {"scales", p->scales, 0, p->k},
+                  {"sums", p->sums, 0, p->k},
+                  {"ldc", p->ldc, tw_gemm_columns(p), INT32_MAX}};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (ranges[i].is < ranges[i].least || ranges[i].is > ranges[i].most)
             return tw_fail(diag, TW_ERR_USAGE, "%s = %lld is not within %lld..%lld", ranges[i].name,
@@ -237,6 +247,12 @@ static tw_status check_epilogue(const tw_gemm_problem *p, tw_diag *diag) {
     bool integer = p->out == TW_T_i32 || p->out == TW_T_i8;
     if (integer && (p->alpha != 1 || (p->beta != 0 && p->beta != 1)))
         return tw_fail(diag, TW_ERR_USAGE, "an integer C needs alpha 1 and beta 0 or 1");
+    if (e->scaled && (p->out != TW_T_f32 || (p->type != TW_GEMM_F16 && p->type != TW_GEMM_BF16) || e->gated ||
+                      p->batch > 1 || p->groups > 1 || p->scatter || p->ldc != p->n))
+        return tw_fail(diag, TW_ERR_USAGE,
+                       "scaled cells are of one product of f16 or bf16, whose C has f32 without gaps, and no gates");
+    if (p->sums && (integer || p->out == TW_T_f64 || p->batch > 1 || p->gather || !(p->eps >= 0)))
+        return tw_fail(diag, TW_ERR_USAGE, "sums of squares are f32, of rows of one A that are not gathered");
     if (e->squares && (integer || p->out == TW_T_f64 || p->batch > 1))
         return tw_fail(diag, TW_ERR_USAGE, "squares are summed in f32, of one product or of groups");
     if ((integer || p->out == TW_T_f64) && (e->scale_rows || e->scale_columns))
@@ -282,6 +298,7 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         {"sb", p->stride_b, p->ldb * (p->trans_b ? p->n : p->k)},
         {"sc", p->stride_c, p->ldc * p->m},
         {"pointers", p->pointers, 0},
+        {"sums", p->sums, 0},
         {"groups", p->groups, 0},
         {"masked", p->masked, 0},
         {"gather", p->gather, 0},
@@ -297,6 +314,7 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         {"residual", p->epilogue.residual, 0},
         {"gated", p->epilogue.gated, 0},
         {"squares", p->epilogue.squares, 0},
+        {"scaled", p->epilogue.scaled, 0},
         {"scale_rows", p->epilogue.scale_rows, 0},
         {"scale_columns", p->epilogue.scale_columns, 0},
     };
@@ -311,6 +329,7 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
     if (n < size && p->tape.warps)
         n += (size_t)snprintf(out + n, size - n, " tape=%dx%dx%d", p->tape.warps, p->tape.blocks, p->tape.run);
     if (n < size && p->alpha != 1) n += (size_t)snprintf(out + n, size - n, " alpha=%.17g", p->alpha);
+    if (n < size && p->eps != 0) n += (size_t)snprintf(out + n, size - n, " eps=%.9g", p->eps);
     if (n < size && p->beta != 0) n += (size_t)snprintf(out + n, size - n, " beta=%.17g", p->beta);
     if (n < size && p->epilogue.activation)
         snprintf(out + n, size - n, " activation=%s", activations[p->epilogue.activation]);
@@ -348,6 +367,7 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.whole_k = p->k % c->u == 0;
     v.beta = p->beta != 0;
     v.batched = p->batch > 1;
+    v.sums = p->sums > 0;
     v.pointers = p->pointers;
     v.promote = p->promote;
     v.scale_blocks = p->scale_blocks;
@@ -373,13 +393,20 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.epilogue.residual = p->epilogue.residual;
     v.epilogue.gated = p->epilogue.gated;
     v.epilogue.squares = p->epilogue.squares;
+    v.epilogue.scaled = p->epilogue.scaled;
     v.epilogue.scale_rows = p->epilogue.scale_rows;
     v.epilogue.scale_columns = p->epilogue.scale_columns;
     return v;
 }
 
-int tw_gemm_squares_columns(const tw_gemm_problem *p, const tw_gemm_config *c) {
-    return tw_gemm_stored_columns(c, p->epilogue.gated);
+tw_gemm_squares tw_gemm_squares_of(const tw_gemm_problem *p, const tw_gemm_config *c) {
+    const bool gated = p->epilogue.gated;
+    tw_gemm_squares s = {.columns = tw_gemm_stored_columns(c, gated), .parts = 1};
+    if (c->swap) s.columns = gated ? c->ml / 2 : c->ml;
+    /* Blocks that join their sums share C's columns out. */
+    if (!c->swap && tw_gemm_splits_in_cluster(c)) s.parts = c->kg;
+    s.vectors = tw_ceil_div(tw_gemm_columns(p), s.columns) * s.parts;
+    return s;
 }
 
 /* Makes the tensor map of an operand. Its boxes are as wide as the swizzle. */
@@ -434,6 +461,9 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     tw_argument_number(to, "stride_c", stride_of(p, TW_GEMM_C));
     tw_argument_float(to, "alpha", p->alpha, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
     tw_argument_float(to, "beta", p->beta, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
+    tw_argument_number(to, "parts", p->sums);
+    tw_argument_float(to, "share", 1 / (double)p->k, TW_T_f32);
+    tw_argument_float(to, "eps", p->eps, TW_T_f32);
     tw_argument_number(to, "stride_scale_rows", tw_gemm_matrix_of(p, TW_GEMM_SCALE_ROWS).stride * 4);
     tw_argument_number(to, "stride_scale_columns", tw_gemm_matrix_of(p, TW_GEMM_SCALE_COLUMNS).stride * 4);
     if (p->tape.warps) tw_gemm_tape_arguments(p, to);

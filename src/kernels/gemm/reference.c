@@ -31,6 +31,12 @@ static void element_write(tw_type t, void *data, int64_t i, double x) {
     memcpy((char *)data + i * es, &bits, (size_t)es);
 }
 
+/* Draws parts of sums of squares, whose means are at least 1, so that what they divide stays in [-1, 1]. */
+static void fill_sums(const tw_gemm_problem *p, float *out, tw_random *r) {
+    for (int64_t i = 0; i < p->sums * p->m; i++)
+        out[i] = (float)((1 + tw_random_unit(r)) * (double)p->k / (double)p->sums);
+}
+
 /* Fills matrices with random elements. Scales are at most 1, so that scaled elements are, too. */
 static void fill(const tw_gemm_matrix *m, bool scales, void *data, tw_random *r) {
     for (int64_t b = 0; b < m->count; b++)
@@ -69,13 +75,23 @@ static double block_scale_of(const tw_gemm_data *d, tw_gemm_buffer which, int64_
                                        : of[product * m.stride + i / TW_GEMM_BLOCK * m.ld + block]);
 }
 
+/* Returns what a row of A lacks, of its sums of squares. */
+static double factor_of(const tw_gemm_data *d, int64_t row) {
+    const tw_gemm_problem *p = &d->problem;
+    const float *sums = d->of[TW_GEMM_ROW_SUMS];
+    double all = 0;
+    for (int64_t i = 0; i < p->sums; i++) all += (double)sums[i * p->m + row];
+    return 1 / sqrt(all / (double)p->k + p->eps);
+}
+
 /* Returns the scale of a row of A or a column of B. */
 static double scale_of(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, int64_t i) {
+    const double factor = d->of[TW_GEMM_ROW_SUMS] && which == TW_GEMM_A ? factor_of(d, i) : 1;
     const tw_gemm_buffer scales = which == TW_GEMM_A ? TW_GEMM_SCALE_ROWS : TW_GEMM_SCALE_COLUMNS;
     /* Scales of rows are in the order of the product's rows. Gathered rows get theirs when they are put in that
        order. */
-    if (!d->of[scales] || (which == TW_GEMM_A && d->problem.gather)) return 1;
-    return (double)((const float *)d->of[scales])[product * tw_gemm_matrix_of(&d->problem, scales).stride + i];
+    if (!d->of[scales] || (which == TW_GEMM_A && d->problem.gather)) return factor;
+    return factor * (double)((const float *)d->of[scales])[product * tw_gemm_matrix_of(&d->problem, scales).stride + i];
 }
 
 /* Computes an element of a narrow B. */
@@ -395,6 +411,8 @@ static bool make_matrices(tw_gemm_data *d, uint64_t seed) {
             draw_ends(&d->problem, &r, d->of[i]);
         else if (d->problem.narrow && (i == TW_GEMM_B || i == TW_GEMM_SCALES))
             fill_narrow(&d->problem, &m, d->of[i], &r);
+        else if (i == TW_GEMM_ROW_SUMS)
+            fill_sums(&d->problem, d->of[i], &r);
         else if (i == TW_GEMM_COUNTS)
             draw_counts(&d->problem, &r, d->of[i]);
         else if (i == TW_GEMM_ROWS)
@@ -454,20 +472,33 @@ int64_t tw_gemm_data_compare(const tw_gemm_data *d, const void *c, double *worst
     return wrong;
 }
 
-int64_t tw_gemm_data_squares(const tw_gemm_data *d, const void *c, int columns, const float *squares) {
+int64_t tw_gemm_data_scaled(const tw_gemm_data *d, const float *c, const uint16_t *scaled) {
+    const tw_gemm_problem *p = &d->problem;
+    const float *gains = d->of[TW_GEMM_GAINS];
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < p->m * p->n; i++) {
+        const float x = c[i] * gains[i % p->n];
+        if (is_written(d, i / p->n))
+            wrong += scaled[i] != (p->type == TW_GEMM_F16 ? tw_f32_to_f16(x) : tw_f32_to_bf16(x));
+    }
+    return wrong;
+}
+
+int64_t tw_gemm_data_squares(const tw_gemm_data *d, const void *c, const tw_gemm_squares *of, const float *squares) {
     const tw_gemm_problem *p = &d->problem;
     const int64_t all = tw_gemm_columns(p);
     int64_t wrong = 0;
-    for (int64_t from = 0; from < all; from += columns, squares += p->m)
+    for (int64_t from = 0; from < all; from += of->columns, squares += p->m * of->parts)
         for (int64_t row = 0; row < p->m; row++) {
-            double want = 0;
+            double want = 0, sum = 0;
             if (!is_written(d, row)) continue;
-            for (int64_t j = from; j < all && j < from + columns; j++) {
+            for (int i = 0; i < of->parts; i++) sum += (double)squares[i * p->m + row];
+            for (int64_t j = from; j < all && j < from + of->columns; j++) {
                 const double x = element_read(p->out, c, row * p->ldc + j);
                 want += x * x;
             }
             /* A lane adds up at most a quarter of 256 squares, and then four lanes do. Squares have one sign. */
-            wrong += !(fabs((double)squares[row] - want) <= 70 * 0x1p-24 * want);
+            wrong += !(fabs(sum - want) <= 70 * 0x1p-24 * want);
         }
     return wrong;
 }

@@ -30,9 +30,11 @@ void tw_gemm_data_free(tw_gemm_data *d);
    error divided by its tolerance, and *first (may be NULL) the index of the first wrong cell. */
 int64_t tw_gemm_data_compare(const tw_gemm_data *d, const void *c, double *worst, int64_t *first);
 
-/* Counts the wrong sums of squares of rows of `c`, which has the layout of C. A sum is of `columns` columns
-   (tw_gemm_squares_columns). */
-int64_t tw_gemm_data_squares(const tw_gemm_data *d, const void *c, int columns, const float *squares);
+/* Counts the wrong sums of squares of rows of `c`, which has the layout of C. */
+int64_t tw_gemm_data_squares(const tw_gemm_data *d, const void *c, const tw_gemm_squares *of, const float *squares);
+
+/* Counts the elements of buffer TW_GEMM_SCALED that are not those of `c`, which has the layout of C, times gains. */
+int64_t tw_gemm_data_scaled(const tw_gemm_data *d, const float *c, const uint16_t *scaled);
 
 /* Counts elements in C's gaps, between rows and between products and in rows of no group, that differ from `before`. */
 int64_t tw_gemm_data_gaps(const tw_gemm_data *d, const void *now, const void *before);

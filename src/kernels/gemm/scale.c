@@ -50,15 +50,24 @@ static tw_val scale_of(tw_gemm_gen *g, scales *s, int row) {
     return s->loaded[at];
 }
 
+/* Returns what a row of C lacks, of its sums of squares. `row` is as in scale_of. */
+static tw_val factor_of(tw_gemm_gen *g, scales *s, int row) {
+    for (int i = 0; i < s->n; i++)
+        if (s->offset[i] == row) return s->loaded[i];
+    s->offset[s->n] = row;
+    return s->loaded[s->n++] = tw_gemm_sums_factor(g, row);
+}
+
 void tw_gemm_scale(tw_gemm_gen *g, int from, int below) {
     tw_builder *b = g->b;
     const tw_gemm_epilogue *e = &g->v->epilogue;
-    scales rows, columns;
+    scales rows, columns, sums = {.of = g->c->swap ? &g->y : &g->x};
     if (e->scale_rows) rows = scales_of(g, true);
     if (e->scale_columns) columns = scales_of(g, false);
     for (int i = from; i < below; i++) {
         tw_val x = g->acc[0][i];
         if (g->acc_type == TW_T_i32) x = tw_unary(b, TW_OP_cvt_f32_s32, x);
+        if (g->v->sums) x = tw_mul(b, x, factor_of(g, &sums, sums.of->of[i]));
         if (e->scale_rows) x = tw_mul(b, x, scale_of(g, &rows, rows.of->of[i]));
         if (e->scale_columns) x = tw_mul(b, x, scale_of(g, &columns, columns.of->of[i]));
         if (g->acc_type == TW_T_i32)

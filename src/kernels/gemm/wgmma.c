@@ -377,6 +377,7 @@ static void skip_other_team(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_c
 
 static void finish(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c) {
     skip_other_team(g, ring, c);
+    tw_gemm_sums_end(g);
     g->frame->finish(g);
 }
 
@@ -441,6 +442,7 @@ static void build(tw_gemm_gen *g) {
     wait_for_launch(g); /* Before sums are stored. */
     if (g->team.id) tw_ring_skip(b, &ring, &c, tw_mul(b, g->team, g->stages));
     TW_BLOCK (b, g->v->grouped ? tw_gemm_push_told(g, g->team) : push_tiles(g, g->team)) {
+        tw_gemm_sums_begin(g);
         if (g->team.id) take_turn(g);
         compute(g, &ring, &c);
     }

@@ -115,6 +115,14 @@ static const char *plan_ring(const tw_gemm_variant *v, const tw_gemm_config *c, 
     p->fetched_bytes = p->stage_bytes + p->scale_bytes;
     p->mbarrier_bytes = MBARRIERS * c->stages;
     if (v->type == TW_GEMM_TF32X3) why = tw_gemm_terms_plan(v, c, p);
+    if (v->sums) {
+        p->sums = p->mbarrier_bytes;
+        p->mbarrier_bytes += p->teams * tw_gemm_sums_bytes(c, p);
+    }
+    if (v->epilogue.squares) {
+        p->squares = p->mbarrier_bytes;
+        p->mbarrier_bytes += p->teams * tw_gemm_squares_bytes(c, p);
+    }
     REFUSE(v->gather && c->u * es % TW_TILE_LINE, "rows are gathered in lines of 128 bytes along k");
     if (v->grouped) {
         p->told = (p->mbarrier_bytes + TW_GROUPS_BYTES - 1) / TW_GROUPS_BYTES * TW_GROUPS_BYTES;
@@ -146,8 +154,11 @@ static const char *check_epilogue(const tw_gemm_variant *v, const tw_gemm_config
     REFUSE(c->staged && cluster, "a cluster's blocks share the sums out already");
     REFUSE(v->epilogue.gated && (cluster || c->staged == TW_GEMM_STAGED || (!c->swap && c->nl % 16)),
            "gates and values are in one thread, eight columns each: no split in a cluster, no staging");
-    REFUSE(v->epilogue.squares && (c->swap || cluster || c->staged == TW_GEMM_STAGED),
-           "four lanes have a row whose squares are summed: operands as they are, no split in a cluster, no staging");
+    REFUSE(v->epilogue.squares && c->staged == TW_GEMM_STAGED,
+           "lanes sum the squares of a row of their sums: no staging");
+    REFUSE(v->epilogue.squares && cluster && (c->swap ? c->ms != ROWS : p->accumulators / 4 < c->kg),
+           "each block of a cluster has squares of whole tiles' rows, or of columns of its own");
+    REFUSE(v->epilogue.scaled && c->staged == TW_GEMM_STAGED, "scaled cells are not staged");
     REFUSE(c->staged == TW_GEMM_EXCHANGED && (c->swap || columns % 32),
            "lanes exchange sums of 32 columns, with operands as they are");
     REFUSE(c->staged == TW_GEMM_STAGED && p->group % ((c->swap ? c->ml : c->nl) / 4),

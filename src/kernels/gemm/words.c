@@ -10,8 +10,9 @@
 const char tw_gemm_problem_words[] =
     "m n k; type=f32|f64|f16|bf16|tf32|s8|e4m3|tf32x3; ta tb (1: stored transposed); lda ldb ldc; batch, sa sb sc "
     "(strides);\n"
-    "alpha beta; out=TYPE of C; bias=1 mul=1 residual=1 gated=1 squares=1 scale_rows=1 scale_columns=1; "
+    "alpha beta; out=TYPE of C; bias=1 mul=1 residual=1 gated=1 squares=1 scaled=1 scale_rows=1 scale_columns=1; "
     "activation=gelu|gelu_erf|silu;\n"
+    "sums=P eps=E: rows of A are divided by the roots of the means of P sums of squares;\n"
     "pointers=1: matrices of a batch lie anywhere, and buffers hold their addresses;\n"
     "groups=E: rows of A in E groups, each with a B of its own; masked=1: each has a count in the place of an end;\n"
     "gather=1: rows of A, of which there are rows_a, by number; scatter=1: rows of C by number, with a factor each;\n"
@@ -75,6 +76,8 @@ bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *statu
         {"alpha", NULL, NULL, &p->alpha},
         {"beta", NULL, NULL, &p->beta},
         {"pointers", NULL, &p->pointers, NULL},
+        {"sums", &p->sums, NULL, NULL},
+        {"eps", NULL, NULL, &p->eps},
         {"groups", &p->groups, NULL, NULL},
         {"scales", &p->scales, NULL, NULL},
         {"scale_sums", NULL, &p->scale_sums, NULL},
@@ -90,6 +93,7 @@ bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *statu
         {"residual", NULL, &p->epilogue.residual, NULL},
         {"gated", NULL, &p->epilogue.gated, NULL},
         {"squares", NULL, &p->epilogue.squares, NULL},
+        {"scaled", NULL, &p->epilogue.scaled, NULL},
         {"scale_rows", NULL, &p->epilogue.scale_rows, NULL},
         {"scale_columns", NULL, &p->epilogue.scale_columns, NULL},
     };

@@ -56,6 +56,7 @@ typedef struct tw_prefill_shape {
     int64_t rows, columns;  /* Extents of a matrix, or of rows of activations. */
     int64_t window;         /* Attention: positions of the sliding window. 0: all. */
     bool bias;              /* A bias is added. */
+    bool fused;             /* embed: rows of x are readied for a norm in the next product. */
     tw_dtype router;        /* score: element type of the router. */
     bool gated;             /* gate: rows have gates and values. False: values alone. */
     bool many;              /* The step is one of many sequences. */
@@ -91,7 +92,8 @@ typedef struct tw_prefill_kind {
 } tw_prefill_kind;
 
 /* Kinds. Rows are those of a step; a row of x has `columns` f32, other activations have elements of `type`.
-   embed   Rows of the table become rows of x.
+   embed   Rows of the table become rows of x. With `fused` they also become sums of squares, one of each row, and rows
+   times gains.
    norm    The model's norm: rows of x, normed and times the weights, become rows of y.
    rope    A product's f32 rows, of q, k and v as tw_qkv_locate orders them, get biases, norms of heads and rope.
    Queries go to q, [tokens][heads][head], keys and values to the cache. attend  Attention of all heads over the cache.

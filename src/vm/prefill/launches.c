@@ -3,6 +3,7 @@
 #include "base/diag.h"
 #include "base/divide.h"
 #include "vm/prefill/program.h"
+#include "vm/prefill/qkv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,9 @@ typedef struct builder {
     tw_prefill_list *list;
     const tw_prefill_list
         *rows; /* A list with as many rows as products have: `list`, or one of as many as it has ends. */
+    /* Number of vectors of sums of squares of x's rows, beside which `normed` has the rows times the norm's weights.
+       0: the rows are to be normed by a kernel. */
+    int64_t *sums;
 } builder;
 
 /* A buffer's name and address. Name NULL ends a list. */
@@ -92,15 +96,42 @@ static const tw_prefill_matrix *matrix_of(const tw_prefill *p, const tw_instr *i
     return &p->matrices[in - p->s->workers[0].list];
 }
 
+/* ---- norms
+
+   A norm divides a row by the root of its mean of squares, and multiplies it by weights. What writes x may do the
+   latter, and leave the sums of squares in parts. A product of the rows then divides its sums. Both are parts of the
+   instructions that the schedule has: no other instruction is between them. */
+
+/* Returns the weight of a norm that the instruction behind `in` begins with, if products can do it. -1: they cannot. Of
+   f16, rows that are not divided yet might not be within its range. */
+static int next_norm(const builder *o, const tw_instr *in) {
+    const tw_prefill *p = o->p;
+    const tw_worker *w = &p->s->workers[0];
+    const bool last = in + 1 == w->list + w->count;
+    if (last || p->options.apart || p->vm->m->norm != TW_NORM_RMS || p->type != TW_T_bf16) return -1;
+    if (in[1].op == TW_INSTR_QKV && in[1].operand[TW_QKV_NORM_BIAS] < 0) return in[1].operand[TW_QKV_NORM];
+    if (in[1].op == TW_INSTR_FFN && in[1].operand[TW_FFN_NORM_BIAS] < 0) return in[1].operand[TW_FFN_NORM];
+    return -1;
+}
+
 /* ---- instructions */
 
 static tw_status add_embed(const builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill *p = o->p;
+    const int norm = next_norm(o, in);
     tw_prefill_shape shape;
     common(o, p->vm->m->dim, &shape);
-    const binding to[] = {{"step", p->memory.step},   {"table", shared(p, in->operand[TW_EMBED_TABLE])},
-                          {"x", p->memory.x},         {"positions", shared(p, in->operand[TW_EMBED_POSITIONS])},
-                          {"found", p->memory.found}, {NULL, 0}};
+    shape.fused = norm >= 0;
+    *o->sums = norm >= 0;
+    const binding to[] = {{"step", p->memory.step},
+                          {"table", shared(p, in->operand[TW_EMBED_TABLE])},
+                          {"x", p->memory.x},
+                          {"positions", shared(p, in->operand[TW_EMBED_POSITIONS])},
+                          {"gains", shared(p, norm)},
+                          {"scaled", p->memory.normed},
+                          {"squares", p->memory.squares},
+                          {"found", p->memory.found},
+                          {NULL, 0}};
     return add_kind(o, &tw_prefill_embed, &shape, to, diag);
 }
 
@@ -114,13 +145,25 @@ static tw_status add_norm(const builder *o, int weight, int bias, tw_diag *diag)
     return add_kind(o, &tw_prefill_norm, &shape, to, diag);
 }
 
-/* Adds the product of rows at `a` and a matrix of the instruction. `bias` may be 0. */
-static tw_status add_product_of(const builder *o, const tw_prefill_matrix *matrix, const tw_instr *in, uint64_t a,
-                                uint64_t c, uint64_t bias, const char *epilogue, tw_diag *diag) {
+/* A product of rows and a matrix. */
+typedef struct product {
+    uint64_t a, c;        /* Addresses of the rows, and of the result. */
+    uint64_t bias;        /* 0: there is none. */
+    uint64_t gains;       /* Address of the next norm's weights, for which the product readies x. 0: it does not. */
+    bool divides;         /* Rows lack the division by the roots of their means of squares. */
+    const char *epilogue; /* Words. */
+    const tw_prefill_matrix *matrix; /* NULL: the instruction's. */
+    /* The work of the kind "rope" that the product does, too, and its buffers. NULL: it does none. */
+    const tw_prefill_shape *rope;
+    const binding *roped;
+} product;
+
+static tw_status add_product(const builder *o, const tw_instr *in, const product *of, tw_diag *diag) {
     tw_prefill *p = o->p;
+    const tw_prefill_matrix *matrix = of->matrix ? of->matrix : matrix_of(p, in);
     tw_prefill_kernel *k;
     bool reads_tapes = false;
-    tw_status st = tw_prefill_open_product(p, o->rows, matrix, epilogue, &k, &reads_tapes, diag);
+    tw_status st = tw_prefill_open_product(p, o->rows, matrix, of->epilogue, of->rope, &k, &reads_tapes, diag);
     if (st == TW_OK && !reads_tapes) {
         const binding to[] = {{"units", matrix->table}, {"out", p->memory.matrix}, {NULL, 0}};
         tw_prefill_shape shape;
@@ -128,9 +171,16 @@ static tw_status add_product_of(const builder *o, const tw_prefill_matrix *matri
         shape.early = !p->options.late;
         st = add_kind(o, &tw_prefill_unpack, &shape, to, diag);
     }
-    binding to[8] = {{"a", a}, {"b", reads_tapes ? matrix->table : p->memory.matrix}, {"c", c}};
+    binding to[20] = {{"a", of->a}, {"b", reads_tapes ? matrix->table : p->memory.matrix}, {"c", of->c}};
     int n = 3;
-    if (bias) to[n++] = (binding){"bias", bias};
+    if (of->bias) to[n++] = (binding){"bias", of->bias};
+    if (of->divides) to[n++] = (binding){"sums", p->memory.squares};
+    for (const binding *b = of->roped; b && b->name; b++) to[n++] = *b;
+    if (of->gains) {
+        to[n++] = (binding){"gains", of->gains};
+        to[n++] = (binding){"scaled", p->memory.normed};
+        to[n++] = (binding){"squares", p->memory.squares};
+    }
     if (matrix->groups) to[n++] = (binding){"ends", p->memory.ends};
     if (in->op == TW_INSTR_EXPERTS_DOWN) {
         to[n++] = (binding){"places", p->memory.places};
@@ -140,9 +190,20 @@ static tw_status add_product_of(const builder *o, const tw_prefill_matrix *matri
     return st == TW_OK ? add_launch(o, k, to, diag) : st;
 }
 
-static tw_status add_product(const builder *o, const tw_instr *in, uint64_t a, uint64_t c, uint64_t bias,
-                             const char *epilogue, tw_diag *diag) {
-    return add_product_of(o, matrix_of(o->p, in), in, a, c, bias, epilogue, diag);
+/* Adds the norm of x's rows, and a product of them. `norm` and `norm_bias` are the norm's buffers. */
+static tw_status add_normed(const builder *o, const tw_instr *in, int norm, int norm_bias, product of, tw_diag *diag) {
+    const tw_prefill *p = o->p;
+    char words[TW_PLAN_TEXT / 4];
+    of.a = p->memory.normed;
+    of.divides = *o->sums > 0;
+    if (!of.divides) {
+        const tw_status st = add_norm(o, norm, norm_bias, diag);
+        return st == TW_OK ? add_product(o, in, &of, diag) : st;
+    }
+    snprintf(words, sizeof words, "%s sums=%lld eps=%.9g", of.epilogue, (long long)*o->sums,
+             (double)p->vm->m->norm_eps);
+    of.epilogue = words;
+    return add_product(o, in, &of, diag);
 }
 
 static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
@@ -151,8 +212,28 @@ static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
     tw_prefill_shape shape;
     common(o, 0, &shape);
     shape.bias = bias != 0;
-    tw_status st = add_norm(o, in->operand[TW_QKV_NORM], in->operand[TW_QKV_NORM_BIAS], diag);
-    if (st == TW_OK) st = add_product(o, in, p->memory.normed, p->memory.sums, 0, "out=f32", diag);
+    const int norm = in->operand[TW_QKV_NORM], norm_bias = in->operand[TW_QKV_NORM_BIAS];
+    const uint64_t q_norm = shared(p, in->operand[TW_QKV_Q_NORM]);
+    const binding roped[] = {{"step", p->memory.step},
+                             {"angles", p->vm->angles},
+                             {"queries", p->memory.q},
+                             {"keys", shared(p, in->operand[TW_QKV_K])},
+                             {"values", shared(p, in->operand[TW_QKV_V])},
+                             {q_norm ? "q_norm" : NULL, q_norm},
+                             {"k_norm", shared(p, in->operand[TW_QKV_K_NORM])},
+                             {NULL, 0}};
+    product of = {.c = p->memory.sums, .epilogue = "out=f32"};
+    /* Rows of many sequences have positions of their own, which the product does not know. */
+    if (!p->options.apart && !o->list->many && tw_prefill_qkv_covers(&shape)) {
+        of.rope = &shape;
+        of.roped = roped;
+        of.bias = bias;
+        if (bias) of.epilogue = "out=f32 bias=1";
+        const tw_status st = add_normed(o, in, norm, norm_bias, of, diag);
+        if (st != TW_ERR_UNSUPPORTED) return st; /* No tile has whole heads. */
+        of = (product){.c = p->memory.sums, .epilogue = "out=f32"};
+    }
+    const tw_status st = add_normed(o, in, norm, norm_bias, of, diag);
     const binding to[] = {{"step", p->memory.step},
                           {"y", p->memory.sums},
                           {"bias", bias},
@@ -247,11 +328,31 @@ static tw_status add_attend(const builder *o, const tw_instr *in, tw_diag *diag)
     return add_kind(o, &tw_prefill_attend, &shape, to, diag);
 }
 
+/* Has the product of an instruction ready x for the next norm, if it can. *o->sums becomes its number of vectors. */
+static tw_status ready_next(const builder *o, const tw_instr *in, product *of, const char *words, tw_diag *diag) {
+    const int norm = next_norm(o, in);
+    tw_prefill_kernel *k;
+    bool unused;
+    *o->sums = 0;
+    if (norm < 0) return TW_OK;
+    const tw_status st = tw_prefill_open_product(o->p, o->list, matrix_of(o->p, in), words, NULL, &k, &unused, diag);
+    if (st == TW_OK) *o->sums = tw_prefill_vectors(o->p, o->list, k);
+    if (!*o->sums) return st == TW_ERR_UNSUPPORTED ? TW_OK : st;
+    of->gains = shared(o->p, norm);
+    of->epilogue = words;
+    return TW_OK;
+}
+
 static tw_status add_project(const builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill *p = o->p;
     const uint64_t bias = matrix_of(p, in)->bias;
     const uint64_t a = in->operand[TW_PROJECT_IN] == p->h ? p->memory.h : p->memory.attended;
-    return add_product(o, in, a, p->memory.x, bias, bias ? "out=f32 beta=1 bias=1" : "out=f32 beta=1", diag);
+    product of = {
+        .a = a, .c = p->memory.x, .bias = bias, .epilogue = bias ? "out=f32 beta=1 bias=1" : "out=f32 beta=1"};
+    char words[64];
+    snprintf(words, sizeof words, "%s squares=1 scaled=1", of.epilogue);
+    const tw_status st = ready_next(o, in, &of, words, diag);
+    return st == TW_OK ? add_product(o, in, &of, diag) : st;
 }
 
 /* Names the activation as a product's words do. */
@@ -266,16 +367,19 @@ static tw_status add_ffn(const builder *o, const tw_instr *in, tw_diag *diag) {
     tw_prefill_shape shape;
     common(o, in->param[TW_TO], &shape);
     shape.gated = tw_mega_gated(in);
-    tw_status st = add_norm(o, in->operand[TW_FFN_NORM], in->operand[TW_FFN_NORM_BIAS], diag);
-    if (st != TW_OK) return st;
+    const int norm = in->operand[TW_FFN_NORM], norm_bias = in->operand[TW_FFN_NORM_BIAS];
+    product of = {.c = p->memory.h, .bias = bias};
     if (!tw_prefill_gates_apart(p->vm->m, bias != 0)) {
         char words[64];
         const char *kind = shape.gated ? "gated=1 " : bias ? "bias=1 " : "";
         snprintf(words, sizeof words, "%sactivation=%s", kind, activation_of(p->vm->m));
-        return add_product(o, in, p->memory.normed, p->memory.h, bias, words, diag);
+        of.epilogue = words;
+        return add_normed(o, in, norm, norm_bias, of, diag);
     }
     const binding to[] = {{"step", p->memory.step}, {"y", p->memory.sums}, {"h", p->memory.h}, {NULL, 0}};
-    st = add_product(o, in, p->memory.normed, p->memory.sums, bias, bias ? "out=f32 bias=1" : "out=f32", diag);
+    of.c = p->memory.sums;
+    of.epilogue = bias ? "out=f32 bias=1" : "out=f32";
+    const tw_status st = add_normed(o, in, norm, norm_bias, of, diag);
     return st == TW_OK ? add_kind(o, &tw_prefill_gate, &shape, to, diag) : st;
 }
 
@@ -314,7 +418,8 @@ static tw_status add_experts_up(const builder *o, const tw_instr *in, tw_diag *d
     tw_status st = add_norm(o, in->operand[TW_EXPERTS_UP_NORM], -1, diag);
     if (st == TW_OK) st = add_kind(o, &tw_prefill_gather, &shape, to, diag);
     snprintf(words, sizeof words, "gated=1 activation=%s", activation_of(o->p->vm->m));
-    return st == TW_OK ? add_product(o, in, m->gathered, m->chosen, 0, words, diag) : st;
+    const product of = {.a = m->gathered, .c = m->chosen, .epilogue = words};
+    return st == TW_OK ? add_product(o, in, &of, diag) : st;
 }
 
 static tw_status add_experts_down(const builder *o, const tw_instr *in, tw_diag *diag) {
@@ -322,7 +427,9 @@ static tw_status add_experts_down(const builder *o, const tw_instr *in, tw_diag 
     tw_prefill_shape shape;
     common(o, o->p->vm->m->dim, &shape);
     const binding to[] = {{"step", m->step}, {"y", m->sums}, {"x", m->x}, {NULL, 0}};
-    const tw_status st = add_product(o, in, m->chosen, m->sums, 0, "scatter=1 out=f32", diag);
+    const product of = {.a = m->chosen, .c = m->sums, .epilogue = "scatter=1 out=f32"};
+    *o->sums = 0; /* The sum of experts is added to x by a kernel of its own. */
+    const tw_status st = add_product(o, in, &of, diag);
     return st == TW_OK ? add_kind(o, &tw_prefill_sum_experts, &shape, to, diag) : st;
 }
 
@@ -371,7 +478,8 @@ static tw_status add_ends(const builder *o, tw_diag *diag) {
     const tw_prefill_memory *m = &p->memory;
     const tw_instr *in = head_of(p->s);
     const tw_prefill_list ends = {.tokens = o->list->ends};
-    const builder of_ends = {p, o->list, &ends};
+    const builder of_ends = {p, o->list, &ends, o->sums};
+    const product head = {.a = m->end_rows, .c = m->end_logits, .epilogue = "out=f32", .matrix = &p->head};
     const int bias = in->operand[TW_HEAD_NORM_BIAS];
     tw_prefill_shape norm, draw;
     common(o, p->vm->m->dim, &norm);
@@ -391,13 +499,14 @@ static tw_status add_ends(const builder *o, tw_diag *diag) {
         {"step", m->step},   {"logits", m->end_logits}, {"counts", p->vm->counts}, {"cells", m->end_cells},
         {"slots", m->slots}, {"found", m->found},       {"out", m->out},           {NULL, 0}};
     tw_status st = add_kind(o, &tw_prefill_norm, &norm, rows, diag);
-    if (st == TW_OK) st = add_product_of(&of_ends, &p->head, in, m->end_rows, m->end_logits, 0, "out=f32", diag);
+    if (st == TW_OK) st = add_product(&of_ends, in, &head, diag);
     if (st == TW_OK) st = add_kind(o, &tw_prefill_values, &draw, values, diag);
     return st == TW_OK ? add_kind(o, &tw_prefill_pick, &draw, pick, diag) : st;
 }
 
 tw_status tw_prefill_list_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
-    const builder o = {p, list, list};
+    int64_t sums = 0;
+    const builder o = {p, list, list, &sums};
     const tw_worker *w = &p->s->workers[0];
     tw_status st = TW_OK;
     for (int i = 0; i < w->count && st == TW_OK; i++) st = add_instr(&o, &w->list[i], diag);
@@ -405,7 +514,8 @@ tw_status tw_prefill_list_make(tw_prefill *p, tw_prefill_list *list, tw_diag *di
 }
 
 tw_status tw_prefill_end_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
-    const builder o = {p, list, list};
+    int64_t sums = 0;
+    const builder o = {p, list, list, &sums};
     const tw_instr *in = head_of(p->s);
     const int bias = in->operand[TW_HEAD_NORM_BIAS];
     tw_prefill_shape shape;

@@ -11,6 +11,7 @@ typedef struct tw_prefill tw_prefill;
 
 typedef struct tw_prefill_options {
     bool unpack; /* Unpack every matrix before its product. False: products read the tapes if they can. */
+    bool apart;  /* Norms and rope are launches of their own. False: products do what they can of them. */
     bool late;   /* A launch begins when the one before it is over. False: it may begin, and wait, before. */
     /* From so many positions on, products are of exactly the step's rows, which they read from memory. Below, they have
        a fixed number of rows, a few more than the step, and more ways to be computed. 0: all have. */

@@ -4,6 +4,7 @@
 #include "base/diag.h"
 #include "kernels/gemm/estimate.h"
 #include "vm/prefill/program.h"
+#include "vm/prefill/qkv.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 typedef struct choice {
     const tw_prefill *p;
     const tw_gemm_problem *problem;
+    const tw_prefill_shape *rope; /* What the product also does. NULL: nothing. */
     tw_gemm_config best;
     double time; /* Its estimated time. 1e30: there is none yet. */
 } choice;
@@ -20,6 +22,7 @@ typedef struct choice {
 static void consider(choice *o, tw_gemm_config c) {
     static const int stages[] = {8, 6, 5, 4, 3, 2};
     c.ns = c.nl;
+    if (o->rope && !tw_prefill_qkv_fits(o->rope, &c)) return;
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         c.stages = stages[i];
         if (!tw_gemm_legal(o->problem, &c, o->p->gpu.target, NULL, NULL)) continue;
@@ -49,11 +52,12 @@ static void consider_tile(choice *o, tw_gemm_config c) {
 }
 
 /* Chooses a product's configuration by estimates. */
-static bool estimate(const tw_prefill *p, const tw_gemm_problem *problem, tw_gemm_config *out) {
+static bool estimate(const tw_prefill *p, const tw_gemm_problem *problem, const tw_prefill_shape *rope,
+                     tw_gemm_config *out) {
     static const int rows[] = {64, 128, 256}, columns[] = {16, 32, 64, 96, 128, 192, 256};
     const tw_gemm_config plain = {
         .mma = 2, .ms = 64, .u = 64, .ks = 1, .kl = 1, .kg = 1, .vec = 16, .frag = 16, .group = 8};
-    choice o = {.p = p, .problem = problem, .time = 1e30};
+    choice o = {.p = p, .problem = problem, .rope = rope, .time = 1e30};
     for (int swap = 0; swap < 2; swap++)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
             for (size_t j = 0; j < sizeof columns / sizeof *columns; j++) {
@@ -77,18 +81,35 @@ static int start_of(const tw_prefill *p, const tw_gemm_problem *problem, const t
     return problem->weights && !problem->groups && problem->m <= FEW ? TW_GEMM_AHEAD : TW_GEMM_EARLY;
 }
 
+/* Takes fewer stages, so that a block of the next launch fits beside the product's on a multiprocessor, and fetches its
+   first weights while this one is computed. Memory is kept busy by far fewer bytes than a multiprocessor holds. */
+static void leave_room(const tw_prefill *p, const tw_gemm_problem *problem, tw_gemm_config *c) {
+    enum { FEW = 256 /* Rows. */, LEAST = 4 /* Stages. */ };
+    const int64_t half = p->gpu.target->shared_sm / 2 - p->gpu.target->shared_reserved;
+    tw_gemm_config fewer = *c;
+    tw_gemm_resources r;
+    if (c->early != TW_GEMM_AHEAD || problem->m > FEW) return;
+    for (; fewer.stages >= LEAST; fewer.stages--)
+        if (tw_gemm_legal(problem, &fewer, p->gpu.target, &r, NULL) && r.shared_bytes <= half) {
+            *c = fewer;
+            return;
+        }
+}
+
 /* Chooses a product's configuration: the artefact's, or a tile that was measured, or one by estimates. */
-static tw_status choose(tw_prefill *p, const char *words, char *out, size_t size, tw_diag *diag) {
+static tw_status choose(tw_prefill *p, const char *words, const tw_prefill_shape *rope, char *out, size_t size,
+                        tw_diag *diag) {
     char copy[TW_PLAN_TEXT];
     tw_gemm_problem problem;
     tw_gemm_config c;
     snprintf(copy, sizeof copy, "%s", words);
     const tw_status st = tw_gemm_problem_parse(&problem, copy, diag);
     if (st != TW_OK) return st;
-    if (!tw_prefill_chosen(p, &problem, &c) && !tw_prefill_tile(&problem, p->gpu.target, p->info.sms, &c) &&
-        !estimate(p, &problem, &c))
+    const bool chosen = tw_prefill_chosen(p, &problem, &c) && (!rope || tw_prefill_qkv_fits(rope, &c));
+    if (!chosen && !tw_prefill_tile(&problem, rope, p->gpu.target, p->info.sms, &c) && !estimate(p, &problem, rope, &c))
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "prompts: no kernel computes \"%s\"", words);
     c.early = start_of(p, &problem, &c);
+    leave_room(p, &problem, &c);
     tw_gemm_config_print(&c, out, size);
     return TW_OK;
 }
@@ -112,15 +133,15 @@ static tw_prefill_kernel *find(const tw_prefill *p, const char *words) {
     return k;
 }
 
-tw_status tw_prefill_open_words(tw_prefill *p, const char *words, const char *configuration, tw_prefill_kernel **out,
-                                tw_diag *diag) {
-    tw_prefill_kernel *k = *out = find(p, words);
-    if (k) return TW_OK;
-    k = tw_arena_alloc(&p->arena, sizeof *k);
+/* Opens a kernel of words, or of a problem that they name. */
+static tw_status open_new(tw_prefill *p, const char *words, const char *configuration, const tw_prefill_qkv *problem,
+                          tw_prefill_kernel **out, tw_diag *diag) {
+    tw_prefill_kernel *k = tw_arena_alloc(&p->arena, sizeof *k);
     const char *kept = tw_arena_strdup(&p->arena, words);
     if (p->arena.failed) return tw_fail_memory(diag);
     memset(k, 0, sizeof *k);
-    const tw_status st = tw_gpu_kernel_open(&k->kernel, &p->gpu, words, configuration, diag);
+    const tw_status st = problem ? tw_kernel_open_made(&k->kernel, &p->gpu, tw_prefill_qkv_make, problem, diag)
+                                 : tw_gpu_kernel_open(&k->kernel, &p->gpu, words, configuration, diag);
     if (st != TW_OK) return st;
     k->words = kept;
     k->next = p->kernels;
@@ -128,14 +149,34 @@ tw_status tw_prefill_open_words(tw_prefill *p, const char *words, const char *co
     return allocate(p, k, diag);
 }
 
-/* Opens the kernel of a product's words. TW_ERR_UNSUPPORTED: there is none. */
-static tw_status open_product(tw_prefill *p, const char *words, tw_prefill_kernel **out, tw_diag *diag) {
+tw_status tw_prefill_open_words(tw_prefill *p, const char *words, const char *configuration, tw_prefill_kernel **out,
+                                tw_diag *diag) {
+    *out = find(p, words);
+    return *out ? TW_OK : open_new(p, words, configuration, NULL, out, diag);
+}
+
+/* Opens the kernel of a product's words. `rope` is what it also does (tw_prefill_qkv). NULL: it is a product alone.
+   TW_ERR_UNSUPPORTED: there is none. */
+static tw_status open_product(tw_prefill *p, const char *words, const tw_prefill_shape *rope, tw_prefill_kernel **out,
+                              tw_diag *diag) {
     char configuration[TW_PLAN_TEXT], all[TW_PLAN_TEXT];
-    snprintf(all, sizeof all, "gemm %s", words);
+    snprintf(all, sizeof all, "%s %s", rope ? "qkv" : "gemm", words);
     *out = find(p, all);
     if (*out) return TW_OK;
-    const tw_status st = choose(p, words, configuration, sizeof configuration, diag);
-    return st == TW_OK ? tw_prefill_open_words(p, all, configuration, out, diag) : st;
+    const tw_status st = choose(p, words, rope, configuration, sizeof configuration, diag);
+    if (st != TW_OK || !rope) return st == TW_OK ? tw_prefill_open_words(p, all, configuration, out, diag) : st;
+    tw_prefill_qkv problem = {.words = words, .configuration = configuration};
+    memcpy(&problem.shape, rope, sizeof *rope);
+    return open_new(p, all, configuration, &problem, out, diag);
+}
+
+int64_t tw_prefill_vectors(const tw_prefill *p, const tw_prefill_list *list, const tw_prefill_kernel *k) {
+    int64_t n = 0;
+    for (int i = 0; i < tw_gpu_kernel_buffers(k->kernel); i++) {
+        const tw_gpu_buffer *b = tw_gpu_kernel_buffer(k->kernel, i);
+        if (!strcmp(b->name, "squares")) n = (int64_t)(b->bytes / sizeof(float)) / list->tokens;
+    }
+    return n <= p->vm->m->dim / 8 ? n : 0;
 }
 
 /* Allocates the unpacked matrix, which must have room for any. */
@@ -151,7 +192,8 @@ static tw_status allocate_matrix(tw_prefill *p, tw_diag *diag) {
 }
 
 tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
-                                  const char *epilogue, tw_prefill_kernel **out, bool *reads_tapes, tw_diag *diag) {
+                                  const char *epilogue, const tw_prefill_shape *rope, tw_prefill_kernel **out,
+                                  bool *reads_tapes, tw_diag *diag) {
     char words[TW_PLAN_TEXT / 2], tape[TW_PLAN_TEXT - 8];
     const tw_prefill_shape *s = &matrix->shape;
     const char *type = p->type == TW_T_f32 ? "tf32x3" : tw_type_name(p->type);
@@ -168,10 +210,10 @@ tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, co
     *reads_tapes = !p->options.unpack && (s->format.dtype == TW_F16 || s->format.dtype == TW_BF16);
     if (*reads_tapes) {
         snprintf(tape, sizeof tape, "%s weights=1 tape=%dx%dx%d", words, s->warps, s->blocks, s->run);
-        const tw_status st = open_product(p, tape, out, diag);
+        const tw_status st = open_product(p, tape, rope, out, diag);
         if (st != TW_ERR_UNSUPPORTED) return st;
         *reads_tapes = false;
     }
     const tw_status st = allocate_matrix(p, diag);
-    return st == TW_OK ? open_product(p, words, out, diag) : st;
+    return st == TW_OK ? open_product(p, words, rope, out, diag) : st;
 }

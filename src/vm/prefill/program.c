@@ -81,7 +81,7 @@ typedef struct need {
     const char *name;
     int64_t bytes;
 } need;
-enum { NEEDS = 17 };
+enum { NEEDS = 18 };
 
 bool tw_prefill_gates_apart(const tw_model *m, bool biases) {
     const bool gated = m->layers[0].gate.weight.rows || m->layers[0].experts;
@@ -103,6 +103,7 @@ static void count(tw_prefill *p, need out[NEEDS]) {
     const need all[NEEDS] = {{&to->step, "step", words * 4},
                              {&to->x, "x", T * m->dim * 4},
                              {&to->normed, "normed", T * m->dim * es},
+                             {&to->squares, "squares", T * (m->dim / 8) * 4},
                              {&to->sums, "sums", T * sums * 4},
                              {&to->q, "q", T * heads * es},
                              {&to->attended, "attended", T * heads * es},

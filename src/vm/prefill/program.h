@@ -22,7 +22,8 @@ typedef struct tw_prefill_kernel {
 typedef struct tw_prefill_memory {
     uint64_t step;     /* Words TW_STEP_. */
     uint64_t x;        /* f32 [tokens][dim]: the residual stream. */
-    uint64_t normed;   /* [tokens][dim] */
+    uint64_t normed;   /* [tokens][dim]: rows of x, normed, or just times the norm's weights. */
+    uint64_t squares;  /* f32 [dim / 8 at most][tokens]: parts of sums of squares of x's rows. */
     uint64_t sums;     /* f32: what products leave for rope, and for gate. */
     uint64_t q;        /* [tokens][heads][head] */
     uint64_t attended; /* [tokens][heads * head] */
@@ -138,14 +139,20 @@ bool tw_prefill_gates_apart(const tw_model *m, bool biases);
 /* product.c. Opens the kernel of words (tw_gpu_kernel_open), unless it is open. */
 tw_status tw_prefill_open_words(tw_prefill *p, const char *words, const char *configuration, tw_prefill_kernel **out,
                                 tw_diag *diag);
-/* Opens the kernel of a product with the matrix. `epilogue` has words. *reads_tapes tells whether B is the
-   matrix's table, or the unpacked matrix. */
+/* Opens the kernel of a product with the matrix. `epilogue` has words. `rope` is the shape of the kind "rope", whose
+   work the product does, too. NULL: it does not. *reads_tapes tells whether B is the matrix's table, or the unpacked
+   matrix. */
 tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
-                                  const char *epilogue, tw_prefill_kernel **out, bool *reads_tapes, tw_diag *diag);
+                                  const char *epilogue, const tw_prefill_shape *rope, tw_prefill_kernel **out,
+                                  bool *reads_tapes, tw_diag *diag);
+/* Returns the number of vectors of sums of squares that a product of the list leaves. 0: more than memory has room
+   for. */
+int64_t tw_prefill_vectors(const tw_prefill *p, const tw_prefill_list *list, const tw_prefill_kernel *k);
 
-/* tiles.c. Chooses a product's configuration by what was measured. False: no tile of those is legal, or they know no
-   such products. */
-bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_target *target, int sms, tw_gemm_config *out);
+/* tiles.c. Chooses a product's configuration by what was measured, for one that also does the work of `rope`
+   (tw_prefill_qkv) or not (NULL). False: no tile of those is legal, or they know no such products. */
+bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
+                     tw_gemm_config *out);
 
 /* chosen.c. Gets the configuration that an artefact chooses for a product. False: none does. */
 bool tw_prefill_chosen(tw_prefill *p, const tw_gemm_problem *problem, tw_gemm_config *out);

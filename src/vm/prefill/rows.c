@@ -22,7 +22,7 @@ static tw_scope columns_of(tw_prefill_gen *g) {
     return tw_push_for(b, tw_mul_imm(b, g->thread, WIDE), tw_i32(b, (int)g->s->columns), tw_i32(b, ROUND), false);
 }
 
-/* ---- embed: step, table, x, positions, found */
+/* ---- embed: step, table, x, positions, gains, scaled, squares, found */
 
 /* Adds the learned position's columns from c on. */
 static void add_position(tw_prefill_gen *g, tw_val c, tw_val *x) {
@@ -42,9 +42,23 @@ static tw_val token_of(tw_prefill_gen *g) {
     tw_val token = tw_var_of(b, tw_prefill_row_word(g, g->buffer[0], g->block, TW_ROW_TOKEN));
     TW_IF (b, tw_lt(b, token, tw_i32(b, 0))) {
         tw_val sequence = tw_prefill_row_word(g, g->buffer[0], g->block, TW_ROW_SEQUENCE);
-        tw_assign(b, token, tw_ld(b, (tw_attrs){.type = TW_T_i32}, tw_prefill_at(g, g->buffer[4], sequence, 4)));
+        tw_assign(b, token, tw_ld(b, (tw_attrs){.type = TW_T_i32}, tw_prefill_at(g, g->buffer[7], sequence, 4)));
     }
     return token;
+}
+
+static void add_squares_of(tw_builder *b, tw_val sum, const tw_val *x) {
+    for (int i = 0; i < WIDE; i++) tw_op_to(b, sum, TW_OP_fma_f32, x[i], x[i], sum);
+}
+
+/* Stores the columns from c on times gains. */
+static void store_gained(tw_prefill_gen *g, tw_val c, const tw_val *x) {
+    tw_val gains[WIDE], y[WIDE];
+    const int es = tw_prefill_bytes(g->s->type);
+    tw_val to = tw_prefill_at(g, g->buffer[5], g->block, g->s->columns * es);
+    tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[4], c, 4), WIDE, TW_NONE, gains);
+    for (int i = 0; i < WIDE; i++) y[i] = tw_mul(g->b, x[i], gains[i]);
+    tw_prefill_store(g, g->s->type, tw_prefill_at(g, to, c, es), WIDE, y);
 }
 
 static void build_embed(tw_prefill_gen *g) {
@@ -54,21 +68,36 @@ static void build_embed(tw_prefill_gen *g) {
     TW_IF (b, tw_lt(b, g->block, tw_prefill_step(g, g->buffer[0], TW_STEP_COUNT))) {
         tw_val token = token_of(g);
         tw_val from = tw_prefill_at(g, g->buffer[1], token, columns * tw_prefill_bytes(t));
-        tw_val to = tw_prefill_at(g, g->buffer[2], g->block, columns * 4);
+        tw_val to = tw_prefill_at(g, g->buffer[2], g->block, columns * 4), sum = tw_var_of(b, tw_f32(b, 0));
         TW_LOOP (b, c, columns_of(g)) {
             tw_val x[WIDE];
             tw_prefill_load(g, t, tw_prefill_at(g, from, c, tw_prefill_bytes(t)), WIDE, TW_NONE, x);
             if (g->s->m->positions.rows) add_position(g, c, x);
             tw_prefill_store(g, TW_T_f32, tw_prefill_at(g, to, c, 4), WIDE, x);
+            if (!g->s->fused) continue;
+            store_gained(g, c, x);
+            add_squares_of(b, sum, x);
+        }
+        if (g->s->fused) {
+            sum = tw_prefill_sum(g, sum, "sums");
+            tw_val at = tw_prefill_at(g, g->buffer[6], g->block, 4);
+            tw_when(b, tw_eq(b, g->thread, tw_i32(b, 0)));
+            tw_st(b, (tw_attrs){.type = TW_T_f32}, at, &sum);
         }
     }
 }
 
-const tw_prefill_kind tw_prefill_embed = {
-    "prefill_embed",
-    build_embed,
-    row_each,
-    {{"step", false}, {"table", false}, {"x", true}, {"positions", false}, {"found", false}}};
+const tw_prefill_kind tw_prefill_embed = {"prefill_embed",
+                                          build_embed,
+                                          row_each,
+                                          {{"step", false},
+                                           {"table", false},
+                                           {"x", true},
+                                           {"positions", false},
+                                           {"gains", false},
+                                           {"scaled", true},
+                                           {"squares", true},
+                                           {"found", false}}};
 
 /* ---- norm: step, x, weight, y, bias */
 

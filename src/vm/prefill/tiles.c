@@ -3,6 +3,7 @@
    language models' prompts. Which one of a product depends on how many waves its blocks need. */
 #include "base/divide.h"
 #include "vm/prefill/program.h"
+#include "vm/prefill/qkv.h"
 
 #include <math.h>
 
@@ -63,7 +64,8 @@ static bool complete(const tw_gemm_problem *p, const tw_target *target, tw_gemm_
     return false;
 }
 
-bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_target *target, int sms, tw_gemm_config *out) {
+bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
+                     tw_gemm_config *out) {
     double least = 1e30;
     if (problem->type != TW_GEMM_BF16 && problem->type != TW_GEMM_F16) return false;
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
@@ -71,6 +73,7 @@ bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_target *target, in
         const double time = time_of(problem, &tiles[i], sms);
         /* Groups need blocks that stay. */
         if (c.persistent || problem->groups) c.persistent = sms;
+        if (rope && !tw_prefill_qkv_fits(rope, &c)) continue;
         if (time >= least || !complete(problem, target, &c)) continue;
         least = time;
         *out = c;
