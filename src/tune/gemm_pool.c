@@ -140,8 +140,8 @@ tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *q, t
     const tw_gemm_epilogue *e = &q->epilogue;
     if (q->type != p->type || q->out != tw_gemm_types[q->type].out || q->trans_a || !q->trans_b || !dense(q) ||
         q->pointers || q->alpha != 1 || q->beta != 0 || e->bias || e->activation || e->mul || e->residual || e->gated ||
-        e->squares || e->scaled || q->sums || e->scale_rows || (e->scale_columns && !q->narrow) || q->scale_blocks || q->masked || q->gather ||
-        q->scatter || q->k * (int64_t)element_bytes(q->type) % 16)
+        e->squares || e->scaled || q->sums || e->scale_rows || (e->scale_columns && !q->narrow) || q->scale_blocks ||
+        q->masked || q->gather || q->scatter || q->k * (int64_t)element_bytes(q->type) % 16)
         return tw_fail(diag, TW_ERR_UNSUPPORTED,
                        "only plain products A B^T whose rows have whole 16 bytes have a reference on the device");
     if (tw_gemm_pool_need(q) > p->bytes)

@@ -6,6 +6,7 @@
 #include "support/support.h"
 
 #include "base/diag.h"
+#include "kernels/gemm/gemm.h"
 #include "ptx/load.h"
 #include "ptx/ptx.h"
 #include "ptx/ptxas.h"
@@ -152,6 +153,47 @@ static void norms_and_rope_are_in_products(void **state) {
         tw_model_close(m);
         agrees("llama-yarn-mha", &ways[i], steps, 5, 2e-2);
     }
+}
+
+/* Returns the bytes of shared memory of a product that fetches weights ahead, from its line in an explanation. 0: the
+   line is of no such product. */
+static int64_t shared_ahead(char *line, const tw_target *target) {
+    char *configuration = strstr(line, " mma="), *rope = strstr(line, " rope=1");
+    tw_gemm_problem p;
+    tw_gemm_config c;
+    tw_gemm_resources r;
+    tw_diag d;
+    if (strncmp(line, "type=", 5) != 0 || !configuration || !strstr(line, "early=2")) return 0;
+    *configuration++ = 0;
+    if (rope) *rope = 0;
+    if (tw_gemm_problem_parse(&p, line, &d) != TW_OK) fail_msg("%s", d.message);
+    c = tw_gemm_config_default(&p);
+    if (tw_gemm_config_parse(&c, configuration, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_true(tw_gemm_legal(&p, &c, target, &r, NULL));
+    return r.shared_bytes;
+}
+
+/* Of few rows a block leaves half of the multiprocessor's shared memory, and a block of the next launch fits beside it.
+ */
+static void products_of_few_rows_leave_room(void **state) {
+    (void)state;
+    static char said[1 << 16];
+    const tw_target *target = tw_target_find("sm_90a");
+    tw_model *m = open_model("llama-yarn-mha");
+    machine r;
+    tw_diag d;
+    int products = 0;
+    if (try_open(&r, m, (tw_lowering){0}, list, NULL, &(tw_prefill_options){0}, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_prefill_warm(r.prefill, MAX_SEQ, 0, &d) != TW_OK) fail_msg("%s", d.message);
+    tw_prefill_explain(r.prefill, said, sizeof said);
+    for (char *line = strtok(said, "\n"); line; line = strtok(NULL, "\n")) {
+        const int64_t bytes = shared_ahead(line, target);
+        products += bytes > 0;
+        assert_true(2 * (bytes + target->shared_reserved) <= target->shared_sm);
+    }
+    assert_true(products >= 4);
+    end(&r);
+    tw_model_close(m);
 }
 
 /* A prompt's end has the last position's logits and token, as the machine that decodes has them: after one step and
@@ -369,6 +411,7 @@ int main(void) {
         cmocka_unit_test(norms_and_rope_are_in_products),
         cmocka_unit_test(ends_are_those_of_decoding),
         cmocka_unit_test(steps_of_many),
+        cmocka_unit_test(products_of_few_rows_leave_room),
         cmocka_unit_test(what_is_not_covered_is_refused),
         cmocka_unit_test(wrong_steps_are_refused),
         cmocka_unit_test(kernels_assemble),
