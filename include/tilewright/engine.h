@@ -191,8 +191,9 @@ const char *tw_finish_name(tw_finish f);
 
 /* Several generations in one engine. Where the machine decodes several sequences together, a generation begins as soon
    as another one has ended: its prompt is read into the sequence that became free, and from then on every step decodes
-   a token of each. A GPU has up to 8 sequences, of a mixture of experts or with angles that change with the length of a
-   sequence 1. On a processor, and where there is 1, generations follow one another. */
+   a token of each. A GPU whose prompts have kernels of their own (sm_90) has up to 128 sequences, any other up to 8, or
+   of a mixture of experts 1. With angles that change with the length of a sequence there is 1. On a processor, and
+   where there is 1, generations follow one another. */
 typedef struct tw_batch tw_batch;
 
 /* Opens an engine of its own for up to `sequences` (1 or more) at a time, each with options->context positions. Model

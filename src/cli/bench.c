@@ -340,8 +340,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     const int64_t longest = p[0];
     if (n < 0 || depth < 0 || b.repetitions < 1 || b.repetitions > MAX_REPETITIONS || longest + n + depth > 1 << 24)
         return cli_usage("-p, -n, -d, -r: out of range");
-    if (sequences < 1 || sequences > 64)
-        return cli_usage("--sequences: %lld is not within 1..64", (long long)sequences);
+    if (sequences < 1 || sequences > 128)
+        return cli_usage("--sequences: %lld is not within 1..128", (long long)sequences);
     if (sequences > 1 && (depth || lengths > 1 || explain))
         return cli_usage("bench: --sequences goes with one length of -p, without -d and --explain");
     tw_model *model = NULL;

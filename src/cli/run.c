@@ -178,8 +178,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if ((f.prompt != NULL) + (f.ids != NULL) + (f.prompts != NULL) != 1)
         return cli_usage("run: needs -p TEXT, --ids 1,2,3 or --prompts FILE, one of them");
     if (f.prompts && f.json) return cli_usage("run: --prompts writes lines of JSON without --json");
-    if (f.sequences < 1 || f.sequences > 64)
-        return cli_usage("--sequences: %lld is not within 1..64", (long long)f.sequences);
+    if (f.sequences < 1 || f.sequences > 128)
+        return cli_usage("--sequences: %lld is not within 1..128", (long long)f.sequences);
     if (f.n < 0 || f.n > 1 << 24) return cli_usage("-n: %lld is not within 0..16777216", (long long)f.n);
     tw_model *model = NULL;
     tw_engine_options o;

@@ -1,48 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-/* Many generations in one engine. A lane is a sequence of the decode program and the generation that has it. A round
-   reads prompts into lanes that became free, and decodes a few tokens of all lanes in one launch. */
+/* Generations and their lanes. Where the decode program has several sequences, a round reads prompts into lanes that
+   became free, and decodes a few tokens of all lanes in one launch. */
+#include "engine/batch.h"
+
 #include "base/clock.h"
 #include "base/diag.h"
-#include "engine/engine.h"
-#include "engine/outlet.h"
-#include "engine/sample.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    LANES = 8,      /* The most sequences. */
+    LANES = 8,      /* The most sequences of a decode program. */
     MOST_STEPS = 16 /* Steps of a launch. A generation that ends within one leaves its lane idle until the end. */
 };
 
-typedef struct lane {
-    tw_generation *g; /* NULL: the lane is idle. */
-    tw_outlet outlet;
-    tw_sampler *sampler;
-    int64_t fed;  /* Ids in the cache. */
-    int32_t next; /* Id that is fed next, if the prompt has been. */
-    bool counted; /* The device has the sampler's counts. */
-    bool decodes; /* The first token is known. */
-    int64_t since;
-} lane;
-
-/* Generations, first in, first out. */
-typedef struct fifo {
-    tw_generation **at;
-    size_t first, n, room;
-} fifo;
-
-struct tw_batch {
-    tw_engine *e;
-    const tw_tokenizer *tokenizer;
-    lane lanes[LANES];
-    fifo waiting, ended;
-    tw_status st;  /* Status of a launch's takes. */
-    tw_diag *diag; /* Where they report. */
-};
-
-static bool reserve(fifo *f, size_t n) {
+static bool reserve(tw_fifo *f, size_t n) {
     if (f->first) memmove(f->at, f->at + f->first, f->n * sizeof(tw_generation *));
     f->first = 0;
     if (n <= f->room) return true;
@@ -54,11 +27,11 @@ static bool reserve(fifo *f, size_t n) {
     return true;
 }
 
-static void push(fifo *f, tw_generation *g) {
+static void push(tw_fifo *f, tw_generation *g) {
     f->at[f->first + f->n++] = g;
 }
 
-static tw_generation *pop(fifo *f) {
+static tw_generation *pop(tw_fifo *f) {
     if (!f->n) return NULL;
     f->n--;
     return f->at[f->first++];
@@ -70,28 +43,28 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static int32_t input_of(const lane *l) {
+static int32_t input_of(const tw_lane *l) {
     return l->fed < l->g->n_prompt ? l->g->prompt[l->fed] : l->next;
 }
 
 /* Tells whether the next step's token is not wanted, since more of the prompt follows. */
-static bool reads(const lane *l) {
+static bool reads(const tw_lane *l) {
     return l->fed + 1 < l->g->n_prompt;
 }
 
 /* Ends a lane's generation, which is complete if its status is TW_OK. */
-static tw_status leave(tw_batch *b, lane *l, tw_status st, tw_diag *diag) {
+static tw_status leave(tw_batch *b, tw_lane *l, tw_status st, tw_diag *diag) {
     tw_generation *g = l->g;
     st = tw_outlet_close(&l->outlet, st, diag);
     tw_sampler_close(l->sampler);
     if (st == TW_OK) push(&b->ended, g);
-    *l = (lane){0};
+    *l = (tw_lane){0};
     return st;
 }
 
 /* Gives an idle lane to a generation. */
-static tw_status enter(tw_batch *b, lane *l, tw_generation *g, tw_diag *diag) {
-    *l = (lane){.g = g, .since = tw_now_ns()};
+static tw_status enter(tw_batch *b, tw_lane *l, tw_generation *g, tw_diag *diag) {
+    *l = (tw_lane){.number = ++b->entered, .g = g, .since = tw_now_ns()};
     tw_status st = tw_outlet_open(&l->outlet, g, b->tokenizer, diag);
     if (st == TW_OK) st = tw_sampler_open(&l->sampler, &g->sampling, b->e->model->vocab, diag);
     for (int64_t i = 0; i < g->n_prompt && st == TW_OK; i++) tw_sampler_see(l->sampler, g->prompt[i]);
@@ -99,8 +72,7 @@ static tw_status enter(tw_batch *b, lane *l, tw_generation *g, tw_diag *diag) {
     return TW_OK;
 }
 
-/* Tells a lane the token that follows what it has fed. */
-static tw_status take_one(tw_batch *b, lane *l, int32_t id, tw_diag *diag) {
+tw_status tw_batch_take(tw_batch *b, tw_lane *l, int32_t id, tw_diag *diag) {
     tw_generation *g = l->g;
     const int64_t now = tw_now_ns();
     l->fed++;
@@ -126,7 +98,7 @@ static tw_status take_one(tw_batch *b, lane *l, int32_t id, tw_diag *diag) {
 static tw_status read_prompt(tw_batch *b, int at, tw_diag *diag) {
     enum { FEW = 2 }; /* Ids that decode steps read as fast. */
     tw_engine *e = b->e;
-    lane *l = &b->lanes[at];
+    tw_lane *l = &b->lanes[at];
     const int64_t left = l->g->n_prompt - 1 - l->fed, room = tw_engine_step_tokens(e, TW_PROGRAM_PROMPT);
     bool loaded = false;
     tw_status st = left > FEW ? tw_engine_load_prompts(e, least(left, room), l->fed, &loaded, diag) : TW_OK;
@@ -151,9 +123,8 @@ typedef struct launch {
     tw_program_kind kind;
 } launch;
 
-/* Sends the counts of a lane that begins to draw with penalties. The device adds what it draws. */
-static tw_status count(tw_batch *b, int at, tw_diag *diag) {
-    lane *l = &b->lanes[at];
+tw_status tw_batch_count(tw_batch *b, int at, tw_diag *diag) {
+    tw_lane *l = &b->lanes[at];
     if (!l->sampler->counts || l->counted) return TW_OK;
     l->counted = true;
     return b->e->machine.backend->count(&b->e->machine, at, l->sampler->counts, diag);
@@ -167,7 +138,7 @@ static tw_status plan(tw_batch *b, launch *r, tw_diag *diag) {
     tw_status st = TW_OK;
     *r = (launch){.steps = MOST_STEPS};
     for (int i = 0; i < e->sequences && st == TW_OK; i++) {
-        const lane *l = &b->lanes[i];
+        const tw_lane *l = &b->lanes[i];
         if (!l->g) continue;
         any = true;
         r->tokens[i] = input_of(l);
@@ -176,7 +147,7 @@ static tw_status plan(tw_batch *b, launch *r, tw_diag *diag) {
         r->steps = least(r->steps, reads(l) ? 1 : least(l->g->limit - l->g->n_ids, e->context - l->fed));
         if (reads(l)) continue;
         r->rules[i] = l->sampler->rules;
-        st = count(b, i, diag);
+        st = tw_batch_count(b, i, diag);
     }
     if (!any) r->steps = 0;
     r->kind = tw_engine_decoder(e, deepest);
@@ -190,7 +161,7 @@ static bool take(void *user, const int32_t *tokens) {
     bool any = false;
     for (int i = 0; i < b->e->sequences && b->st == TW_OK; i++) {
         if (!b->lanes[i].g) continue;
-        b->st = take_one(b, &b->lanes[i], tokens[i], b->diag);
+        b->st = tw_batch_take(b, &b->lanes[i], tokens[i], b->diag);
         any |= b->lanes[i].g != NULL;
     }
     return any && b->st == TW_OK;
@@ -224,18 +195,37 @@ static tw_status decode(tw_batch *b, tw_diag *diag) {
     return st == TW_OK ? b->st : st;
 }
 
+tw_status tw_batch_fill(tw_batch *b, tw_diag *diag) {
+    tw_status st = TW_OK;
+    for (int i = 0; i < b->n && st == TW_OK; i++)
+        while (!b->lanes[i].g && b->waiting.n && st == TW_OK) st = enter(b, &b->lanes[i], pop(&b->waiting), diag);
+    return st;
+}
+
 /* Fills idle lanes, reads a step of each prompt that is not read yet, and decodes. */
 static tw_status turn(tw_batch *b, tw_diag *diag) {
-    tw_status st = TW_OK;
-    for (int i = 0; i < b->e->sequences && st == TW_OK; i++) {
-        lane *l = &b->lanes[i];
-        while (!l->g && b->waiting.n && st == TW_OK) st = enter(b, l, pop(&b->waiting), diag);
-        if (l->g && reads(l) && st == TW_OK) st = read_prompt(b, i, diag);
-    }
+    tw_status st = tw_batch_fill(b, diag);
+    for (int i = 0; i < b->n && st == TW_OK; i++)
+        if (b->lanes[i].g && reads(&b->lanes[i])) st = read_prompt(b, i, diag);
     return st == TW_OK ? decode(b, diag) : st;
 }
 
 /* ---- the interface */
+
+static tw_status allocate(tw_batch *b, tw_diag *diag) {
+    const size_t n = (size_t)b->e->together;
+    b->lanes = calloc(n, sizeof *b->lanes);
+    b->parts = calloc(n, sizeof *b->parts);
+    b->tokens = calloc(n, sizeof *b->tokens);
+    bool all = b->lanes && b->parts && b->tokens;
+    for (int i = 0; i < TW_BATCH_FLIGHTS; i++) {
+        b->flights[i].ends = calloc(n, sizeof *b->flights[i].ends);
+        all &= b->flights[i].ends != NULL;
+    }
+    if (!all) return tw_fail_memory(diag);
+    b->n = (int)n;
+    return TW_OK;
+}
 
 tw_status tw_batch_open(tw_batch **out, const tw_model *model, const tw_engine_options *options, int64_t sequences,
                         const tw_tokenizer *tokenizer, tw_diag *diag) {
@@ -244,7 +234,8 @@ tw_status tw_batch_open(tw_batch **out, const tw_model *model, const tw_engine_o
     tw_batch *b = calloc(1, sizeof *b);
     if (!b) return tw_fail_memory(diag);
     b->tokenizer = tokenizer;
-    const tw_status st = tw_engine_open_for(&b->e, model, options, least(sequences, LANES), diag);
+    tw_status st = tw_engine_open_for(&b->e, model, options, sequences, diag);
+    if (st == TW_OK) st = allocate(b, diag);
     if (st == TW_OK)
         *out = b;
     else
@@ -254,16 +245,20 @@ tw_status tw_batch_open(tw_batch **out, const tw_model *model, const tw_engine_o
 
 void tw_batch_close(tw_batch *b) {
     if (!b) return;
-    for (int i = 0; i < LANES; i++)
+    for (int i = 0; i < b->n; i++)
         if (b->lanes[i].g) leave(b, &b->lanes[i], TW_ERR_IO, NULL);
     tw_engine_close(b->e);
+    for (int i = 0; i < TW_BATCH_FLIGHTS; i++) free(b->flights[i].ends);
+    free(b->lanes);
+    free(b->parts);
+    free(b->tokens);
     free(b->waiting.at);
     free(b->ended.at);
     free(b);
 }
 
 int64_t tw_batch_sequences(const tw_batch *b) {
-    return b->e->sequences;
+    return b->e->together;
 }
 
 tw_engine *tw_batch_engine(tw_batch *b) {
@@ -288,7 +283,7 @@ tw_status tw_batch_add(tw_batch *b, tw_generation *g, tw_diag *diag) {
     tw_sampler_close(sampler);
     if (st != TW_OK) return st;
     /* All generations that are not returned yet may be complete at once. */
-    if (!reserve(&b->waiting, b->waiting.n + 1) || !reserve(&b->ended, b->ended.n + b->waiting.n + 1 + LANES))
+    if (!reserve(&b->waiting, b->waiting.n + 1) || !reserve(&b->ended, b->ended.n + b->waiting.n + 1 + (size_t)b->n))
         return tw_fail_memory(diag);
     push(&b->waiting, g);
     return TW_OK;
@@ -298,7 +293,7 @@ tw_status tw_batch_next(tw_batch *b, tw_generation **out, tw_diag *diag) {
     tw_engine *e = b->e;
     tw_status st = TW_OK;
     *out = NULL;
-    if (e->sequences == 1) {
+    if (e->together == 1) {
         tw_generation *g = pop(&b->waiting);
         tw_engine_rewind(e, 0);
         if (g) st = tw_generate(e, b->tokenizer, g, diag);
@@ -307,9 +302,9 @@ tw_status tw_batch_next(tw_batch *b, tw_generation **out, tw_diag *diag) {
     }
     bool any = true;
     while (!b->ended.n && any && st == TW_OK) {
-        st = turn(b, diag);
+        st = e->together > e->sequences ? tw_batch_many(b, diag) : turn(b, diag);
         any = b->waiting.n > 0;
-        for (int i = 0; i < e->sequences; i++) any |= b->lanes[i].g != NULL;
+        for (int i = 0; i < b->n; i++) any |= b->lanes[i].g != NULL;
     }
     if (st == TW_OK) *out = pop(&b->ended);
     return st;

@@ -8,12 +8,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { LANES = 8 /* The most sequences. */ };
-
 /* Generations of all sequences of a batch, with random prompts. */
 typedef struct load {
-    tw_generation g[LANES];
-    int32_t *ids[LANES];
+    tw_generation g[TW_ENGINE_SEQUENCES];
+    int32_t *ids[TW_ENGINE_SEQUENCES];
     int n;
 } load;
 
@@ -51,8 +49,8 @@ tw_status tw_time_batch(tw_batch *b, tw_random *r, int64_t prompt, int64_t n, tw
     const int64_t start = tw_now_ns();
     if (st == TW_OK) st = run(b, diag);
     out->seconds = (double)(tw_now_ns() - start) * 1e-9;
-    for (int i = 0; i < l.n; i++) out->decode_seconds = fmax(out->decode_seconds, l.g[i].decode_seconds);
-    out->prompt_seconds = out->seconds - out->decode_seconds;
+    for (int i = 0; i < l.n; i++) out->prompt_seconds = fmax(out->prompt_seconds, l.g[i].prefill_seconds);
+    out->decode_seconds = out->seconds - out->prompt_seconds;
     unload(&l);
     return st;
 }
@@ -93,7 +91,7 @@ tw_status tw_batch_check(tw_batch *b, int64_t prompt, uint64_t seed, tw_verdict 
     tw_status st = room < 1
                        ? tw_fail(diag, TW_ERR_USAGE, "a context of %lld is too short to check", (long long)e->context)
                        : TW_OK;
-    for (int64_t i = 0; i < e->sequences && st == TW_OK; i++) {
+    for (int64_t i = 0; i < e->together && st == TW_OK; i++) {
         int64_t n = i ? SHORT / i + 1 : prompt; /* Only one is long, since the processor takes its time. */
         n = n < 1 ? 1 : n > room ? room : n;
         st = add(&l, b, &r, n, GREEDY, diag);

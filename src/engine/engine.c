@@ -47,7 +47,9 @@ static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule *
         }
     }
     if (kind == TW_PROGRAM_SHORT) l.kv_splits = 1;
-    if (kind == TW_PROGRAM_PROMPT) { /* A list of instructions, each of all rows and heads. */
+    if (kind == TW_PROGRAM_MANY) l.sequences = l.tokens = e->together;
+    if (kind == TW_PROGRAM_PROMPT ||
+        kind == TW_PROGRAM_MANY) { /* A list of instructions, each of all rows and heads. */
         l.workers = 1;
         l.kv_splits = l.row_blocks = 1;
         l.group_heads = false;
@@ -80,8 +82,12 @@ static tw_status load(tw_engine *e, tw_program_kind kind, tw_diag *diag) {
     int id = -1;
     if (st == TW_OK && kind == TW_PROGRAM_DECODE) st = fits(e, diag);
     const tw_engine_backend *b = e->machine.backend;
-    if (st == TW_OK && kind == TW_PROGRAM_PROMPT)
-        st = b->load_prefill(&e->machine, e->program[TW_PROGRAM_DECODE], e->checked[kind], diag);
+    const int decode = e->program[TW_PROGRAM_DECODE];
+    if (st == TW_OK && kind == TW_PROGRAM_PROMPT && e->checked[TW_PROGRAM_MANY])
+        st = b->load_many(&e->machine, decode, e->checked[kind], e->checked[TW_PROGRAM_MANY],
+                          least(e->prompt_tokens, e->together * e->context), diag);
+    else if (st == TW_OK && kind == TW_PROGRAM_PROMPT)
+        st = b->load_prefill(&e->machine, decode, e->checked[kind], diag);
     else if (st == TW_OK)
         st = b->load(&e->machine, e->checked[kind], &id, diag);
     if (st == TW_OK) {
@@ -90,6 +96,15 @@ static tw_status load(tw_engine *e, tw_program_kind kind, tw_diag *diag) {
     }
     tw_checked_free(e->checked[kind]);
     e->checked[kind] = NULL;
+    return st;
+}
+
+/* Makes the schedule of a position of each of many sequences, of which the program for prompts has the list. */
+static tw_status check_many(tw_engine *e, tw_diag *diag) {
+    tw_schedule *s = NULL;
+    tw_status st = make_schedule(e, TW_PROGRAM_MANY, &s, diag);
+    if (st == TW_OK) st = tw_schedule_check(&e->checked[TW_PROGRAM_MANY], &s, NULL, diag);
+    tw_schedule_free(s);
     return st;
 }
 
@@ -105,6 +120,13 @@ static tw_status load_prompts(tw_engine *e, tw_diag *diag) {
 
 static tw_status load_decode(tw_engine *e, tw_diag *diag) {
     tw_status st = load(e, TW_PROGRAM_DECODE, diag);
+    if (st == TW_OK && e->together > e->sequences) { /* Its tapes alone are used. */
+        e->short_past = 0;
+        st = check_many(e, diag);
+        if (st == TW_OK) st = load_prompts(e, diag);
+        if (st == TW_ERR_UNSUPPORTED) e->together = e->sequences;
+        return st == TW_ERR_UNSUPPORTED ? TW_OK : st;
+    }
     if (st != TW_OK || !e->short_past) return st;
     st = load(e, TW_PROGRAM_SHORT, diag);
     if (st != TW_ERR_UNSUPPORTED && st != TW_ERR_MEMORY) return st;
@@ -153,6 +175,17 @@ static int64_t most_sequences(const tw_engine *e) {
     return e->machine.backend->most_sequences(&e->machine);
 }
 
+/* Decides how many sequences run together, by which programs, and has the machine reserve room for their caches. */
+static void choose_sequences(tw_engine *e, int64_t sequences) {
+    const tw_engine_backend *b = e->machine.backend;
+    e->sequences = e->together = least(sequences, most_sequences(e));
+    const bool many = b->load_many && has_prompts(e) && !e->given && e->model->rope.kind != TW_ROPE_DYNAMIC;
+    if (!many || sequences <= e->sequences) return;
+    e->sequences = 1;
+    e->together = least(sequences, TW_ENGINE_SEQUENCES);
+    b->reserve(&e->machine, e->together);
+}
+
 /* Opens the machine with the decode program. Only loading shows that a GPU's machine does not cover a model, or lacks
    memory. "auto" then goes on to the processor. */
 static tw_status open_machine(tw_engine *e, const tw_engine_options *options, int64_t sequences, tw_diag *diag) {
@@ -167,7 +200,7 @@ static tw_status open_machine(tw_engine *e, const tw_engine_options *options, in
         st = backends[i]->open(&e->machine, e->model, &o, e->options.workers, diag);
         bool elsewhere = st == TW_ERR_UNSUPPORTED;
         if (st == TW_OK) {
-            e->sequences = least(sequences, most_sequences(e));
+            choose_sequences(e, sequences);
             st = load_decode(e, diag);
             elsewhere = st == TW_ERR_UNSUPPORTED || st == TW_ERR_MEMORY;
         }

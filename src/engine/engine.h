@@ -11,6 +11,7 @@ typedef enum tw_program_kind {
     TW_PROGRAM_SHORT,   /* Takes one position while the past is short. Attention is in one part. */
     TW_PROGRAM_PREFILL, /* Takes several positions, and has logits of the last one. */
     TW_PROGRAM_PROMPT,  /* Takes many positions, and has logits of the last one. Only a GPU's machine runs it. */
+    TW_PROGRAM_MANY,    /* Takes a position of each of many sequences. TW_PROGRAM_PROMPT then serves such steps. */
     TW_PROGRAM_SCORE,   /* Takes several positions, and has logits of all. */
     TW_PROGRAM_COUNT
 } tw_program_kind;
@@ -24,19 +25,22 @@ struct tw_engine {
     tw_checked *checked[TW_PROGRAM_COUNT];
     int program[TW_PROGRAM_COUNT]; /* The machine's number of each program. -1: not loaded. */
     int64_t sequences;             /* Sequences of the decode programs. More than 1: only tw_batch runs them. */
-    int64_t position;              /* Position of the next token. */
-    int64_t context;               /* Positions of the cache. */
-    int64_t short_past;            /* TW_PROGRAM_SHORT decodes positions below this. */
-    int64_t prompt_tokens;         /* The most positions of a step of TW_PROGRAM_PROMPT. */
-    bool no_prompts;               /* TW_PROGRAM_PROMPT is not to be loaded, or could not be. */
-    uint64_t counts_stamp;         /* Changes whenever the device's counts become another sampler's, or unknown. */
-    uint64_t counts_changes;       /* tw_sampler.changes of the device's counts. */
+    int64_t together;        /* Sequences that a batch has. More than `sequences`: TW_PROGRAM_PROMPT serves them all. */
+    int64_t position;        /* Position of the next token. */
+    int64_t context;         /* Positions of the cache. */
+    int64_t short_past;      /* TW_PROGRAM_SHORT decodes positions below this. */
+    int64_t prompt_tokens;   /* The most positions of a step of TW_PROGRAM_PROMPT. */
+    bool no_prompts;         /* TW_PROGRAM_PROMPT is not to be loaded, or could not be. */
+    uint64_t counts_stamp;   /* Changes whenever the device's counts become another sampler's, or unknown. */
+    uint64_t counts_changes; /* tw_sampler.changes of the device's counts. */
 };
 
 /* The largest differences at which the engine's results agree with a reference. */
 static inline const tw_tolerance *tw_engine_tolerance(const tw_engine *e) {
     return e->options.bf16_activations ? &e->machine.backend->rounded : &e->machine.backend->tolerance;
 }
+
+enum { TW_ENGINE_SEQUENCES = 128 /* The most sequences of a batch. */ };
 
 /* Opens an engine as tw_engine_open does, for as many of `sequences` as the machine decodes together. */
 tw_status tw_engine_open_for(tw_engine **out, const tw_model *model, const tw_engine_options *options,

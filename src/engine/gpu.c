@@ -69,12 +69,32 @@ static bool covers_prompts(const tw_machine *m) {
     return tw_prefill_covers(m->vm);
 }
 
-static tw_status load_prefill(tw_machine *m, int decode, const tw_checked *program, tw_diag *diag) {
+static tw_status load_many(tw_machine *m, int decode, const tw_checked *program, const tw_checked *many, int64_t rows,
+                           tw_diag *diag) {
     tw_prefill *p;
-    const tw_prefill_options o = {.unpack = m->prompts == TW_PROMPTS_UNPACKED, .apart = m->prompts == TW_PROMPTS_APART};
+    const tw_prefill_options o = {.unpack = m->prompts == TW_PROMPTS_UNPACKED,
+                                  .apart = m->prompts == TW_PROMPTS_APART,
+                                  .many = many,
+                                  .rows = rows};
     const tw_status st = tw_prefill_open(&p, m->vm, decode, program, &o, diag);
     m->prefill = p;
     return st;
+}
+
+static tw_status load_prefill(tw_machine *m, int decode, const tw_checked *program, tw_diag *diag) {
+    return load_many(m, decode, program, NULL, 0, diag);
+}
+
+static void reserve(tw_machine *m, int64_t sequences) {
+    tw_cuda_vm_reserve(m->vm, sequences);
+}
+
+static tw_status begin_many(tw_machine *m, const tw_prefill_part *parts, int n, tw_diag *diag) {
+    return tw_prefill_begin(m->prefill, parts, n, diag);
+}
+
+static tw_status end_many(tw_machine *m, int32_t *tokens, tw_diag *diag) {
+    return tw_prefill_end(m->prefill, tokens, diag);
 }
 
 static tw_status warm_prefill(tw_machine *m, int64_t n, int64_t pos, tw_diag *diag) {
@@ -195,6 +215,10 @@ const tw_engine_backend tw_engine_gpu = {
     .run = run,
     .covers_prompts = covers_prompts,
     .load_prefill = load_prefill,
+    .reserve = reserve,
+    .load_many = load_many,
+    .begin_many = begin_many,
+    .end_many = end_many,
     .warm_prefill = warm_prefill,
     .run_prefill = run_prefill,
     .tape_bytes = tape_bytes,

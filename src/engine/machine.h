@@ -9,6 +9,7 @@
 #include "vm/sample.h"
 
 struct tw_trace;
+struct tw_prefill_part;
 
 /* A machine and its limits. */
 typedef struct tw_machine {
@@ -56,6 +57,14 @@ typedef struct tw_engine_backend {
     /* Load, prepare and run a program for prompts as tw_prefill_open, tw_prefill_warm and tw_prefill_run do. NULL: the
      * machine has none. */
     tw_status (*load_prefill)(tw_machine *m, int decode, const tw_checked *program, tw_diag *diag);
+    /* Reserve room for caches of many sequences, load a program for their steps, and run those, as tw_cuda_vm_reserve,
+       tw_prefill_open, tw_prefill_begin and tw_prefill_end do. `many` is the schedule of a position of each sequence.
+       NULL: the machine has none. */
+    void (*reserve)(tw_machine *m, int64_t sequences);
+    tw_status (*load_many)(tw_machine *m, int decode, const tw_checked *program, const tw_checked *many, int64_t rows,
+                           tw_diag *diag);
+    tw_status (*begin_many)(tw_machine *m, const struct tw_prefill_part *parts, int n, tw_diag *diag);
+    tw_status (*end_many)(tw_machine *m, int32_t *tokens, tw_diag *diag);
     tw_status (*warm_prefill)(tw_machine *m, int64_t n, int64_t pos, tw_diag *diag);
     tw_status (*run_prefill)(tw_machine *m, int64_t sequence, tw_vm_step *step, bool ends, tw_diag *diag);
     int64_t (*tape_bytes)(const tw_machine *m);

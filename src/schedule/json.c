@@ -246,9 +246,10 @@ static tw_status read_root(reader *r, const json_t *root) {
             max_seq = int_field(root, "max_seq", 1, INT32_MAX, &ok), sequences = 1;
     const json_t *workers = json_object_get(root, "workers");
     size_t n = json_array_size(workers);
-    if (!ok || tokens > max_seq) return refuse(r, "1 <= tokens <= max_seq does not hold", "");
+    if (!ok) return refuse(r, "1 <= tokens <= max_seq does not hold", "");
     if (json_object_get(root, "sequences")) sequences = int_field(root, "sequences", 1, 1 << 20, &ok);
     if (!ok || (sequences > 1 && sequences != tokens)) return refuse(r, "sequences is neither 1 nor tokens", "");
+    if (tokens / sequences > max_seq) return refuse(r, "1 <= tokens <= max_seq does not hold", "");
     if (n < 1 || n > TW_MAX_WORKERS) return refuse(r, "workers is not a list of 1 to 1024 lists", "");
     r->s = tw_schedule_begin((int)n, tokens, max_seq);
     if (!r->s || !r->buffers || !r->counters) return tw_fail_memory(r->diag);

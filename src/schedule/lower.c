@@ -379,7 +379,7 @@ static tw_status choose(lowering *b, const tw_lowering *l, tw_diag *diag) {
         return tw_fail(diag, TW_ERR_USAGE, "sequences: %lld of them do not make a step of %lld tokens, one of each",
                        (long long)b->sequences, (long long)b->T);
     if (b->sequences > 1) b->l.all_logits = true;
-    if (b->T < 1 || b->T > b->l.max_seq)
+    if (b->T < 1 || b->T / b->sequences > b->l.max_seq)
         return tw_fail(diag, TW_ERR_USAGE, "tokens: %lld is not within 1..max_seq (%lld)", (long long)b->T,
                        (long long)b->l.max_seq);
     if (!b->l.row_unit) b->l.row_unit = 16;

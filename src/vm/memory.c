@@ -40,14 +40,18 @@ static const char *show(int64_t bytes, char *out, size_t size) {
 tw_status tw_memory_fits(const tw_memory_need *need, int64_t available, const tw_model *model, tw_dtype weights,
                          const char *whose, tw_diag *diag) {
     const int64_t all = need->weights + need->caches + need->scratch;
-    char n[32], a[32], w[32], c[32];
+    char n[32], a[32], w[32], c[32], sequences[48] = "";
     if (available <= 0 || all <= available) return TW_OK;
-    const char *less = need->caches > need->weights ? "a shorter context (-c) would need less"
-                       : weights == TW_I4           ? "a smaller model is needed"
-                       : weights == TW_I8           ? "--weights int4 would need less"
-                                                    : "--weights int8 or int4 would need less";
+    if (need->sequences > 1) snprintf(sequences, sizeof sequences, " of %lld sequences", (long long)need->sequences);
+    const bool many = need->sequences > 1;
+    const char *less = need->caches > need->weights && many
+                           ? "fewer sequences, or a shorter context (-c), would need less"
+                       : need->caches > need->weights ? "a shorter context (-c) would need less"
+                       : weights == TW_I4             ? "a smaller model is needed"
+                       : weights == TW_I8             ? "--weights int4 would need less"
+                                                      : "--weights int8 or int4 would need less";
     return tw_fail_at(diag, TW_ERR_MEMORY, model->name, -1,
-                      "needs %s of %s, of which %s are available: %s for weights, %s for keys and values; %s",
+                      "needs %s of %s, of which %s are available: %s for weights, %s for keys and values%s; %s",
                       show(all, n, sizeof n), whose, show(available, a, sizeof a), show(need->weights, w, sizeof w),
-                      show(need->caches, c, sizeof c), less);
+                      show(need->caches, c, sizeof c), sequences, less);
 }

@@ -11,6 +11,7 @@
    none. */
 typedef struct tw_memory_need {
     int64_t weights, caches, scratch;
+    int64_t sequences; /* Sequences that have caches. 0: 1. */
 } tw_memory_need;
 
 int64_t tw_memory_sum(const tw_memory_need *need);

@@ -58,7 +58,7 @@ $ tilewright bench models/demo --sequences 4 -n 4
   tilewright: --sequences: this machine decodes at most 1 together of this model
   [1]
 $ tilewright bench models/demo --sequences 0
-  tilewright: --sequences: 0 is not within 1..64
+  tilewright: --sequences: 0 is not within 1..128
   [2]
 $ tilewright bench models/demo --sequences 4 -d 5
   tilewright: bench: --sequences goes with one length of -p, without -d and --explain

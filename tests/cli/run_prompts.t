@@ -52,7 +52,7 @@ $ tilewright run models/demo --prompts p.jsonl --json
   tilewright: run: --prompts writes lines of JSON without --json
   [2]
 $ tilewright run models/demo --prompts p.jsonl --sequences 0
-  tilewright: --sequences: 0 is not within 1..64
+  tilewright: --sequences: 0 is not within 1..128
   [2]
 # An interrupt leaves what is complete.
 $ printf '%s\n' '{"prompt": "x", "n": 2}' '{"prompt": "x", "n": 1000000}' >long.jsonl

@@ -42,6 +42,7 @@ static tw_status try_open(machine *r, const tw_model *m, tw_lowering decode, tw_
     *r = (machine){0};
     const tw_cuda_vm_options options = {.emulate = true, .workers = 3, .target = target, .tuning = {.warps = 2}};
     if (tw_cuda_vm_open(&r->vm, m, &options, d) != TW_OK) fail_msg("%s", d->message);
+    if (o->many) tw_cuda_vm_reserve(r->vm, tw_checked_schedule(o->many)->sequences);
     decode.tokens = 1;
     decode.max_seq = MAX_SEQ;
     tw_cuda_vm_lowering(r->vm, &decode);
@@ -218,6 +219,59 @@ static void ends_are_those_of_decoding(void **state) {
     ends_like_decoding(test_open_llama(&odd), "a vocabulary that 8 does not divide", 1e-4);
 }
 
+/* A machine for many sequences. */
+static tw_status open_many(machine *r, const tw_model *m, tw_checked **many, int64_t rows, tw_diag *d) {
+    enum { SEQUENCES = 3 };
+    const tw_lowering l = {.workers = 1, .sequences = SEQUENCES, .tokens = SEQUENCES, .kv_splits = 1, .row_blocks = 1};
+    *many = test_lower(m, l, MAX_SEQ);
+    return try_open(r, m, (tw_lowering){0}, list, NULL, &(tw_prefill_options){.many = *many, .rows = rows}, d);
+}
+
+/* Steps of many sequences, one begun before the tokens of the other are known, have the tokens of one alone. */
+static void steps_of_many(void **state) {
+    (void)state;
+    enum { N = 9, TOKENS = 2 };
+    tw_model *m = open_model("llama-linear-mqa");
+    tw_checked *many;
+    machine r;
+    tw_diag d;
+    int32_t ids[MAX_SEQ], said[TOKENS], token[1];
+    text(ids, m->vocab);
+    if (open_many(&r, m, &many, 0, &d) != TW_OK) fail_msg("%s", d.message);
+    const tw_sample_rules greedy = {0};
+    const tw_prefill_part first[] = {{0, 0, 2, ids + 7, NULL}, {2, 0, N, ids, &greedy}},
+                          second = {2, N, 1, NULL, &greedy};
+    const tw_prefill_part wrong[][2] = {{first[1], first[0]},
+                                        {first[0], {2, MAX_SEQ - 1, 2, ids, NULL}},
+                                        {first[0], {3, 0, 1, ids, NULL}},
+                                        {first[0], {1, 0, 2, NULL, NULL}},
+                                        {first[0], {1, 0, 1, (const int32_t[]){-1}, NULL}},
+                                        {{0, 0, MAX_SEQ, ids, NULL}, {1, 0, 1, ids, NULL}}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(tw_prefill_begin(r.prefill, wrong[i], 2, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_prefill_begin(r.prefill, first, 0, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_prefill_end(r.prefill, token, &d), TW_ERR_USAGE);
+    if (tw_prefill_begin(r.prefill, first, 2, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_prefill_begin(r.prefill, &second, 1, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(tw_prefill_begin(r.prefill, &second, 1, &d), TW_ERR_USAGE);
+    for (int i = 0; i < TOKENS; i++)
+        if (tw_prefill_end(r.prefill, &said[i], &d) != TW_OK) fail_msg("%s", d.message);
+    /* The same by steps of one sequence. */
+    tw_prefill_close(r.prefill);
+    r.prefill = NULL;
+    const tw_prefill_options one = {0};
+    if (tw_prefill_open(&r.prefill, r.vm, r.id, r.prompt, &one, &d) != TW_OK) fail_msg("%s", d.message);
+    for (int i = 0; i < TOKENS; i++) {
+        tw_vm_step s = {.tokens = i ? said : ids, .n = i ? 1 : N, .pos = i ? N : 0, .length = MAX_SEQ};
+        if (tw_prefill_run(r.prefill, 0, &s, true, &d) != TW_OK) fail_msg("%s", d.message);
+        assert_int_equal(s.token, said[i]);
+    }
+    assert_int_equal(tw_prefill_begin(r.prefill, &second, 1, &d), TW_ERR_USAGE);
+    end(&r);
+    tw_checked_free(many);
+    tw_model_close(m);
+}
+
 static void refused(const tw_model *m, tw_lowering decode, tw_lowering prompt, const char *target, const char *why) {
     machine r;
     tw_diag d;
@@ -279,9 +333,12 @@ static void add_job(const tw_prefill_problem *p, tw_buf *ptx, tw_ptx_job *job) {
 
 static void kernels_assemble(void **state) {
     (void)state;
-    enum { KINDS = 6, FORMATS = 6, JOBS = KINDS + 2 * FORMATS };
-    static const tw_prefill_kind *const kinds[KINDS] = {&tw_prefill_embed,  &tw_prefill_norm, &tw_prefill_rope,
-                                                        &tw_prefill_attend, &tw_prefill_gate, &tw_prefill_best};
+    enum { MANY = 6, KINDS = 12, FORMATS = 6, JOBS = KINDS + 2 * FORMATS };
+    /* From number MANY on, of many sequences. */
+    static const tw_prefill_kind *const kinds[KINDS] = {&tw_prefill_embed,  &tw_prefill_norm,   &tw_prefill_rope,
+                                                        &tw_prefill_attend, &tw_prefill_gate,   &tw_prefill_best,
+                                                        &tw_prefill_embed,  &tw_prefill_norm,   &tw_prefill_rope,
+                                                        &tw_prefill_attend, &tw_prefill_values, &tw_prefill_pick};
     static const struct {
         tw_dtype dtype;
         int group;
@@ -304,6 +361,9 @@ static void kernels_assemble(void **state) {
         s->rows = m->dim;
         s->columns = i < KINDS + FORMATS ? m->ffn_dim : m->dim;
         s->bias = s->early = true;
+        s->many = s->ends = i >= MANY && i < KINDS;
+        s->cut_list = 512;
+        if (s->many) s->rows = m->vocab;
         if (i >= KINDS) assert_true(tw_mega_format_of(formats[format].dtype, formats[format].group, &s->format));
         s->warps = 8;
         s->blocks = 4;
@@ -327,6 +387,8 @@ int main(void) {
         cmocka_unit_test(steps_of_all_sizes),
         cmocka_unit_test(norms_and_rope_are_in_products),
         cmocka_unit_test(ends_are_those_of_decoding),
+        cmocka_unit_test(steps_of_many),
+        cmocka_unit_test(products_of_few_rows_leave_room),
         cmocka_unit_test(what_is_not_covered_is_refused),
         cmocka_unit_test(wrong_steps_are_refused),
         cmocka_unit_test(kernels_assemble),

@@ -147,6 +147,8 @@ typedef struct tw_mega_output {
     tw_val aborted;      /* Flag of the abort record. */
 } tw_mega_output;
 void tw_mega_build_output_of(tw_mega_gen *g, const tw_mega_output *o);
+/* Finds the token of one sequence, by all threads. With plan.samples. */
+void tw_mega_build_output_one(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence);
 void tw_mega_build_output(tw_mega_gen *g);
 int64_t tw_mega_cut_bytes(const tw_mega_plan *p); /* Shared memory that a cut needs. */
 void tw_mega_build_attend(tw_mega_gen *g);

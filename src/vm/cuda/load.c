@@ -66,8 +66,13 @@ static uint64_t upload_weight(loading *l, const tw_weight *w) {
     return address;
 }
 
+int64_t tw_mega_cache_bytes(const tw_cuda_vm *vm, const tw_buffer *b, int64_t sequences) {
+    const int64_t most = vm->options.sequences > sequences ? vm->options.sequences : sequences;
+    return tw_memory_buffer(b) / sequences * most;
+}
+
 static uint64_t new_cache(loading *l, const tw_buffer *b) {
-    const size_t bytes = (size_t)tw_memory_buffer(b);
+    const size_t bytes = (size_t)tw_mega_cache_bytes(l->vm, b, l->p->s->sequences);
     const uint64_t address = put(l, NULL, b->name, NULL, bytes, false);
     if (l->status == TW_OK && l->vm->cuda) l->status = tw_cuda_fill(l->vm->cuda, address, 0, (bytes + 3) / 4, &l->diag);
     return address;

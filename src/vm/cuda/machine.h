@@ -84,7 +84,7 @@ struct tw_cuda_vm {
     int64_t bytes, most_bytes; /* Device memory that is allocated now, and the most that was at once. */
     uint64_t angles;
     bool has_angles;
-    uint64_t counts; /* Address of u32[TW_CUDA_VM_TOKENS][vocab], the penalties' counts. 0: not allocated. */
+    uint64_t counts; /* Address of u32[sequences][vocab], the penalties' counts. 0: not allocated. */
     /* The last step that was launched. */
     struct {
         const tw_mega_program *program; /* NULL: there was none. */
@@ -108,11 +108,15 @@ tw_status tw_mega_alloc_shared(tw_cuda_vm *vm, const void *owner, const char *na
 
 /* vm.c. Finds a loaded program. NULL: there is none. */
 tw_mega_program *tw_mega_program_of(const tw_cuda_vm *vm, int id);
+/* Allocates vm->counts, unless it is there. */
+tw_status tw_mega_alloc_counts(tw_cuda_vm *vm, tw_diag *diag);
 /* Makes rows first to first + n - 1 of rope's angles, at vm->angles, for a sequence of `length` positions: a row of
    cosines and sines for each position of the cache. Angles that do not depend on the length are all made at once. */
 tw_status tw_mega_make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int64_t n, int64_t length, tw_diag *diag);
 
 /* load.c: the program's buffers, tapes and records. */
+/* Returns the bytes of a cache of a program of `sequences`, with room for as many as the machine's options say. */
+int64_t tw_mega_cache_bytes(const tw_cuda_vm *vm, const tw_buffer *b, int64_t sequences);
 int tw_mega_records(const tw_schedule *s, int worker);
 int tw_mega_most_records(const tw_schedule *s); /* The most records of a worker. */
 tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag);

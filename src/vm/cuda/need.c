@@ -29,8 +29,10 @@ static void count_buffers(const tw_cuda_vm *vm, const tw_mega_program *programs,
     for (const tw_buffer *b = s->buffers; b < s->buffers + s->n_buffers; b++) {
         const bool shared = b->kind == TW_BUFFER_WEIGHT || b->kind == TW_BUFFER_KV;
         if (shared && is_there(vm, programs, at, b->name)) continue;
+        const int64_t sequences = vm->options.sequences > s->sequences ? vm->options.sequences : s->sequences;
+        if (b->kind == TW_BUFFER_KV) need->sequences = sequences;
         if (b->kind == TW_BUFFER_KV)
-            need->caches += tw_memory_buffer(b);
+            need->caches += tw_mega_cache_bytes(vm, b, s->sequences);
         else if (b->kind != TW_BUFFER_WEIGHT)
             need->scratch += tw_memory_buffer(b);
         else if (b->shape[2] == 1)

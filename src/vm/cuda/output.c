@@ -733,7 +733,7 @@ static void begin_cut(cut *c, tw_val table) {
     c->order = tw_draw_ordered(b, c->largest);
 }
 
-static void cut_one(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
+void tw_mega_build_output_one(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
     tw_builder *b = g->b;
     cut c = {.g = g, .o = o, .sequence = sequence, .width = g->p->fours ? 4 : 1};
     tw_val rules = rules_at(g, sequence), mode = RULE(g, rules, TW_T_i32, mode);
@@ -774,7 +774,7 @@ void tw_mega_build_output_of(tw_mega_gen *g, const tw_mega_output *o) {
     TW_IF (b, tw_not(b, has(b, g->arg[TW_MEGA_ARG_MODE], TW_SAMPLE_CUTS))) {
         leave_bests(g, o);
     } else {
-        TW_LOOP (b, sequence, push_sequences(g)) cut_one(g, o, sequence);
+        TW_LOOP (b, sequence, push_sequences(g)) tw_mega_build_output_one(g, o, sequence);
     }
 }
 

@@ -89,6 +89,10 @@ void tw_cuda_vm_close(tw_cuda_vm *vm) {
     free(vm);
 }
 
+void tw_cuda_vm_reserve(tw_cuda_vm *vm, int64_t sequences) {
+    vm->options.sequences = sequences;
+}
+
 void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l) {
     const tw_dtype stored = vm->m->layers[0].q.weight.dtype;
     if (!l->workers) l->workers = vm->workers;
@@ -473,15 +477,22 @@ bool tw_cuda_vm_draws(const tw_cuda_vm *vm, int id) {
     return p && p->plan.samples && vm->m->rope.kind != TW_ROPE_DYNAMIC;
 }
 
+static int64_t counted(const tw_cuda_vm *vm) {
+    return vm->options.sequences > TW_CUDA_VM_TOKENS ? vm->options.sequences : TW_CUDA_VM_TOKENS;
+}
+
+tw_status tw_mega_alloc_counts(tw_cuda_vm *vm, tw_diag *diag) {
+    const size_t bytes = (size_t)(counted(vm) * vm->m->vocab) * sizeof(uint32_t);
+    return vm->counts ? TW_OK : tw_mega_alloc_zeros(vm, NULL, "counts", bytes, &vm->counts, diag);
+}
+
 tw_status tw_cuda_vm_count(tw_cuda_vm *vm, int64_t sequence, const uint32_t *counts, tw_diag *diag) {
     const size_t row = (size_t)vm->m->vocab * sizeof *counts;
-    if (sequence < 0 || sequence >= TW_CUDA_VM_TOKENS)
-        return tw_fail(diag, TW_ERR_USAGE, "sequence %lld is not within 0..%d", (long long)sequence,
-                       TW_CUDA_VM_TOKENS - 1);
-    if (!vm->counts) {
-        tw_status st = tw_mega_alloc_zeros(vm, NULL, "counts", TW_CUDA_VM_TOKENS * row, &vm->counts, diag);
-        if (st != TW_OK) return st;
-    }
+    if (sequence < 0 || sequence >= counted(vm))
+        return tw_fail(diag, TW_ERR_USAGE, "sequence %lld is not within 0..%lld", (long long)sequence,
+                       (long long)counted(vm) - 1);
+    const tw_status st = tw_mega_alloc_counts(vm, diag);
+    if (st != TW_OK) return st;
     return tw_mega_write(vm, vm->counts + (uint64_t)sequence * row, counts, row, diag);
 }
 

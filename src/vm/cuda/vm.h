@@ -36,6 +36,7 @@ typedef struct tw_cuda_vm_options {
     bool dequantise;      /* As in tw_vm_options: run the floats that quantised weights stand for. */
     bool trace;           /* Keep clocks of the last step for tw_cuda_vm_trace. */
     int64_t memory_limit; /* As in tw_vm_options, for the GPU's memory. */
+    int64_t sequences;    /* Caches and counts have room for so many sequences. 0: for those of the programs. */
     int cut_list;         /* For tests: the most candidates of a draw that are sorted at once, 16 or more. 0: 512. */
     tw_cuda_vm_tuning tuning;
 } tw_cuda_vm_options;
@@ -44,6 +45,9 @@ typedef struct tw_cuda_vm_options {
  * covered. */
 tw_status tw_cuda_vm_open(tw_cuda_vm **out, const tw_model *model, const tw_cuda_vm_options *options, tw_diag *diag);
 void tw_cuda_vm_close(tw_cuda_vm *vm); /* NULL is fine. */
+
+/* Sets options.sequences. No program may be loaded. */
+void tw_cuda_vm_reserve(tw_cuda_vm *vm, int64_t sequences);
 
 /* Sets fields of `l` that are 0, such as the number of workers, to what suits the machine. */
 void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l);

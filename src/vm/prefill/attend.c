@@ -70,14 +70,14 @@ static void build(tw_prefill_gen *g) {
     tw_val number = tw_add(b, tw_mul_imm(b, g->block, TW_PREFILL_WARPS), g->warp);
     tw_val row = tw_div(b, number, (int)m->n_heads), head = tw_rem(b, number, (int)m->n_heads);
     TW_IF (b, tw_lt(b, row, tw_prefill_step(g, g->buffer[STEP], TW_STEP_COUNT))) {
-        tw_val kv = tw_add(b, tw_prefill_step(g, g->buffer[STEP], TW_STEP_HEAD),
+        tw_val kv = tw_add(b, tw_prefill_first_head(g, g->buffer[STEP], row),
                            tw_div(b, head, (int)(m->n_heads / m->n_kv_heads)));
         q.mine = tw_mul_imm(b, tw_rem(b, g->lane, q.lanes), WIDE);
         q.inside = tw_lt(b, q.mine, tw_i32(b, (int)d));
         q.sub = tw_div(b, g->lane, q.lanes);
         q.k = tw_prefill_at(g, g->buffer[K], kv, head_bytes);
         q.v = tw_prefill_at(g, g->buffer[V], kv, head_bytes);
-        q.last = tw_add_imm(b, tw_add(b, tw_prefill_step(g, g->buffer[STEP], TW_STEP_POS), row), 1);
+        q.last = tw_add_imm(b, tw_prefill_position(g, g->buffer[STEP], row), 1);
         q.first = tw_i32(b, 0);
         if (g->s->window) q.first = tw_max(b, q.first, tw_add_imm(b, q.last, -g->s->window));
         tw_val from = tw_prefill_at(g, g->buffer[Q], number, d * tw_prefill_bytes(t));

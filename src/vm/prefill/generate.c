@@ -20,6 +20,19 @@ tw_val tw_prefill_step(tw_prefill_gen *g, tw_val step, int word) {
     return tw_ld(g->b, (tw_attrs){.type = TW_T_i32, .offset = 4 * word}, step);
 }
 
+tw_val tw_prefill_row_word(tw_prefill_gen *g, tw_val step, tw_val row, int word) {
+    return tw_prefill_step(g, tw_prefill_at(g, step, row, 4 * TW_ROW_WORDS), TW_MANY_ROWS + word);
+}
+
+tw_val tw_prefill_position(tw_prefill_gen *g, tw_val step, tw_val row) {
+    if (g->s->many) return tw_prefill_row_word(g, step, row, TW_ROW_POSITION);
+    return tw_add(g->b, tw_prefill_step(g, step, TW_STEP_POS), row);
+}
+
+tw_val tw_prefill_first_head(tw_prefill_gen *g, tw_val step, tw_val row) {
+    return g->s->many ? tw_prefill_row_word(g, step, row, TW_ROW_HEAD) : tw_prefill_step(g, step, TW_STEP_HEAD);
+}
+
 static tw_type pair_of(tw_type t) {
     return t == TW_T_f16 ? TW_T_f16x2 : TW_T_bf16x2;
 }

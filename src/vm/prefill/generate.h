@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels of a prompt's step that are no products. Each is generated for a shape. A step has n positions from `pos`
-   on, numbers that kernels read from memory, so that one kernel serves all steps. */
+   on, numbers that kernels read from memory, so that one kernel serves all steps. A step of many sequences has rows of
+   any of them, each row with a position of its own. */
 #ifndef TW_VM_PREFILL_GENERATE_H
 #define TW_VM_PREFILL_GENERATE_H
 
@@ -19,6 +20,31 @@ enum {
     TW_STEP_TOKENS = TW_STEP_LENGTHS + TW_CUDA_VM_TOKENS      /* The step's tokens. */
 };
 
+/* Words (i32) of the buffer "step" of a step of many sequences. The first one is TW_STEP_COUNT, the number of rows.
+   Rows are in the order of their sequences, and those of a sequence in the order of their positions. An end is a row
+   whose next token is wanted, the last one of its sequence. */
+enum {
+    TW_MANY_SEQUENCES = 128, /* The most sequences. */
+    TW_MANY_ENDS = 1,        /* Number of ends. */
+    TW_MANY_MODE,            /* All modes (TW_SAMPLE_) of the ends' rules. */
+    TW_MANY_OUT,             /* The first i32 of "out" that this step writes, one for each end. */
+    TW_MANY_STARTS,          /* [sequences + 1]: as TW_STEP_STARTS. */
+    TW_MANY_LENGTHS = TW_MANY_STARTS + TW_MANY_SEQUENCES + 4,          /* [sequences]: as TW_STEP_LENGTHS. */
+    TW_MANY_END_ROWS = TW_MANY_LENGTHS + TW_MANY_SEQUENCES,            /* [ends]: the row of each. */
+    TW_MANY_END_SEQUENCES = TW_MANY_END_ROWS + TW_MANY_SEQUENCES,      /* [ends]: its sequence. */
+    TW_MANY_END_POSITIONS = TW_MANY_END_SEQUENCES + TW_MANY_SEQUENCES, /* [ends]: its position. */
+    TW_MANY_RULES = TW_MANY_END_POSITIONS + TW_MANY_SEQUENCES,         /* [ends]: its tw_sample_rules. */
+    TW_MANY_ROWS = TW_MANY_RULES + TW_MANY_SEQUENCES * 16              /* [rows] of TW_ROW_WORDS. */
+};
+/* Words of a row. */
+enum {
+    TW_ROW_TOKEN,    /* The token. Below 0: the one that the step before found for the row's sequence. */
+    TW_ROW_POSITION, /* Its position. */
+    TW_ROW_HEAD,     /* As TW_STEP_HEAD. */
+    TW_ROW_SEQUENCE, /* Its sequence. */
+    TW_ROW_WORDS
+};
+
 /* What a kernel is generated for. Fields that a kernel does not use are 0, and so is padding: equal shapes have equal
    bytes. */
 typedef struct tw_prefill_shape {
@@ -33,6 +59,9 @@ typedef struct tw_prefill_shape {
     bool fused;             /* embed: rows of x are readied for a norm in the next product. */
     tw_dtype router;        /* score: element type of the router. */
     bool gated;             /* gate: rows have gates and values. False: values alone. */
+    bool many;              /* The step is one of many sequences. */
+    bool ends;              /* norm: rows are those of the step's ends. */
+    int cut_list;           /* pick: as in tw_mega_plan. */
     bool early;             /* The launch begins, and waits, before the one before it is over. */
     tw_mega_format format;  /* unpack: how weights lie in pieces. */
     int warps, blocks, run; /* unpack: as in tw_machine_tuning and tw_mega_shape. */
@@ -72,10 +101,17 @@ typedef struct tw_prefill_kind {
    score, choose, sort, gather, sum_experts: experts.c.
    unpack  A matrix, from tapes to rows that are densely packed.
    head    The model's norm of the step's last row, times a matrix on tapes: logits, and the argmax of each block's.
-   best    The argmax of those: the token. */
+   best    The argmax of those: the token.
+   values  Logits of ends, [ends][rows]: what the rules make of them, and the best of each slot of TW_PREFILL_SLOT ids.
+   pick    The tokens of ends: the best of the bests, or of what the rules' cuts leave. */
 extern const tw_prefill_kind tw_prefill_embed, tw_prefill_norm, tw_prefill_rope, tw_prefill_attend, tw_prefill_gate,
     tw_prefill_unpack, tw_prefill_score, tw_prefill_route, tw_prefill_sort, tw_prefill_gather, tw_prefill_sum_experts,
-    tw_prefill_head, tw_prefill_best;
+    tw_prefill_head, tw_prefill_best, tw_prefill_values, tw_prefill_pick;
+
+enum { TW_PREFILL_SLOT = 2048 };
+static inline int tw_prefill_slots(const tw_model *m) {
+    return (int)((m->vocab + TW_PREFILL_SLOT - 1) / TW_PREFILL_SLOT);
+}
 
 /* Where a unit of 8 rows lies on the tapes: an entry of unpack's buffer "units". */
 typedef struct tw_prefill_unit {
@@ -117,6 +153,11 @@ tw_status tw_prefill_make(const void *problem, tw_plan *out, const tw_target *ta
 tw_val tw_prefill_sum(tw_prefill_gen *g, tw_val x, const char *name);
 /* Loads a word of the step. */
 tw_val tw_prefill_step(tw_prefill_gen *g, tw_val step, int word);
+/* Computes the position of a row of the step, and the first head of the row's sequence. */
+tw_val tw_prefill_position(tw_prefill_gen *g, tw_val step, tw_val row);
+tw_val tw_prefill_first_head(tw_prefill_gen *g, tw_val step, tw_val row);
+/* Loads a word of a row of a step of many sequences. */
+tw_val tw_prefill_row_word(tw_prefill_gen *g, tw_val step, tw_val row, int word);
 /* Loads n elements (2, 4 or 8) of a type as f32, where `when` holds (TW_NONE: always). Others are 0. */
 void tw_prefill_load(tw_prefill_gen *g, tw_type t, tw_val address, int n, tw_val when, tw_val *out);
 /* Stores n f32 (2, 4 or 8) as elements of a type. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the instructions of a schedule to launches. */
 #include "base/diag.h"
+#include "base/divide.h"
 #include "vm/prefill/program.h"
 #include "vm/prefill/qkv.h"
 
@@ -12,6 +13,8 @@
 typedef struct builder {
     tw_prefill *p;
     tw_prefill_list *list;
+    const tw_prefill_list
+        *rows; /* A list with as many rows as products have: `list`, or one of as many as it has ends. */
     /* Number of vectors of sums of squares of x's rows, beside which `normed` has the rows times the norm's weights.
        0: the rows are to be normed by a kernel. */
     int64_t *sums;
@@ -79,6 +82,7 @@ static void common(const builder *o, int64_t columns, tw_prefill_shape *out) {
     out->tokens = o->list->tokens;
     out->max_seq = o->p->s->max_seq;
     out->columns = columns;
+    out->many = o->list->many;
     out->early = true;
 }
 
@@ -126,6 +130,7 @@ static tw_status add_embed(const builder *o, const tw_instr *in, tw_diag *diag) 
                           {"gains", shared(p, norm)},
                           {"scaled", p->memory.normed},
                           {"squares", p->memory.squares},
+                          {"found", p->memory.found},
                           {NULL, 0}};
     return add_kind(o, &tw_prefill_embed, &shape, to, diag);
 }
@@ -140,13 +145,14 @@ static tw_status add_norm(const builder *o, int weight, int bias, tw_diag *diag)
     return add_kind(o, &tw_prefill_norm, &shape, to, diag);
 }
 
-/* A product of rows and an instruction's matrix. */
+/* A product of rows and a matrix. */
 typedef struct product {
     uint64_t a, c;        /* Addresses of the rows, and of the result. */
     uint64_t bias;        /* 0: there is none. */
     uint64_t gains;       /* Address of the next norm's weights, for which the product readies x. 0: it does not. */
     bool divides;         /* Rows lack the division by the roots of their means of squares. */
     const char *epilogue; /* Words. */
+    const tw_prefill_matrix *matrix; /* NULL: the instruction's. */
     /* The work of the kind "rope" that the product does, too, and its buffers. NULL: it does none. */
     const tw_prefill_shape *rope;
     const binding *roped;
@@ -154,10 +160,10 @@ typedef struct product {
 
 static tw_status add_product(const builder *o, const tw_instr *in, const product *of, tw_diag *diag) {
     tw_prefill *p = o->p;
-    const tw_prefill_matrix *matrix = matrix_of(p, in);
+    const tw_prefill_matrix *matrix = of->matrix ? of->matrix : matrix_of(p, in);
     tw_prefill_kernel *k;
     bool reads_tapes = false;
-    tw_status st = tw_prefill_open_product(p, o->list, matrix, of->epilogue, of->rope, &k, &reads_tapes, diag);
+    tw_status st = tw_prefill_open_product(p, o->rows, matrix, of->epilogue, of->rope, &k, &reads_tapes, diag);
     if (st == TW_OK && !reads_tapes) {
         const binding to[] = {{"units", matrix->table}, {"out", p->memory.matrix}, {NULL, 0}};
         tw_prefill_shape shape;
@@ -180,7 +186,7 @@ static tw_status add_product(const builder *o, const tw_instr *in, const product
         to[n++] = (binding){"places", p->memory.places};
         to[n++] = (binding){"factors", p->memory.factors};
     }
-    if (o->list->masked && !matrix->groups) to[n++] = (binding){"counts", p->memory.step + 4 * TW_STEP_COUNT};
+    if (o->rows->masked && !matrix->groups) to[n++] = (binding){"counts", p->memory.step + 4 * TW_STEP_COUNT};
     return st == TW_OK ? add_launch(o, k, to, diag) : st;
 }
 
@@ -217,7 +223,8 @@ static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
                              {"k_norm", shared(p, in->operand[TW_QKV_K_NORM])},
                              {NULL, 0}};
     product of = {.c = p->memory.sums, .epilogue = "out=f32"};
-    if (!p->options.apart && tw_prefill_qkv_covers(&shape)) {
+    /* Rows of many sequences have positions of their own, which the product does not know. */
+    if (!p->options.apart && !o->list->many && tw_prefill_qkv_covers(&shape)) {
         of.rope = &shape;
         of.roped = roped;
         of.bias = bias;
@@ -240,12 +247,29 @@ static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
     return st == TW_OK ? add_kind(o, &tw_prefill_rope, &shape, to, diag) : st;
 }
 
+/* Writes a configuration for few queries of each sequence. Ragged lengths are bounds, from which the kernel's own
+   choice cannot know that there is a tile of each sequence. False: its own choice is as good. */
+static bool choose_attention(const builder *o, char *out, size_t size) {
+    enum { FEW = 4 /* Rows of a sequence, in the mean. */, BLOCKS = 132, COLUMNS = 128, NARROW = 128 };
+    const tw_prefill *p = o->p;
+    const tw_model *m = p->vm->m;
+    const int64_t rows = o->list->tokens;
+    if (!o->list->many || rows > FEW * p->sequences || m->head_dim > NARROW) return false;
+    const int64_t tiles = (rows < p->sequences ? rows : p->sequences) * m->n_kv_heads;
+    const int64_t blocks = tw_ceil_div(o->list->keys, COLUMNS), wanted = BLOCKS / tiles;
+    const int64_t splits = wanted < 1 ? 1 : wanted < blocks ? wanted : blocks;
+    snprintf(out, size, "early=%d rows=64 columns=%d pingpong=0 persistent=0 splits=%lld", !p->options.late, COLUMNS,
+             (long long)splits);
+    return true;
+}
+
 /* Opens the attention of tensor cores, which splits keys by how many there may be. Where there is none, *out is NULL.
  */
 static tw_status open_attention(const builder *o, int64_t window, tw_prefill_kernel **out, tw_diag *diag) {
     tw_prefill *p = o->p;
     const tw_model *m = p->vm->m;
-    char words[TW_PLAN_TEXT];
+    char words[TW_PLAN_TEXT], configuration[TW_PLAN_TEXT];
+    tw_status st = TW_ERR_USAGE;
     *out = NULL;
     if (p->type == TW_T_f32 || p->type != tw_prefill_element(p->kv)) return TW_OK;
     snprintf(words, sizeof words,
@@ -253,8 +277,10 @@ static tw_status open_attention(const builder *o, int64_t window, tw_prefill_ker
              "ragged=1 window=%lld batch=%lld scale=%.9g",
              tw_type_name(p->type), (long long)m->n_heads, (long long)m->n_kv_heads, (long long)m->head_dim,
              (long long)o->list->tokens, (long long)o->list->keys, (long long)p->s->max_seq, (long long)window,
-             (long long)p->decode->s->sequences, (double)m->attn_scale);
-    const tw_status st = tw_prefill_open_words(p, words, "early=1", out, diag);
+             (long long)(o->list->many ? p->sequences : p->decode->s->sequences), (double)m->attn_scale);
+    if (choose_attention(o, configuration, sizeof configuration))
+        st = tw_prefill_open_words(p, words, configuration, out, diag);
+    if (st == TW_ERR_USAGE) st = tw_prefill_open_words(p, words, "early=1", out, diag);
     return st == TW_ERR_USAGE ? TW_OK : st; /* Such heads have no kernel of this kind. */
 }
 
@@ -263,7 +289,7 @@ static tw_status open_attention(const builder *o, int64_t window, tw_prefill_ker
 static tw_status define_cache(const tw_prefill *p, int buffer, tw_diag *diag) {
     const tw_buffer *b = &p->s->buffers[buffer];
     const size_t row = (size_t)tw_buffer_row_bytes(b);
-    const int64_t rows = p->decode->s->sequences * b->shape[0] * b->shape[1];
+    const int64_t rows = (p->sequences > 1 ? p->sequences : p->decode->s->sequences) * b->shape[0] * b->shape[1];
     const uint64_t cache = shared(p, buffer);
     void *zeros = calloc(1, row);
     tw_status st = zeros ? TW_OK : tw_fail_memory(diag);
@@ -277,6 +303,7 @@ static tw_status define_cache(const tw_prefill *p, int buffer, tw_diag *diag) {
 
 static tw_status add_attend(const builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill *p = o->p;
+    const bool many = o->list->many;
     tw_prefill_kernel *k;
     tw_status st = open_attention(o, in->param[TW_ATTEND_WINDOW], &k, diag);
     if (st == TW_OK && k) st = define_cache(p, in->operand[TW_ATTEND_K], diag);
@@ -285,8 +312,8 @@ static tw_status add_attend(const builder *o, const tw_instr *in, tw_diag *diag)
                                  {"k", shared(p, in->operand[TW_ATTEND_K])},
                                  {"v", shared(p, in->operand[TW_ATTEND_V])},
                                  {"out", p->memory.attended},
-                                 {"starts", p->memory.step + 4 * TW_STEP_STARTS},
-                                 {"lengths", p->memory.step + 4 * TW_STEP_LENGTHS},
+                                 {"starts", p->memory.step + 4 * (many ? TW_MANY_STARTS : TW_STEP_STARTS)},
+                                 {"lengths", p->memory.step + 4 * (many ? TW_MANY_LENGTHS : TW_STEP_LENGTHS)},
                                  {NULL, 0}};
     if (st != TW_OK || k) return st == TW_OK ? add_launch(o, k, of_tensor, diag) : st;
     tw_prefill_shape shape;
@@ -438,15 +465,6 @@ static tw_status add_instr(const builder *o, const tw_instr *in, tw_diag *diag) 
     }
 }
 
-tw_status tw_prefill_list_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
-    int64_t sums = 0;
-    const builder o = {p, list, &sums};
-    const tw_worker *w = &p->s->workers[0];
-    tw_status st = TW_OK;
-    for (int i = 0; i < w->count && st == TW_OK; i++) st = add_instr(&o, &w->list[i], diag);
-    return st;
-}
-
 /* Finds the head's instruction. */
 static const tw_instr *head_of(const tw_schedule *s) {
     const tw_instr *in = s->workers[0].list;
@@ -454,9 +472,50 @@ static const tw_instr *head_of(const tw_schedule *s) {
     return in;
 }
 
+/* Adds what finds the tokens of a step's ends. */
+static tw_status add_ends(const builder *o, tw_diag *diag) {
+    tw_prefill *p = o->p;
+    const tw_prefill_memory *m = &p->memory;
+    const tw_instr *in = head_of(p->s);
+    const tw_prefill_list ends = {.tokens = o->list->ends};
+    const builder of_ends = {p, o->list, &ends, o->sums};
+    const product head = {.a = m->end_rows, .c = m->end_logits, .epilogue = "out=f32", .matrix = &p->head};
+    const int bias = in->operand[TW_HEAD_NORM_BIAS];
+    tw_prefill_shape norm, draw;
+    common(o, p->vm->m->dim, &norm);
+    norm.tokens = ends.tokens;
+    norm.ends = true;
+    norm.bias = bias >= 0;
+    common(o, 0, &draw);
+    draw.tokens = ends.tokens;
+    draw.rows = p->head.rows;
+    draw.cut_list = p->decode->plan.cut_list;
+    const binding rows[] = {
+        {"step", m->step},         {"x", m->x}, {"weight", shared(p, in->operand[TW_HEAD_NORM])}, {"y", m->end_rows},
+        {"bias", shared(p, bias)}, {NULL, 0}};
+    const binding values[] = {
+        {"step", m->step}, {"logits", m->end_logits}, {"counts", p->vm->counts}, {"cells", m->end_cells}, {NULL, 0}};
+    const binding pick[] = {
+        {"step", m->step},   {"logits", m->end_logits}, {"counts", p->vm->counts}, {"cells", m->end_cells},
+        {"slots", m->slots}, {"found", m->found},       {"out", m->out},           {NULL, 0}};
+    tw_status st = add_kind(o, &tw_prefill_norm, &norm, rows, diag);
+    if (st == TW_OK) st = add_product(&of_ends, in, &head, diag);
+    if (st == TW_OK) st = add_kind(o, &tw_prefill_values, &draw, values, diag);
+    return st == TW_OK ? add_kind(o, &tw_prefill_pick, &draw, pick, diag) : st;
+}
+
+tw_status tw_prefill_list_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
+    int64_t sums = 0;
+    const builder o = {p, list, list, &sums};
+    const tw_worker *w = &p->s->workers[0];
+    tw_status st = TW_OK;
+    for (int i = 0; i < w->count && st == TW_OK; i++) st = add_instr(&o, &w->list[i], diag);
+    return st == TW_OK && list->ends ? add_ends(&o, diag) : st;
+}
+
 tw_status tw_prefill_end_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
     int64_t sums = 0;
-    const builder o = {p, list, &sums};
+    const builder o = {p, list, list, &sums};
     const tw_instr *in = head_of(p->s);
     const int bias = in->operand[TW_HEAD_NORM_BIAS];
     tw_prefill_shape shape;

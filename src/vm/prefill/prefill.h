@@ -15,6 +15,10 @@ typedef struct tw_prefill_options {
     /* From so many positions on, products are of exactly the step's rows, which they read from memory. Below, they have
        a fixed number of rows, a few more than the step, and more ways to be computed. 0: all have. */
     int64_t masked;
+    /* A checked schedule of one worker and a position of each of many sequences. Steps of many sequences have the same
+       instructions, with any rows of them. NULL: steps are of a single one. The schedule must outlive the result. */
+    const tw_checked *many;
+    int64_t rows; /* With `many`: the most rows of a step. */
 } tw_prefill_options;
 
 /* Returns true if the kernels cover the model on this machine. tw_prefill_open may still refuse a schedule. */
@@ -43,6 +47,21 @@ tw_status tw_prefill_choose(tw_prefill *p, const char *artefact, tw_diag *diag);
    unless step->no_logits, logits: vocab floats, owned by the program and valid until it runs again. Without, it has
    neither, and saves the time. */
 tw_status tw_prefill_run(tw_prefill *p, int64_t sequence, tw_vm_step *step, bool ends, tw_diag *diag);
+
+/* ---- many sequences, with tw_prefill_options.many */
+
+/* Positions of a sequence that are rows of a step. */
+typedef struct tw_prefill_part {
+    int64_t sequence, pos, n; /* Positions pos to pos + n - 1 of the sequence. */
+    const int32_t *tokens;    /* [n]. NULL: n is 1, and the token is the last one that was found for the sequence. */
+    const tw_sample_rules *rules; /* How the token after the last position is drawn. NULL: it is not wanted. */
+} tw_prefill_part;
+
+/* Begins a step of parts of different sequences, in ascending order. It may begin while one other is under way, whose
+   tokens it then uses. Rules may change afterwards, and tokens, too. The machine's counts (tw_cuda_vm_count) count. */
+tw_status tw_prefill_begin(tw_prefill *p, const tw_prefill_part *parts, int n, tw_diag *diag);
+/* Waits for the end of the step that was begun first, and gets its tokens: one of each part that has rules. */
+tw_status tw_prefill_end(tw_prefill *p, int32_t *tokens, tw_diag *diag);
 
 /* Writes a line for each kernel, with its problem and its configuration. `out` is always terminated. */
 void tw_prefill_explain(const tw_prefill *p, char *out, size_t size);

@@ -171,6 +171,7 @@ static tw_status allocate_matrix(tw_prefill *p, tw_diag *diag) {
         const int64_t elements = p->matrices[i].rows * p->matrices[i].columns;
         most = elements > most ? elements : most;
     }
+    if (p->sequences > 1 && p->head.rows * p->head.columns > most) most = p->head.rows * p->head.columns;
     return tw_prefill_alloc(p, "matrix", most * tw_prefill_bytes(p->type), &p->memory.matrix, diag);
 }
 

@@ -30,10 +30,29 @@ bool tw_prefill_covers(const tw_cuda_vm *vm) {
     return !lacking(vm);
 }
 
+enum { MOST_DRAWN = 1 << 20 /* Ids, the most that a draw on the device tells apart. */ };
+
+/* Tells whether two schedules of a worker have the same instructions of the same matrices, whatever their rows. */
+static bool same_list(const tw_schedule *a, const tw_schedule *b) {
+    const tw_worker *v = &a->workers[0], *w = &b->workers[0];
+    if (b->n_workers != 1 || v->count != w->count || a->max_seq != b->max_seq) return false;
+    for (int i = 0; i < v->count; i++) {
+        if (v->list[i].op != w->list[i].op) return false;
+        for (int o = 0; o < TW_MAX_OPERANDS; o++) {
+            const int x = v->list[i].operand[o], y = w->list[i].operand[o];
+            if ((x < 0) != (y < 0) || (x >= 0 && strcmp(a->buffers[x].name, b->buffers[y].name) != 0)) return false;
+        }
+    }
+    return true;
+}
+
 static tw_status covered(const tw_prefill *p, tw_diag *diag) {
     const tw_schedule *s = p->s;
     const char *why = lacking(p->vm);
     if (s->n_workers != 1 || s->sequences != 1) why = "schedules of several workers or sequences";
+    if (p->options.many && !same_list(s, tw_checked_schedule(p->options.many))) why = "schedules of different lists";
+    if (p->sequences > TW_MANY_SEQUENCES) why = "so many sequences";
+    if (p->sequences > 1 && p->vm->m->vocab > MOST_DRAWN) why = "many sequences with a vocabulary of this size";
     int heads = 0;
     for (int i = 0; i < s->workers[0].count && !why; i++) {
         const tw_instr *in = &s->workers[0].list[i];
@@ -71,7 +90,7 @@ bool tw_prefill_gates_apart(const tw_model *m, bool biases) {
 
 static void count(tw_prefill *p, need out[NEEDS]) {
     const tw_model *m = p->vm->m;
-    const int64_t T = p->s->tokens, es = tw_prefill_bytes(p->type), heads = m->n_heads * m->head_dim;
+    const int64_t T = p->rows, es = tw_prefill_bytes(p->type), heads = m->n_heads * m->head_dim;
     int64_t sums = (m->n_heads + 2 * m->n_kv_heads) * m->head_dim;
     for (int64_t i = 0; i < m->n_layers; i++)
         if (tw_prefill_gates_apart(m, m->layers[i].gate.bias.rows || m->layers[i].up.bias.rows) &&
@@ -80,7 +99,8 @@ static void count(tw_prefill *p, need out[NEEDS]) {
     const int64_t pairs = T * m->n_experts_used;
     if (sums < m->n_experts_used * m->dim) sums = m->n_experts_used * m->dim;
     tw_prefill_memory *to = &p->memory;
-    const need all[NEEDS] = {{&to->step, "step", (TW_STEP_TOKENS + T) * 4},
+    const int64_t words = p->sequences > 1 ? TW_MANY_ROWS + TW_ROW_WORDS * T : TW_STEP_TOKENS + T;
+    const need all[NEEDS] = {{&to->step, "step", words * 4},
                              {&to->x, "x", T * m->dim * 4},
                              {&to->normed, "normed", T * m->dim * es},
                              {&to->squares, "squares", T * (m->dim / 8) * 4},
@@ -111,7 +131,7 @@ static tw_status fits(const tw_prefill *p, int64_t bytes, tw_diag *diag) {
         st = tw_cuda_available(p->vm->cuda, &available, diag);
     if (st != TW_OK || !available || bytes <= available) return st;
     return tw_fail(diag, TW_ERR_MEMORY, "prompts of %lld positions a step need %lld bytes, and there are %lld",
-                   (long long)p->s->tokens, (long long)bytes, (long long)available);
+                   (long long)p->rows, (long long)bytes, (long long)available);
 }
 
 /* Allocates activations. Products read whole tiles of rows, also of rows that no step has written, so all is zero. */
@@ -120,6 +140,7 @@ static tw_status allocate(tw_prefill *p, tw_diag *diag) {
     int64_t bytes = 0;
     count(p, all);
     for (int i = 0; i < NEEDS; i++) bytes += all[i].bytes;
+    bytes += tw_prefill_many_bytes(p);
     tw_status st = fits(p, bytes, diag);
     for (int i = 0; i < NEEDS && st == TW_OK; i++) st = tw_prefill_alloc(p, all[i].name, all[i].bytes, all[i].to, diag);
     return st;
@@ -177,6 +198,7 @@ static tw_status open_program(tw_prefill *p, int decode, tw_diag *diag) {
     if (st == TW_OK) st = allocate(p, diag);
     if (st == TW_OK) st = allocate_shared(p, diag);
     if (st == TW_OK) st = tw_prefill_find_matrices(p, diag);
+    if (st == TW_OK && p->sequences > 1) st = tw_prefill_many_open(p, diag);
     /* From now on they have an address. */
     return st == TW_OK ? tw_mega_make_angles(vm, p->s->max_seq, 0, 1, 1, diag) : st;
 }
@@ -190,6 +212,9 @@ tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw
     p->s = tw_checked_schedule(program);
     p->h = -1;
     p->options = *options;
+    p->sequences = options->many ? tw_checked_schedule(options->many)->sequences : 1;
+    p->rows = p->sequences > 1 && options->rows > p->s->tokens ? options->rows : p->s->tokens;
+    if (p->rows < p->sequences) p->rows = p->sequences;
     const tw_status st = open_program(p, decode, diag);
     if (st == TW_OK)
         *out = p;
@@ -200,6 +225,9 @@ tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw
 
 /* Frees all launches and kernels. */
 static void forget(tw_prefill *p) {
+    /* Steps whose tokens nobody waited for may still run. */
+    if (p->vm->cuda && p->flights.begun > p->flights.ended) tw_cuda_sync(p->vm->cuda, NULL);
+    p->flights.ended = p->flights.begun;
     for (int i = 0; i < p->n_lists; i++) tw_prefill_list_free(&p->lists[i]);
     tw_prefill_list_free(&p->end);
     for (tw_prefill_kernel *k = p->kernels; k; k = k->next) tw_gpu_kernel_close(k->kernel);
@@ -230,11 +258,11 @@ void tw_prefill_close(tw_prefill *p) {
 
 /* Returns the positions of the list for a step of n: the least that is enough. Tiles have 64 or 128 rows, so that lists
    in finer steps would save no work. Every list has kernels of its own, so that few are better where rows are many. */
-static int64_t list_tokens(const tw_prefill *p, int64_t n) {
+int64_t tw_prefill_list_tokens(const tw_prefill *p, int64_t n) {
     enum { LEAST = 16, FEW = 32, SOME = 64, MANY = 128, MOST = 256, FROM = 512, LONG = 4096 };
     const int64_t step = n <= LEAST ? LEAST : n <= FEW ? FEW : n <= FROM ? SOME : n <= LONG ? MANY : MOST;
     const int64_t enough = tw_ceil_div(n, step) * step;
-    return enough < p->s->tokens ? enough : p->s->tokens;
+    return enough < p->rows ? enough : p->rows;
 }
 
 /* Returns the positions that the sequence of a step's list may reach: few values, from which attention chooses in how
@@ -243,21 +271,19 @@ static int64_t list_keys(const tw_prefill *p, int64_t n, int64_t pos) {
     static const int64_t all[] = {1024, 4096};
     enum { LEAST = 256 };
     int64_t keys = p->s->max_seq;
-    if (!pos) keys = list_tokens(p, n) > LEAST ? list_tokens(p, n) : LEAST;
+    if (!pos) keys = tw_prefill_list_tokens(p, n) > LEAST ? tw_prefill_list_tokens(p, n) : LEAST;
     for (int i = 1; i >= 0 && pos; i--)
         if (pos + n <= all[i]) keys = all[i];
     return keys < p->s->max_seq ? keys : p->s->max_seq;
 }
 
-/* Finds the list for a step of n positions from `pos` on, or makes it. */
-static tw_status list_for(tw_prefill *p, int64_t n, int64_t pos, tw_prefill_list **out, tw_diag *diag) {
-    const int64_t tokens = list_tokens(p, n), keys = list_keys(p, n, pos);
-    const bool masked = p->options.masked && tokens >= p->options.masked && n < tokens;
-    for (int i = 0; i < p->n_lists; i++)
-        if (p->lists[i].tokens == tokens && p->lists[i].keys == keys && p->lists[i].masked == masked) {
-            *out = &p->lists[i];
+tw_status tw_prefill_list_find(tw_prefill *p, const tw_prefill_list *wanted, tw_prefill_list **out, tw_diag *diag) {
+    for (int i = 0; i < p->n_lists; i++) {
+        const tw_prefill_list *l = *out = &p->lists[i];
+        if (l->tokens == wanted->tokens && l->keys == wanted->keys && l->masked == wanted->masked &&
+            l->many == wanted->many && l->ends == wanted->ends)
             return TW_OK;
-        }
+    }
     if (p->n_lists == p->room_lists) {
         const int room = 2 * p->room_lists + 8;
         tw_prefill_list *grown = realloc(p->lists, (size_t)room * sizeof *grown);
@@ -266,13 +292,20 @@ static tw_status list_for(tw_prefill *p, int64_t n, int64_t pos, tw_prefill_list
         p->room_lists = room;
     }
     tw_prefill_list *list = *out = &p->lists[p->n_lists];
-    *list = (tw_prefill_list){.tokens = tokens, .keys = keys, .masked = masked};
+    *list = *wanted;
     const tw_status st = tw_prefill_list_make(p, list, diag);
     if (st == TW_OK)
         p->n_lists++;
     else
         tw_prefill_list_free(list);
     return st;
+}
+
+/* Finds the list for a step of n positions from `pos` on, or makes it. */
+static tw_status list_for(tw_prefill *p, int64_t n, int64_t pos, tw_prefill_list **out, tw_diag *diag) {
+    tw_prefill_list wanted = {.tokens = tw_prefill_list_tokens(p, n), .keys = list_keys(p, n, pos)};
+    wanted.masked = p->options.masked && wanted.tokens >= p->options.masked && n < wanted.tokens;
+    return tw_prefill_list_find(p, &wanted, out, diag);
 }
 
 static tw_status make_end(tw_prefill *p, tw_diag *diag) {

@@ -40,6 +40,13 @@ typedef struct tw_prefill_memory {
     uint64_t logits;   /* f32 [vocab] of the prompt's last position. */
     uint64_t cells;    /* TW_ARGMAX_BYTES for each block of the head. */
     uint64_t token;    /* i32: the token, in memory of the host. */
+    /* Of steps of many sequences. */
+    uint64_t end_rows;   /* [ends][dim]: rows of ends, normed. */
+    uint64_t end_logits; /* f32 [ends][rows of the head's matrix] */
+    uint64_t end_cells;  /* [slots][TW_MANY_SEQUENCES] of TW_ARGMAX_BYTES. */
+    uint64_t slots;      /* i32 [slots][2]: the first id and the number of ids of each slot. */
+    uint64_t found;      /* i32 [sequences]: the last token of each. */
+    uint64_t out;        /* i32 [TW_PREFILL_FLIGHTS][TW_MANY_SEQUENCES]: tokens of steps, in memory of the host. */
 } tw_prefill_memory;
 
 /* The matrix of an instruction. An ffn's has eight rows of gate, eight of up, and so on. */
@@ -56,6 +63,8 @@ typedef struct tw_prefill_list {
     int64_t tokens;
     int64_t keys;             /* The most positions of the sequence after a step. */
     bool masked;              /* Products have as many rows as the step has positions. False: they have `tokens`. */
+    bool many;                /* Steps are of many sequences. */
+    int64_t ends;             /* With `many`: the most ends of a step. 0: there are none. */
     tw_gpu_launch **launches; /* In order. */
     int n, room;              /* Number of launches, and how many `launches` has room for. */
     tw_cuda_graph *graph;     /* All launches, captured when they ran for the first time. NULL: not yet. */
@@ -68,12 +77,25 @@ typedef struct tw_prefill_artefact {
     tw_selector *selector; /* NULL: there is none. */
 } tw_prefill_artefact;
 
+/* Steps of many sequences that are begun (many.c). */
+enum { TW_PREFILL_FLIGHTS = 2 };
+typedef struct tw_prefill_flights {
+    int64_t begun, ended;          /* Numbers of steps. */
+    int ends[TW_PREFILL_FLIGHTS];  /* Number of ends of each. */
+    int lists[TW_PREFILL_FLIGHTS]; /* The list of each. */
+    int32_t *words;                /* Host memory with the words of each. */
+    _Atomic int32_t *out;          /* Host memory of tw_prefill_memory.out. NULL: the machine is emulated. */
+} tw_prefill_flights;
+
 struct tw_prefill {
     tw_cuda_vm *vm;
     const tw_mega_program *decode; /* The program whose tapes and caches are used. */
     const tw_schedule *s;
     tw_schedule_weights weights;
     tw_prefill_options options;
+    int64_t sequences; /* The most sequences of a step. 1: steps are of a single one. */
+    int64_t rows;      /* The most rows of a step. */
+    tw_prefill_flights flights;
     tw_gpu gpu;        /* The machine's device or emulator, for kernels. */
     tw_cuda_info info; /* Describes the device, or one that the emulator stands for. */
     tw_type type;
@@ -96,6 +118,16 @@ struct tw_prefill {
 
 /* program.c. Allocates zeroed memory. */
 tw_status tw_prefill_alloc(tw_prefill *p, const char *name, int64_t bytes, uint64_t *address, tw_diag *diag);
+
+/* Finds the list of these properties, or makes it. */
+tw_status tw_prefill_list_find(tw_prefill *p, const tw_prefill_list *wanted, tw_prefill_list **out, tw_diag *diag);
+/* Returns the rows of the list for a step of n: the least that is enough. Tiles of many rows have 64 or 128, so that
+   lists in finer steps would save no work. */
+int64_t tw_prefill_list_tokens(const tw_prefill *p, int64_t n);
+
+/* many.c. Allocates what steps of many sequences need beside all others. */
+tw_status tw_prefill_many_open(tw_prefill *p, tw_diag *diag);
+int64_t tw_prefill_many_bytes(const tw_prefill *p); /* Bytes of the device's memory that these are. */
 
 /* matrix.c. Finds where the rows of the instructions' matrices lie on the decode program's tapes, and uploads tables
    and biases. */

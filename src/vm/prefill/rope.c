@@ -156,7 +156,7 @@ static void store_head(tw_prefill_gen *g, const deal *d, const head *h, tw_val r
     tw_val to = tw_prefill_at(g, g->buffer[Q], tw_add(b, tw_mul_imm(b, row, queries), h->number), size);
     tw_val cache = tw_select(b, h->is_v, g->buffer[V], g->buffer[K]);
     tw_val before = tw_select(b, h->is_v, tw_i32(b, queries + keys), tw_i32(b, queries));
-    tw_val kept_head = tw_add(b, tw_sub(b, h->number, before), tw_prefill_step(g, g->buffer[STEP], TW_STEP_HEAD));
+    tw_val kept_head = tw_add(b, tw_sub(b, h->number, before), tw_prefill_first_head(g, g->buffer[STEP], row));
     tw_val of = tw_prefill_at(g, cache, kept_head, g->s->max_seq * kept);
     of = tw_prefill_at(g, of, position, kept);
     for (int i = 0; i < d->parts; i++) {
@@ -179,7 +179,7 @@ static void build(tw_prefill_gen *g) {
     TW_IF (b, tw_lt(b, row, tw_prefill_step(g, g->buffer[STEP], TW_STEP_COUNT))) {
         head heads[MOST_HEADS];
         tw_val angles[MOST_PARTS][2 * MOST_WIDTH];
-        tw_val position = tw_add(b, tw_prefill_step(g, g->buffer[STEP], TW_STEP_POS), row);
+        tw_val position = tw_prefill_position(g, g->buffer[STEP], row);
         tw_val from = tw_prefill_at(g, g->buffer[Y], row, all * m->head_dim * 4);
         tw_val turns = tw_prefill_at(g, g->buffer[ANGLES], position, 4 * m->rope.dims);
         tw_val lane = tw_mul_imm(b, tw_rem(b, g->thread, d.lanes), d.width), group = tw_div(b, g->thread, d.lanes);

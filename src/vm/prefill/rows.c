@@ -22,16 +22,29 @@ static tw_scope columns_of(tw_prefill_gen *g) {
     return tw_push_for(b, tw_mul_imm(b, g->thread, WIDE), tw_i32(b, (int)g->s->columns), tw_i32(b, ROUND), false);
 }
 
-/* ---- embed: step, table, x, positions, gains, scaled, squares */
+/* ---- embed: step, table, x, positions, gains, scaled, squares, found */
 
 /* Adds the learned position's columns from c on. */
 static void add_position(tw_prefill_gen *g, tw_val c, tw_val *x) {
     tw_builder *b = g->b;
     const tw_type t = tw_prefill_element(g->s->m->positions.dtype);
-    tw_val position = tw_add(b, tw_prefill_step(g, g->buffer[0], TW_STEP_POS), g->block), y[WIDE];
+    tw_val position = tw_prefill_position(g, g->buffer[0], g->block), y[WIDE];
     tw_val row = tw_prefill_at(g, g->buffer[3], position, g->s->columns * tw_prefill_bytes(t));
     tw_prefill_load(g, t, tw_prefill_at(g, row, c, tw_prefill_bytes(t)), WIDE, TW_NONE, y);
     for (int i = 0; i < WIDE; i++) x[i] = tw_add(b, x[i], y[i]);
+}
+
+/* Loads the row's token. Of many sequences, the host may not know it yet. */
+static tw_val token_of(tw_prefill_gen *g) {
+    tw_builder *b = g->b;
+    if (!g->s->many)
+        return tw_prefill_step(g, tw_prefill_at(g, g->buffer[0], g->block, sizeof(int32_t)), TW_STEP_TOKENS);
+    tw_val token = tw_var_of(b, tw_prefill_row_word(g, g->buffer[0], g->block, TW_ROW_TOKEN));
+    TW_IF (b, tw_lt(b, token, tw_i32(b, 0))) {
+        tw_val sequence = tw_prefill_row_word(g, g->buffer[0], g->block, TW_ROW_SEQUENCE);
+        tw_assign(b, token, tw_ld(b, (tw_attrs){.type = TW_T_i32}, tw_prefill_at(g, g->buffer[7], sequence, 4)));
+    }
+    return token;
 }
 
 static void add_squares_of(tw_builder *b, tw_val sum, const tw_val *x) {
@@ -53,7 +66,7 @@ static void build_embed(tw_prefill_gen *g) {
     const tw_type t = tw_prefill_element(g->s->m->embed.dtype);
     const int64_t columns = g->s->columns;
     TW_IF (b, tw_lt(b, g->block, tw_prefill_step(g, g->buffer[0], TW_STEP_COUNT))) {
-        tw_val token = tw_prefill_step(g, tw_prefill_at(g, g->buffer[0], g->block, sizeof(int32_t)), TW_STEP_TOKENS);
+        tw_val token = token_of(g);
         tw_val from = tw_prefill_at(g, g->buffer[1], token, columns * tw_prefill_bytes(t));
         tw_val to = tw_prefill_at(g, g->buffer[2], g->block, columns * 4), sum = tw_var_of(b, tw_f32(b, 0));
         TW_LOOP (b, c, columns_of(g)) {
@@ -83,7 +96,8 @@ const tw_prefill_kind tw_prefill_embed = {"prefill_embed",
                                            {"positions", false},
                                            {"gains", false},
                                            {"scaled", true},
-                                           {"squares", true}}};
+                                           {"squares", true},
+                                           {"found", false}}};
 
 /* ---- norm: step, x, weight, y, bias */
 
@@ -193,11 +207,12 @@ static void store_normed(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *cont
 static void build_norm(tw_prefill_gen *g) {
     tw_builder *b = g->b;
     const int64_t columns = g->s->columns;
-    TW_IF (b, tw_lt(b, g->block, tw_prefill_step(g, g->buffer[0], TW_STEP_COUNT))) {
+    TW_IF (b, tw_lt(b, g->block, tw_prefill_step(g, g->buffer[0], g->s->ends ? TW_MANY_ENDS : TW_STEP_COUNT))) {
         normed n = {.sum = tw_var_of(b, tw_f32(b, 0))};
-        tw_val part = tw_f32(b, 1.0f / (float)columns);
+        tw_val part = tw_f32(b, 1.0f / (float)columns), from = g->block;
         row r;
-        load_row(g, tw_prefill_at(g, g->buffer[1], g->block, columns * 4), &r);
+        if (g->s->ends) from = tw_prefill_step(g, tw_prefill_at(g, g->buffer[0], g->block, 4), TW_MANY_END_ROWS);
+        load_row(g, tw_prefill_at(g, g->buffer[1], from, columns * 4), &r);
         if (g->s->m->norm == TW_NORM_LAYER) {
             pass(g, &r, add_up, &n);
             n.center = tw_mul(b, tw_prefill_sum(g, n.sum, "means"), part);
