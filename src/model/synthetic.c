@@ -88,15 +88,13 @@ typedef struct maker {
 } maker;
 
 static void make_part(maker *k, void *owner, tw_part part, const char *name) {
-    static const unsigned norms = 1u << TW_PART_ATTN_NORM | 1u << TW_PART_Q_NORM | 1u << TW_PART_K_NORM |
-                                  1u << TW_PART_MLP_NORM | 1u << TW_PART_FINAL_NORM;
     tw_weight *w = tw_part_of(owner, part);
     *w = (tw_weight){.name = name, .dtype = k->dtype, .seed = tw_splitmix64(&k->seeds)};
     w->rows = tw_model_extent(k->m, tw_parts[part].rows);
     w->cols = tw_model_extent(k->m, tw_parts[part].cols);
     w->row_stride = w->cols;
     w->col_stride = 1;
-    values_of(w, norms >> part & 1);
+    values_of(w, tw_part_norms >> part & 1);
     k->m->parameters += w->rows * w->cols;
 }
 
