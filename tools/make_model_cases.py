@@ -137,8 +137,8 @@ MODELS = {
             sliding_attention=dict(rope_type="default", rope_theta=1000.0))), BF16, dict(config=gemma3_version4)),
     # q, k and v in one tensor, gate and up in another; a window
     "phi3-window": ("Phi3", dict(**NO_TOKENS, sliding_window=9, original_max_position_embeddings=128), BF16, {}),
-    # three quarters of a head turn, by other frequencies beyond 60 positions
-    "phi3-long": ("Phi3", dict(**NO_TOKENS, max_position_embeddings=240, original_max_position_embeddings=60, rope_parameters=dict(
+    # three quarters of a head turn, by other frequencies beyond 40 positions: a prompt is longer, another comes to be
+    "phi3-long": ("Phi3", dict(**NO_TOKENS, max_position_embeddings=160, original_max_position_embeddings=40, rope_parameters=dict(
         rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.75,
         short_factor=[1.0, 1.05, 1.1, 1.2, 1.3, 1.5],
         long_factor=[1.5, 2.0, 3.0, 4.5, 6.0, 9.0])), BF16, dict(config=phi3_version4)),
@@ -198,11 +198,16 @@ def golden_case(load, prompt):
     if len(prompt) > 1:
         loss = torch.nn.functional.cross_entropy(logits[:-1], ids[0, 1:]).item()
     greedy, last = [], logits[-1]
+    rope = getattr(model.config, "rope_parameters", None) or {}
+    switch = rope.get("original_max_position_embeddings") if rope.get("rope_type") == "longrope" else None
     for i in range(GREEDY):
         clear(last, 1, LOGIT_MARGIN)
         greedy.append(int(last.argmax()))
         if i + 1 < GREEDY:
-            out = model(torch.tensor([[greedy[-1]]]), past_key_values=out.past_key_values, use_cache=True)
+            if len(prompt) + len(greedy) - 1 == switch:  # `generate` computes all keys again beyond this length
+                out = model(torch.tensor([prompt + greedy]), use_cache=True)
+            else:
+                out = model(torch.tensor([[greedy[-1]]]), past_key_values=out.past_key_values, use_cache=True)
             last = out.logits[0, -1]
     return dict(prompt=prompt, logits_last=[float(f"{x:.8g}") for x in logits[-1].tolist()], greedy=greedy, loss=loss)
 

@@ -115,6 +115,11 @@ struct tw_model {
     int64_t parameters, weight_bytes;
 };
 
+/* True if the angles of a position depend on how long its sequence is. */
+static inline bool tw_rope_moves(const tw_rope *r) {
+    return r->kind == TW_ROPE_DYNAMIC || r->kind == TW_ROPE_LONG;
+}
+
 /* The rope of a layer. NULL: it has none. */
 const tw_rope *tw_model_rope(const tw_model *m, int64_t layer);
 

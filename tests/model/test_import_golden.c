@@ -232,6 +232,14 @@ static void feed(decoder *d, const json_t *ids, int64_t position, int64_t n) {
     }
 }
 
+/* Of a sequence that comes to be longer than longrope's original length all is computed again. */
+static void feed_again(decoder *d, const json_t *prompt, const json_t *greedy, size_t i, int64_t n) {
+    json_t *all = json_copy((json_t *)(uintptr_t)prompt);
+    for (size_t t = 0; t <= i; t++) json_array_append(all, json_array_get(greedy, t));
+    feed(d, all, 0, n + (int64_t)i + 1);
+    json_decref(all);
+}
+
 static void compare(const char *name, decoder *d, const json_t *c) {
     const json_t *prompt = json_object_get(c, "prompt"), *want = json_object_get(c, "logits_last");
     const json_t *greedy = json_object_get(c, "greedy"), *loss = json_object_get(c, "loss");
@@ -256,7 +264,10 @@ static void compare(const char *name, decoder *d, const json_t *c) {
         if (argmax(d->logits, vocab) != json_integer_value(id))
             fail_msg("%s, prompt of %lld: greedy token %zu differs", name, (long long)n, i);
         json_array_append(one, id);
-        feed(d, one, n + (int64_t)i, 1);
+        if (d->m->rope.kind == TW_ROPE_LONG && n + (int64_t)i == d->m->rope.original_max)
+            feed_again(d, prompt, greedy, i, n);
+        else
+            feed(d, one, n + (int64_t)i, 1);
         json_decref(one);
     }
 }

@@ -118,6 +118,8 @@ typedef struct tw_mega_plan {
     int routed;       /* experts: offset of the mbarrier that tells the producer of a choice. */
 } tw_mega_plan;
 
+/* Returns what of a model neither the machine nor the kernels for prompts run, in words. NULL: nothing. */
+const char *tw_mega_lacking(const tw_model *m);
 /* Plans the kernel of a checked schedule. TW_ERR_UNSUPPORTED with the reason: the machine does not cover it. */
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
                           const tw_cuda_vm_options *options, tw_diag *diag);

@@ -163,8 +163,24 @@ static tw_status choices_covered(const tw_schedule *s, tw_diag *diag) {
     return TW_OK;
 }
 
+const char *tw_mega_lacking(const tw_model *m) {
+    if (m->layers[0].attn_post_norm.weight.rows) return "norms behind attention and the MLP";
+    if (!m->layers[0].attn_norm.weight.rows) return "layers without a norm before attention";
+    if (m->qk_norm_whole) return "norms of queries and keys over all heads";
+    if (m->attn_cap > 0) return "attention whose scores are capped";
+    if (m->logit_cap > 0) return "capped logits";
+    if (m->embed_scale != 1) return "scaled embeddings";
+    if (m->rope_local.kind != TW_ROPE_NONE) return "two kinds of rotary embeddings in one model";
+    if (m->rope.kind == TW_ROPE_LONG) return "rotary embeddings of the kind longrope";
+    for (int64_t i = 0; i < m->n_layers && m->rope.kind != TW_ROPE_NONE; i++)
+        if (!tw_model_rope(m, i)) return "layers of which some have no rotary embedding";
+    return NULL;
+}
+
 static tw_status covered(const tw_model *m, int64_t tokens, tw_diag *diag) {
     const bool head_norms = m->layers[0].q_norm.rows > 0;
+    const char *lacking = tw_mega_lacking(m);
+    if (lacking) return refuse(diag, lacking);
     if (m->norm != TW_NORM_RMS && head_norms) return refuse(diag, "norms of heads beside layer norms");
     if (m->head_dim % (head_norms ? TW_MEGA_WIDE : 4) ||
         m->head_dim > (head_norms ? (int)TW_MEGA_PART_ROWS : 32 * (int)TW_MEGA_WIDE))

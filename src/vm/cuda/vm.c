@@ -216,7 +216,7 @@ tw_status tw_mega_make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, in
     const tw_rope *rope = &vm->m->rope;
     const int64_t half = rope->dims / 2;
     const size_t row = (size_t)(2 * half) * sizeof(float);
-    const bool moves = rope->kind == TW_ROPE_DYNAMIC;
+    const bool moves = tw_rope_moves(rope);
     if (vm->has_angles && !moves) return TW_OK;
     if (!moves) {
         first = 0;
@@ -426,7 +426,7 @@ static tw_status begin_batch(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *
         begin[count + i] = (int32_t)positions[i];
         st = check_step(p, positions[i], n, TW_CUDA_VM_GREEDY, diag);
     }
-    if (st == TW_OK && vm->m->rope.kind == TW_ROPE_DYNAMIC && n > 1)
+    if (st == TW_OK && tw_rope_moves(&vm->m->rope) && n > 1)
         st = tw_fail(diag, TW_ERR_UNSUPPORTED, "angles that change with the length allow one token a launch");
     if (st == TW_OK) st = settle(vm, p, diag);
     for (int64_t i = 0; i < count && st == TW_OK; i++)
@@ -470,7 +470,7 @@ tw_status tw_cuda_vm_draw_tokens(tw_cuda_vm *vm, tw_cuda_vm_draw *d, tw_diag *di
 
 bool tw_cuda_vm_draws(const tw_cuda_vm *vm, int id) {
     const tw_mega_program *p = tw_mega_program_of(vm, id);
-    return p && p->plan.samples && vm->m->rope.kind != TW_ROPE_DYNAMIC;
+    return p && p->plan.samples && !tw_rope_moves(&vm->m->rope);
 }
 
 tw_status tw_cuda_vm_count(tw_cuda_vm *vm, int64_t sequence, const uint32_t *counts, tw_diag *diag) {

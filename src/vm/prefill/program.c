@@ -18,6 +18,7 @@
 static const char *lacking(const tw_cuda_vm *vm) {
     const tw_model *m = vm->m;
     const int64_t sizes[] = {m->dim, m->ffn_dim, m->n_heads * m->head_dim, m->n_kv_heads * m->head_dim, m->expert_dim};
+    if (tw_mega_lacking(m)) return tw_mega_lacking(m);
     if (vm->target->sm != 90) return "targets without products by warpgroups";
     if (m->head_dim % TW_MEGA_ROWS || m->head_dim > TW_PREFILL_HEAD) return "heads of this size";
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
