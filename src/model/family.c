@@ -397,6 +397,11 @@ bool tw_config_apply(const tw_config *c, tw_model *m) {
     for (int64_t i = 0; m->layers && i < m->n_layers; i++) {
         m->layers[i].window = tw_config_window(c, i);
         m->layers[i].rope = tw_config_rope(c, i);
+        if (m->layers[i].rope != TW_LAYER_NO_ROPE) continue;
+        /* One way of storing heads for all layers: those without rope turn by nothing. */
+        m->layers[i].rope = TW_LAYER_ROPE_LOCAL;
+        if (m->rope_local.kind == TW_ROPE_NONE && !tw_rope_init_still(&m->rope_local, &m->arena, m->rope.dims))
+            return false;
     }
     return m->layers != NULL;
 }

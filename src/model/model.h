@@ -54,7 +54,7 @@ typedef struct tw_expert {
     tw_linear gate, up, down;
 } tw_expert;
 
-/* Which of the model's ropes a layer rotates by. */
+/* Which of the model's ropes a layer rotates by. Only a config has TW_LAYER_NO_ROPE. */
 typedef enum tw_layer_rope { TW_LAYER_ROPE, TW_LAYER_ROPE_LOCAL, TW_LAYER_NO_ROPE } tw_layer_rope;
 
 typedef struct tw_layer {
@@ -94,7 +94,8 @@ struct tw_model {
     float logit_cap;   /* the same of logits */
     float embed_scale; /* of the embedding's rows, 1 in most families */
     tw_rope rope;
-    tw_rope rope_local; /* gemma3: that of layers with a window. TW_ROPE_NONE: no layer has its own */
+    tw_rope rope_local; /* gemma3: that of layers with a window; smollm3: of layers without rope, which turns by
+                           nothing. TW_ROPE_NONE: all layers have `rope` */
 
     tw_weight embed;     /* vocab x dim */
     tw_weight positions; /* max_seq x dim, learned; gpt2 */

@@ -117,6 +117,12 @@ bool tw_rope_init(tw_rope *r, tw_arena *arena, const tw_rope_spec *s) {
     return true;
 }
 
+bool tw_rope_init_still(tw_rope *r, tw_arena *arena, int64_t dims) {
+    *r = (tw_rope){.kind = TW_ROPE_FIXED, .dims = dims, .attention_factor = 1, .factor = 1};
+    r->inv_freq = tw_arena_array(arena, (size_t)(dims / 2), sizeof *r->inv_freq);
+    return r->inv_freq != NULL;
+}
+
 void tw_rope_frequencies(const tw_rope *r, int64_t length, float *inv_freq) {
     if (r->kind == TW_ROPE_DYNAMIC && length > r->original_max) {
         /* The length is an integer tensor where this comes from, so the stretched base is a float. */

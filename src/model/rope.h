@@ -34,4 +34,7 @@ typedef struct tw_rope_spec {
    failed. */
 bool tw_rope_init(tw_rope *r, tw_arena *arena, const tw_rope_spec *spec);
 
+/* Fills `r` with a rope of the same shape that does not turn: cosines are 1, sines 0. */
+bool tw_rope_init_still(tw_rope *r, tw_arena *arena, int64_t dims);
+
 #endif

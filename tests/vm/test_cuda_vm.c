@@ -180,6 +180,23 @@ static void every_kind_of_layer(void **state) {
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
 }
 
+/* Scaled embeddings, caps, norms behind attention and the MLP, two ropes, layers without rope, partial rope, longrope.
+ */
+static void every_newer_kind_of_layer(void **state) {
+    (void)state;
+    static const way ways[] = {
+        {"gemma-gelu", 1, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 1, 2, 0, 0},
+        {"gemma2-caps", 1, 3, 2, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 2, 3, 0, 0},
+        {"gemma2-caps", 3, 2, 0, TW_F32, {3, 1, 5, 3, 1, 0, 0}, "sm_80", 3, 2, 1, 0},
+        {"gemma3-ropes", 1, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 4, 3, 0, 0},
+        {"gemma3-ropes", 3, 2, 2, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 5, 2, 0, 0},
+        {"phi3-window", 3, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 6, 2, 0, 0},
+        {"phi3-long", 1, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 7, 2, 0, 0},
+        {"smollm3-norope", 1, 3, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 8, 2, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
+}
+
 /* Mixtures of experts: all chosen, few of many, layers without, workers without rows of experts. */
 static void every_mixture(void **state) {
     (void)state;
@@ -577,6 +594,7 @@ int main(void) {
         cmocka_unit_test(every_family),
         cmocka_unit_test(every_kind_of_layer),
         cmocka_unit_test(every_mixture),
+        cmocka_unit_test(every_newer_kind_of_layer),
         cmocka_unit_test(a_route_in_two_steps_is_the_same),
         cmocka_unit_test(every_division),
         cmocka_unit_test(every_tuning),

@@ -271,8 +271,24 @@ void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s) {
     }
 }
 
+/* Stores the rows, which are normed before they are added. */
+static void store_rows(const rows *r) {
+    tw_mega_gen *g = r->g;
+    tw_builder *b = g->b;
+    tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
+    const turns t = begin_units(r, 1, 1);
+    tw_val at = tw_mega_at(b, tw_mega_at(b, out, t.position, g->p->m->dim * 4), tw_add(b, from, t.row), 4), y[1];
+    join(r, t.row, t.position, tw_f32(b, 1), 1, y);
+    tw_st(b, (tw_attrs){.type = TW_T_f32}, at, y);
+    end_turns(b, &t);
+}
+
 /* Adds the rows to the residual stream. */
 static void project(const rows *r) {
+    if (r->g->p->post_norm) {
+        store_rows(r);
+        return;
+    }
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
@@ -363,6 +379,7 @@ static void head(const rows *r) {
     const turns t = begin_units(r, 1, 1);
     tw_val y[1], id = tw_add(b, from, t.row);
     join(r, t.row, t.position, norm_factor(r, t.position), 1, y);
+    if (g->p->m->logit_cap > 0) y[0] = tw_part_cap(b, y[0], g->p->m->logit_cap);
     tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, tw_mega_at(b, out, t.position, g->p->vocab * 4), id, 4), y);
     for (int i = 0; i < g->p->sequences; i++) {
         tw_val which = g->p->sequences > 1 ? tw_i32(b, i) : tw_add_imm(b, r->s->positions, -1);

@@ -160,12 +160,25 @@ static void arrive(tw_mega_gen *g, tw_val kind) {
 
 /* ---- instructions without weights */
 
+/* Copies the angles of the step's positions to a buffer. They begin `offset` bytes into a position's row. */
+static void copy_angles(tw_mega_gen *g, tw_val to, int offset) {
+    tw_builder *b = g->b;
+    const int dims = (int)g->p->m->rope.dims, row_bytes = 4 * dims * (g->p->two_ropes ? 2 : 1);
+    TW_LOOP (b, i, tw_mega_thread_loop(g, tw_mul_imm(b, g->arg[TW_MEGA_ARG_N], dims))) {
+        tw_val row = tw_div(b, i, dims), angle = tw_rem(b, i, dims);
+        tw_val at = tw_mega_at(b, g->arg[TW_MEGA_ARG_ANGLES], tw_mega_position(g, row), row_bytes);
+        tw_val x = tw_ld(b, tw_mega_l2(TW_T_f32, 1, offset), tw_mega_at(b, at, angle, 4));
+        tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, to, i, 4), &x);
+    }
+}
+
 /* Copies the step's tokens and angles. A launch's first step has the caller's tokens, later ones the last step's. */
 static void build_input(tw_mega_gen *g) {
     tw_builder *b = g->b;
     const int half = (int)g->p->m->rope.dims / 2;
     tw_val n = g->arg[TW_MEGA_ARG_N], tokens = tw_mega_address(g, TW_W_OUT), last = tw_mega_address(g, TW_W_IN);
-    tw_val rope = tw_mega_address(g, TW_W_ROPE);
+    tw_val rope = tw_mega_address(g, TW_W_ROPE), local = TW_NONE;
+    if (g->p->two_ropes) local = tw_mega_address(g, TW_W_ROPE_LOCAL);
     tw_mega_wait_alone(g);
     TW_IF (b, tw_lt(b, g->thread, n)) {
         tw_val first = tw_eq(b, g->step, tw_i32(b, 0));
@@ -181,12 +194,8 @@ static void build_input(tw_mega_gen *g) {
         tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(b, tokens, g->thread, 4), &token);
     }
     if (!half) return;
-    TW_LOOP (b, i, tw_mega_thread_loop(g, tw_mul_imm(b, n, 2 * half))) {
-        tw_val row = tw_div(b, i, 2 * half), angle = tw_rem(b, i, 2 * half);
-        tw_val at = tw_mega_at(b, g->arg[TW_MEGA_ARG_ANGLES], tw_mega_position(g, row), 8 * half);
-        tw_val x = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), tw_mega_at(b, at, angle, 4));
-        tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, rope, i, 4), &x);
-    }
+    copy_angles(g, rope, 0);
+    if (g->p->two_ropes) copy_angles(g, local, 8 * half);
 }
 
 /* Loads an element of a row of a table of the model's width. */
@@ -217,12 +226,59 @@ static void build_embed(tw_mega_gen *g) {
         /* After the machine gave up a token may be anything. */
         token = tw_binary(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1));
         tw_val v = table_element(g, m->embed.dtype, table, token, column);
+        if (m->embed_scale != 1) v = tw_mul(b, v, tw_f32(b, m->embed_scale));
         if (m->positions.rows) {
             tw_val at = tw_mega_position(g, position);
             v = tw_add(b, v, table_element(g, m->positions.dtype, positions, at, column));
         }
         tw_val to = tw_mega_at(b, tw_mega_at(b, x, position, m->dim * 4), column, 4);
         tw_mega_put(g, to, v, tag);
+    }
+}
+
+/* Computes 1 / rms of a position's row at `from`. Every warp does that by itself. */
+static tw_val row_factor(tw_mega_gen *g, tw_val from) {
+    enum { RUN = 4 * 32, MANY = 4 };
+    tw_builder *b = g->b;
+    const int64_t dim = g->p->m->dim;
+    tw_val sum = tw_var_of(b, tw_f32(b, 0));
+    TW_FOR (b, k, tw_shl(b, g->lane, 2), tw_i32(b, (int32_t)dim), tw_i32(b, MANY * RUN), false) {
+        tw_val x[MANY][4] = {{{0}}};
+        for (int i = 0; i < MANY; i++) {
+            tw_val column = tw_add_imm(b, k, i * RUN), there = tw_lt(b, column, tw_i32(b, (int32_t)dim));
+            tw_val at = tw_mega_at(b, from, column, 4);
+            tw_when(b, there);
+            tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, 0), at, x[i]);
+            for (int e = 0; e < 4; e++) x[i][e] = tw_select(b, there, x[i][e], tw_f32(b, 0));
+        }
+        for (int i = 0; i < 4 * MANY; i++) {
+            tw_val y = x[i / 4][i % 4];
+            tw_op_to(b, sum, TW_OP_fma_f32, y, y, sum);
+        }
+    }
+    tw_val all = tw_part_warp_sum(b, tw_add(b, sum, tw_f32(b, 0)), 1, 32);
+    tw_val mean = tw_mul(b, all, tw_f32(b, 1.0f / (float)dim));
+    return tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->m->norm_eps)));
+}
+
+/* Adds the norm of what project stored to the residual stream: some columns of every position. */
+static void build_residual(tw_mega_gen *g) {
+    tw_builder *b = g->b;
+    const int64_t dim = g->p->m->dim;
+    tw_val from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT);
+    tw_val y = tw_mega_address(g, TW_W_IN), w = tw_mega_address(g, TW_W_NORM), x = tw_mega_address(g, TW_W_OUT);
+    tw_mega_wait_alone(g);
+    TW_FOR (b, position, tw_i32(b, 0), g->arg[TW_MEGA_ARG_N], tw_i32(b, 1), false) {
+        tw_val row = tw_mega_at(b, y, position, dim * 4), to = tw_mega_at(b, x, position, dim * 4);
+        tw_val factor = row_factor(g, row);
+        TW_LOOP (b, i, tw_mega_thread_loop(g, count)) {
+            tw_val column = tw_add(b, from, i), at = tw_mega_at(b, to, column, 4);
+            tw_val normed = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), tw_mega_at(b, row, column, 4));
+            tw_val weight = tw_ld(b, tw_mega_fixed(TW_T_f32, 1, 0), tw_mega_at(b, w, column, 4));
+            tw_val before = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), at);
+            tw_val sum = tw_fma(b, tw_mul(b, normed, factor), weight, before);
+            tw_st(b, (tw_attrs){.type = TW_T_f32}, at, &sum);
+        }
     }
 }
 
@@ -247,6 +303,8 @@ static void dispatch(tw_mega_gen *g, tw_val kind) {
     } else {
         for (int i = 0; i < n_plain; i++)
             TW_IF (b, tw_eq(b, kind, tw_i32(b, plain[i].kind))) plain[i].build(g);
+        if (g->p->post_norm)
+            TW_IF (b, tw_eq(b, kind, tw_i32(b, TW_MEGA_RESIDUAL))) build_residual(g);
         tw_mega_mark(g, 3);
     }
 }

@@ -164,16 +164,8 @@ static tw_status choices_covered(const tw_schedule *s, tw_diag *diag) {
 }
 
 const char *tw_mega_lacking(const tw_model *m) {
-    if (m->layers[0].attn_post_norm.weight.rows) return "norms behind attention and the MLP";
     if (!m->layers[0].attn_norm.weight.rows) return "layers without a norm before attention";
     if (m->qk_norm_whole) return "norms of queries and keys over all heads";
-    if (m->attn_cap > 0) return "attention whose scores are capped";
-    if (m->logit_cap > 0) return "capped logits";
-    if (m->embed_scale != 1) return "scaled embeddings";
-    if (m->rope_local.kind != TW_ROPE_NONE) return "two kinds of rotary embeddings in one model";
-    if (m->rope.kind == TW_ROPE_LONG) return "rotary embeddings of the kind longrope";
-    for (int64_t i = 0; i < m->n_layers && m->rope.kind != TW_ROPE_NONE; i++)
-        if (!tw_model_rope(m, i)) return "layers of which some have no rotary embedding";
     return NULL;
 }
 
@@ -227,6 +219,8 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
             if (is_of_mixture(in->op) && !p->experts) return refuse(diag, "experts of a model without any");
             if (in->op == TW_INSTR_QKV && (in->operand[TW_QKV_ROPE] < 0) != (p->m->rope.kind == TW_ROPE_NONE))
                 return refuse(diag, "schedules that rotate where the model does not, or do not where it does");
+            if (in->op == TW_INSTR_PROJECT && (in->operand[TW_PROJECT_Y] >= 0) != p->post_norm)
+                return refuse(diag, "schedules that norm what the model does not, or do not what it does");
             if (in->op == TW_INSTR_EMBED && (in->operand[TW_EMBED_POSITIONS] < 0) != !p->m->positions.rows)
                 return refuse(diag, "schedules whose learned positions are not the model's");
             if (in->op == TW_INSTR_SCORE) p->router = s->buffers[in->operand[TW_SCORE_ROUTER]].dtype;
@@ -472,7 +466,9 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
                         .gated = !gateless(&m->layers[0]),
                         .experts = m->n_experts > 0,
                         .layer_norm = m->norm == TW_NORM_LAYER,
-                        .qk_norm = m->layers[0].q_norm.rows > 0};
+                        .qk_norm = m->layers[0].q_norm.rows > 0,
+                        .post_norm = m->layers[0].attn_post_norm.weight.rows > 0,
+                        .two_ropes = m->rope_local.kind != TW_ROPE_NONE};
     tw_status st = covered(m, s->tokens, diag);
     if (st != TW_OK) return st;
     if (s->tokens > TW_CUDA_VM_TOKENS)

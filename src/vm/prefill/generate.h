@@ -72,8 +72,8 @@ typedef struct tw_prefill_kind {
    head    The model's norm of the step's last row, times a matrix on tapes: logits, and the argmax of each block's.
    best    The argmax of those: the token. */
 extern const tw_prefill_kind tw_prefill_embed, tw_prefill_norm, tw_prefill_rope, tw_prefill_attend, tw_prefill_gate,
-    tw_prefill_unpack, tw_prefill_score, tw_prefill_route, tw_prefill_sort, tw_prefill_gather, tw_prefill_sum_experts,
-    tw_prefill_head, tw_prefill_best;
+    tw_prefill_residual, tw_prefill_unpack, tw_prefill_score, tw_prefill_route, tw_prefill_sort, tw_prefill_gather,
+    tw_prefill_sum_experts, tw_prefill_head, tw_prefill_best;
 
 /* Where a unit of 8 rows lies on the tapes: an entry of unpack's buffer "units". */
 typedef struct tw_prefill_unit {

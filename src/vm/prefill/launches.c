@@ -139,6 +139,13 @@ static tw_status add_product(const builder *o, const tw_instr *in, uint64_t a, u
     return st == TW_OK ? add_launch(o, k, to, diag) : st;
 }
 
+/* Returns the address of the first position's angles of a rope. */
+static uint64_t angles_of(const tw_prefill *p, int rope) {
+    const tw_instr *input = &p->s->workers[0].list[0];
+    const bool local = rope >= 0 && rope == input->operand[TW_INPUT_ROPE_LOCAL];
+    return p->vm->angles + (local ? 4 * (uint64_t)p->vm->m->rope.dims : 0);
+}
+
 static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill *p = o->p;
     const uint64_t bias = matrix_of(p, in)->bias;
@@ -150,7 +157,7 @@ static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
     const binding to[] = {{"step", p->memory.step},
                           {"y", p->memory.sums},
                           {"bias", bias},
-                          {"angles", p->vm->angles},
+                          {"angles", angles_of(p, in->operand[TW_QKV_ROPE])},
                           {"q_norm", shared(p, in->operand[TW_QKV_Q_NORM])},
                           {"k_norm", shared(p, in->operand[TW_QKV_K_NORM])},
                           {"q", p->memory.q},
@@ -170,10 +177,10 @@ static tw_status open_attention(const builder *o, int64_t window, tw_prefill_ker
     if (p->type == TW_T_f32 || p->type != tw_prefill_element(p->kv)) return TW_OK;
     snprintf(words, sizeof words,
              "attention type=%s heads=%lld kv_heads=%lld head=%lld queries=%lld keys=%lld capacity=%lld causal=1 "
-             "ragged=1 window=%lld batch=%lld scale=%.9g",
+             "ragged=1 window=%lld batch=%lld scale=%.9g cap=%.9g",
              tw_type_name(p->type), (long long)m->n_heads, (long long)m->n_kv_heads, (long long)m->head_dim,
              (long long)o->list->tokens, (long long)o->list->keys, (long long)p->s->max_seq, (long long)window,
-             (long long)p->decode->s->sequences, (double)m->attn_scale);
+             (long long)p->decode->s->sequences, (double)m->attn_scale, (double)m->attn_cap);
     const tw_status st = tw_prefill_open_words(p, words, p->options.late ? "early=0" : "early=1", out, diag);
     return st == TW_ERR_USAGE ? TW_OK : st; /* Such heads have no kernel of this kind. */
 }
@@ -225,7 +232,21 @@ static tw_status add_project(const builder *o, const tw_instr *in, tw_diag *diag
     const tw_prefill *p = o->p;
     const uint64_t bias = matrix_of(p, in)->bias;
     const uint64_t a = in->operand[TW_PROJECT_IN] == p->h ? p->memory.h : p->memory.attended;
+    if (in->operand[TW_PROJECT_X] < 0)
+        return add_product(o, in, a, p->memory.sums, bias, bias ? "out=f32 bias=1" : "out=f32", diag);
     return add_product(o, in, a, p->memory.x, bias, bias ? "out=f32 beta=1 bias=1" : "out=f32 beta=1", diag);
+}
+
+static tw_status add_residual(const builder *o, const tw_instr *in, tw_diag *diag) {
+    const tw_prefill *p = o->p;
+    tw_prefill_shape shape;
+    common(o, p->vm->m->dim, &shape);
+    const binding to[] = {{"step", p->memory.step},
+                          {"y", p->memory.sums},
+                          {"weight", shared(p, in->operand[TW_RESIDUAL_NORM])},
+                          {"x", p->memory.x},
+                          {NULL, 0}};
+    return add_kind(o, &tw_prefill_residual, &shape, to, diag);
 }
 
 /* Names the activation as a product's words do. */
@@ -310,6 +331,8 @@ static tw_status add_instr(const builder *o, const tw_instr *in, tw_diag *diag) 
         return add_attend(o, in, diag);
     case TW_INSTR_PROJECT:
         return add_project(o, in, diag);
+    case TW_INSTR_RESIDUAL:
+        return add_residual(o, in, diag);
     case TW_INSTR_FFN:
         return add_ffn(o, in, diag);
     case TW_INSTR_ROUTE:

@@ -78,6 +78,7 @@ static void count(tw_prefill *p, need out[NEEDS]) {
         if (tw_prefill_gates_apart(m, m->layers[i].gate.bias.rows || m->layers[i].up.bias.rows) &&
             sums < 2 * m->ffn_dim)
             sums = 2 * m->ffn_dim;
+    if (sums < m->dim) sums = m->dim;
     const int64_t pairs = T * m->n_experts_used;
     if (sums < m->n_experts_used * m->dim) sums = m->n_experts_used * m->dim;
     tw_prefill_memory *to = &p->memory;

@@ -181,7 +181,7 @@ static void build(tw_prefill_gen *g) {
         tw_val angles[MOST_PARTS][2 * MOST_WIDTH];
         tw_val position = tw_add(b, tw_prefill_step(g, g->buffer[STEP], TW_STEP_POS), row);
         tw_val from = tw_prefill_at(g, g->buffer[Y], row, all * m->head_dim * 4);
-        tw_val turns = tw_prefill_at(g, g->buffer[ANGLES], position, 4 * m->rope.dims);
+        tw_val turns = tw_prefill_at(g, g->buffer[ANGLES], position, 4 * tw_mega_angles_of(m));
         tw_val lane = tw_mul_imm(b, tw_rem(b, g->thread, d.lanes), d.width), group = tw_div(b, g->thread, d.lanes);
         tw_val number = tw_add(b, tw_mul_imm(b, block, d.heads * d.groups), group);
         for (int j = 0; j < d.heads; j++) {
