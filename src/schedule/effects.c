@@ -293,9 +293,10 @@ static void turn(effects *e) {
     const tw_buffer *raw = buffer(e, TW_TURN_RAW_Q), *rope = buffer(e, TW_TURN_ROPE);
     const int64_t T = e->s->tokens, heads = raw->shape[1], d = raw->shape[2];
     const int64_t kv_heads = buffer(e, TW_TURN_RAW_K)->shape[1];
+    const bool each = buffer(e, TW_TURN_Q_NORM)->shape[1] == d; /* A norm of each head. */
     const int64_t h0 = e->in->param[TW_TURN_HEAD_FROM], h1 = e->in->param[TW_TURN_HEAD_TO];
     if (!activation(e, TW_TURN_RAW_Q, T, heads, d) || !activation(e, TW_TURN_RAW_K, T, kv_heads, d) ||
-        !vector(e, TW_TURN_Q_NORM, heads * d) || !vector(e, TW_TURN_K_NORM, kv_heads * d) ||
+        !vector(e, TW_TURN_Q_NORM, each ? d : heads * d) || !vector(e, TW_TURN_K_NORM, each ? d : kv_heads * d) ||
         !activation(e, TW_TURN_ROPE, T, 2, -1) || !activation(e, TW_TURN_Q, T, heads, d) ||
         !cached(e, TW_TURN_K, kv_heads, d))
         return;

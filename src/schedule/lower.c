@@ -292,7 +292,7 @@ static int rope_of(const lowering *b, int64_t layer) {
     return rope == TW_LAYER_ROPE ? b->rope : rope == TW_LAYER_ROPE_LOCAL ? b->rope_local : -1;
 }
 
-/* Lowers the norms of queries and keys over all heads at once. Heads are dealt out. */
+/* Lowers the norms of queries and keys to a stage of their own. Heads are dealt out. */
 static void lower_turn(lowering *b, int64_t i, int k) {
     const int64_t heads = b->m->n_heads + b->m->n_kv_heads;
     int64_t from, to;
@@ -318,7 +318,7 @@ static void lower_layer(lowering *b, int64_t i, int moe_h) {
     snprintf(name, sizeof name, "layers.%lld.v", (long long)i);
     int v = tw_schedule_add_buffer(b->s, name, TW_BUFFER_KV, b->l.kv, 0, heads, b->l.max_seq, m->head_dim);
     stage_begin(b, i, "qkv");
-    const bool whole = m->qk_norm_whole;
+    const bool whole = tw_model_norms_apart(m);
     int64_t unit = m->layers[i].q_norm.rows && !whole ? m->head_dim : unit_of(b);
     stage_rows(b, TW_INSTR_QKV,
                OPERANDS(b->x, named(b, i, "attn_norm", false), named(b, i, "attn_norm.bias", false),
@@ -374,7 +374,7 @@ static void shared_buffers(lowering *b) {
     b->x = tw_schedule_add_buffer(s, "x", A, TW_F32, 0, T, 1, m->dim);
     b->q = tw_schedule_add_buffer(s, "q", A, TW_F32, 0, T, m->n_heads, m->head_dim);
     if (m->layers[0].attn_post_norm.weight.rows) b->y = tw_schedule_add_buffer(s, "y", A, TW_F32, 0, T, 1, m->dim);
-    if (m->qk_norm_whole) {
+    if (tw_model_norms_apart(m)) {
         b->raw_q = tw_schedule_add_buffer(s, "raw_q", A, TW_F32, 0, T, m->n_heads, m->head_dim);
         b->raw_k = tw_schedule_add_buffer(s, "raw_k", A, TW_F32, 0, T, m->n_kv_heads, m->head_dim);
     }

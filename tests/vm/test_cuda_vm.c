@@ -192,6 +192,8 @@ static void every_newer_kind_of_layer(void **state) {
         {"gemma3-ropes", 3, 2, 2, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 5, 2, 0, 0},
         {"phi3-window", 3, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 6, 2, 0, 0},
         {"phi3-long", 1, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 7, 2, 0, 0},
+        {"olmo2-norms", 1, 3, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 9, 3, 0, 0},
+        {"olmo2-norms", 3, 2, 2, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 10, 2, 0, 0},
         {"smollm3-norope", 1, 3, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 8, 2, 0, 0},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);

@@ -215,18 +215,23 @@ static void run_residual(tw_vm_thread *thread, const tw_exec *e) {
     }
 }
 
-/* Norms, rotates and stores head `head` of a position's queries or keys, all of which are at `raw`. `scale` is the
-   norm's, which all heads share. */
-static void turn_head(const float *raw, int64_t head, int64_t d, float scale, const float *w, const float *rope,
-                      int64_t rotated, float *out) {
-    for (int64_t i = 0; i < d; i++) out[i] = raw[head * d + i] * scale * w[head * d + i];
-    if (rope) turn_pairs(rope, rope + rotated / 2, rotated / 2, out, out + rotated / 2);
-}
-
 static float norm_scale(const tw_vm *vm, const float *x, int64_t n) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
     return 1 / sqrtf((float)(sum / (double)n) + vm->m->norm_eps);
+}
+
+/* Norms, rotates and stores head `head` of a position's queries or keys, all of which are at `raw`. `scale` is that of
+   a norm over all heads. */
+static void turn_head(const tw_vm *vm, const float *raw, int64_t head, int64_t d, float scale, const float *w,
+                      const float *rope, int64_t rotated, float *out) {
+    raw += head * d;
+    if (vm->m->qk_norm_whole)
+        w += head * d;
+    else
+        scale = norm_scale(vm, raw, d);
+    for (int64_t i = 0; i < d; i++) out[i] = raw[i] * scale * w[i];
+    if (rope) turn_pairs(rope, rope + rotated / 2, rotated / 2, out, out + rotated / 2);
 }
 
 static void run_turn(tw_vm_thread *thread, const tw_exec *e) {
@@ -244,9 +249,9 @@ static void run_turn(tw_vm_thread *thread, const tw_exec *e) {
         const float of_q = from < heads ? norm_scale(vm, raw_q, heads * d) : 0,
                     of_k = to > heads ? norm_scale(vm, raw_k, kv_heads * d) : 0;
         for (int64_t h = from; h < tw_least(to, heads); h++)
-            turn_head(raw_q, h, d, of_q, e->vector[TW_TURN_Q_NORM], rope, rotated, out_q + h * d);
+            turn_head(vm, raw_q, h, d, of_q, e->vector[TW_TURN_Q_NORM], rope, rotated, out_q + h * d);
         for (int64_t h = from > heads ? from - heads : 0; h < to - heads; h++)
-            turn_head(raw_k, h, d, of_k, e->vector[TW_TURN_K_NORM], rope, rotated, out_k + h * k->shape[1] * d);
+            turn_head(vm, raw_k, h, d, of_k, e->vector[TW_TURN_K_NORM], rope, rotated, out_k + h * k->shape[1] * d);
     }
 }
 

@@ -94,7 +94,7 @@ static bool rotates_alike(const tw_model *m, const tw_schedule *s, const tw_inst
                (in->operand[TW_INPUT_ROPE_LOCAL] >= 0) == (m->rope_local.kind != TW_ROPE_NONE);
     case TW_INSTR_QKV:
         return (in->operand[TW_QKV_ROPE] >= 0) ==
-               (!m->qk_norm_whole && tw_model_rope(m, layer_of(s, in->operand[TW_QKV_WQ])));
+               (!tw_model_norms_apart(m) && tw_model_rope(m, layer_of(s, in->operand[TW_QKV_WQ])));
     case TW_INSTR_TURN:
         return (in->operand[TW_TURN_ROPE] >= 0) == (tw_model_rope(m, layer_of(s, in->operand[TW_TURN_Q_NORM])) != NULL);
     default:

@@ -236,52 +236,6 @@ static void build_embed(tw_mega_gen *g) {
     }
 }
 
-/* Computes 1 / rms of a position's row at `from`. Every warp does that by itself. */
-static tw_val row_factor(tw_mega_gen *g, tw_val from) {
-    enum { RUN = 4 * 32, MANY = 4 };
-    tw_builder *b = g->b;
-    const int64_t dim = g->p->m->dim;
-    tw_val sum = tw_var_of(b, tw_f32(b, 0));
-    TW_FOR (b, k, tw_shl(b, g->lane, 2), tw_i32(b, (int32_t)dim), tw_i32(b, MANY * RUN), false) {
-        tw_val x[MANY][4] = {{{0}}};
-        for (int i = 0; i < MANY; i++) {
-            tw_val column = tw_add_imm(b, k, i * RUN), there = tw_lt(b, column, tw_i32(b, (int32_t)dim));
-            tw_val at = tw_mega_at(b, from, column, 4);
-            tw_when(b, there);
-            tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, 0), at, x[i]);
-            for (int e = 0; e < 4; e++) x[i][e] = tw_select(b, there, x[i][e], tw_f32(b, 0));
-        }
-        for (int i = 0; i < 4 * MANY; i++) {
-            tw_val y = x[i / 4][i % 4];
-            tw_op_to(b, sum, TW_OP_fma_f32, y, y, sum);
-        }
-    }
-    tw_val all = tw_part_warp_sum(b, tw_add(b, sum, tw_f32(b, 0)), 1, 32);
-    tw_val mean = tw_mul(b, all, tw_f32(b, 1.0f / (float)dim));
-    return tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->m->norm_eps)));
-}
-
-/* Adds the norm of what project stored to the residual stream: some columns of every position. */
-static void build_residual(tw_mega_gen *g) {
-    tw_builder *b = g->b;
-    const int64_t dim = g->p->m->dim;
-    tw_val from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT);
-    tw_val y = tw_mega_address(g, TW_W_IN), w = tw_mega_address(g, TW_W_NORM), x = tw_mega_address(g, TW_W_OUT);
-    tw_mega_wait_alone(g);
-    TW_FOR (b, position, tw_i32(b, 0), g->arg[TW_MEGA_ARG_N], tw_i32(b, 1), false) {
-        tw_val row = tw_mega_at(b, y, position, dim * 4), to = tw_mega_at(b, x, position, dim * 4);
-        tw_val factor = row_factor(g, row);
-        TW_LOOP (b, i, tw_mega_thread_loop(g, count)) {
-            tw_val column = tw_add(b, from, i), at = tw_mega_at(b, to, column, 4);
-            tw_val normed = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), tw_mega_at(b, row, column, 4));
-            tw_val weight = tw_ld(b, tw_mega_fixed(TW_T_f32, 1, 0), tw_mega_at(b, w, column, 4));
-            tw_val before = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), at);
-            tw_val sum = tw_fma(b, tw_mul(b, normed, factor), weight, before);
-            tw_st(b, (tw_attrs){.type = TW_T_f32}, at, &sum);
-        }
-    }
-}
-
 /* ---- the loop */
 
 static void dispatch(tw_mega_gen *g, tw_val kind) {
@@ -304,7 +258,9 @@ static void dispatch(tw_mega_gen *g, tw_val kind) {
         for (int i = 0; i < n_plain; i++)
             TW_IF (b, tw_eq(b, kind, tw_i32(b, plain[i].kind))) plain[i].build(g);
         if (g->p->post_norm)
-            TW_IF (b, tw_eq(b, kind, tw_i32(b, TW_MEGA_RESIDUAL))) build_residual(g);
+            TW_IF (b, tw_eq(b, kind, tw_i32(b, TW_MEGA_RESIDUAL))) tw_mega_build_residual(g);
+        if (g->p->apart)
+            TW_IF (b, tw_eq(b, kind, tw_i32(b, TW_MEGA_TURN))) tw_mega_build_turn(g);
         tw_mega_mark(g, 3);
     }
 }

@@ -239,6 +239,14 @@ static const struct {
                        {TW_W_Q_NORM, TW_QKV_Q_NORM},
                        {TW_W_K_NORM, TW_QKV_K_NORM},
                        {TW_W_ROPE, TW_QKV_ROPE}}},
+    [TW_INSTR_TURN] = {TW_MEGA_TURN,
+                       {{TW_W_IN, TW_TURN_RAW_Q},
+                        {TW_W_RAW_K, TW_TURN_RAW_K},
+                        {TW_W_OUT, TW_TURN_Q},
+                        {TW_W_K_CACHE, TW_TURN_K},
+                        {TW_W_Q_NORM, TW_TURN_Q_NORM},
+                        {TW_W_K_NORM, TW_TURN_K_NORM},
+                        {TW_W_ROPE, TW_TURN_ROPE}}},
     [TW_INSTR_ATTEND] = {TW_MEGA_ATTEND,
                          {{TW_W_IN, TW_ATTEND_Q}, {TW_W_K_CACHE, TW_ATTEND_K}, {TW_W_V_CACHE, TW_ATTEND_V}}},
     [TW_INSTR_MERGE] = {TW_MEGA_MERGE, {{TW_W_IN, TW_MERGE_PART}, {TW_W_OUT, TW_MERGE_OUT}}},
@@ -291,6 +299,8 @@ static void write_instr(loading *l, const tw_instr *in, int32_t *record) {
         record[TW_W_SPLITS] = (int32_t)q[TW_ATTEND_SPLITS];
         record[TW_W_WINDOW] = (int32_t)q[TW_ATTEND_WINDOW];
         put_address(record, TW_W_OUT, address_of(l, out));
+    } else if (in->op == TW_INSTR_QKV && in->operand[TW_QKV_RAW_K] >= 0) {
+        put_address(record, TW_W_K_CACHE, address_of(l, in->operand[TW_QKV_RAW_K]));
     } else if (in->op == TW_INSTR_PROJECT && in->operand[TW_PROJECT_Y] >= 0) {
         put_address(record, TW_W_OUT, address_of(l, in->operand[TW_PROJECT_Y]));
     } else if (in->op == TW_INSTR_MERGE) {

@@ -30,6 +30,7 @@ typedef struct tw_prefill_shape {
     int64_t rows, columns;  /* Extents of a matrix, or of rows of activations. */
     int64_t window;         /* Attention: positions of the sliding window. 0: all. */
     bool bias;              /* A bias is added. */
+    bool bare;              /* norm: rows are converted and not normed. */
     tw_dtype router;        /* score: element type of the router. */
     bool gated;             /* gate: rows have gates and values. False: values alone. */
     bool early;             /* The launch begins, and waits, before the one before it is over. */
@@ -72,8 +73,8 @@ typedef struct tw_prefill_kind {
    head    The model's norm of the step's last row, times a matrix on tapes: logits, and the argmax of each block's.
    best    The argmax of those: the token. */
 extern const tw_prefill_kind tw_prefill_embed, tw_prefill_norm, tw_prefill_rope, tw_prefill_attend, tw_prefill_gate,
-    tw_prefill_residual, tw_prefill_unpack, tw_prefill_score, tw_prefill_route, tw_prefill_sort, tw_prefill_gather,
-    tw_prefill_sum_experts, tw_prefill_head, tw_prefill_best;
+    tw_prefill_residual, tw_prefill_factors, tw_prefill_unpack, tw_prefill_score, tw_prefill_route, tw_prefill_sort,
+    tw_prefill_gather, tw_prefill_sum_experts, tw_prefill_head, tw_prefill_best;
 
 /* Where a unit of 8 rows lies on the tapes: an entry of unpack's buffer "units". */
 typedef struct tw_prefill_unit {

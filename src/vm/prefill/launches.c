@@ -107,6 +107,7 @@ static tw_status add_norm(const builder *o, int weight, int bias, tw_diag *diag)
     tw_prefill_shape shape;
     common(o, p->vm->m->dim, &shape);
     shape.bias = bias >= 0;
+    shape.bare = weight < 0;
     const binding to[] = {{"step", p->memory.step}, {"x", p->memory.x},        {"weight", shared(p, weight)},
                           {"y", p->memory.normed},  {"bias", shared(p, bias)}, {NULL, 0}};
     return add_kind(o, &tw_prefill_norm, &shape, to, diag);
@@ -154,14 +155,25 @@ static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
     shape.bias = bias != 0;
     tw_status st = add_norm(o, in->operand[TW_QKV_NORM], in->operand[TW_QKV_NORM_BIAS], diag);
     if (st == TW_OK) st = add_product(o, in, p->memory.normed, p->memory.sums, 0, "out=f32", diag);
+    const binding of_factors[] = {{"step", p->memory.step},
+                                  {"y", p->memory.sums},
+                                  {"bias", bias},
+                                  {"factors", p->memory.head_factors},
+                                  {NULL, 0}};
+    if (p->vm->m->qk_norm_whole && st == TW_OK) st = add_kind(o, &tw_prefill_factors, &shape, of_factors, diag);
+    /* Where norms are apart, the next instruction has them, and is done here. */
+    const tw_instr *turn = in->operand[TW_QKV_RAW_K] >= 0 ? in + 1 : NULL;
+    const int rope = in->operand[TW_QKV_ROPE], q_norm = in->operand[TW_QKV_Q_NORM], k_norm = in->operand[TW_QKV_K_NORM],
+              k = in->operand[TW_QKV_K];
     const binding to[] = {{"step", p->memory.step},
                           {"y", p->memory.sums},
                           {"bias", bias},
-                          {"angles", angles_of(p, in->operand[TW_QKV_ROPE])},
-                          {"q_norm", shared(p, in->operand[TW_QKV_Q_NORM])},
-                          {"k_norm", shared(p, in->operand[TW_QKV_K_NORM])},
+                          {"angles", angles_of(p, turn ? turn->operand[TW_TURN_ROPE] : rope)},
+                          {"q_norm", shared(p, turn ? turn->operand[TW_TURN_Q_NORM] : q_norm)},
+                          {"k_norm", shared(p, turn ? turn->operand[TW_TURN_K_NORM] : k_norm)},
                           {"q", p->memory.q},
-                          {"k", shared(p, in->operand[TW_QKV_K])},
+                          {"k", shared(p, turn ? turn->operand[TW_TURN_K] : k)},
+                          {"factors", p->memory.head_factors},
                           {"v", shared(p, in->operand[TW_QKV_V])},
                           {NULL, 0}};
     return st == TW_OK ? add_kind(o, &tw_prefill_rope, &shape, to, diag) : st;
@@ -345,6 +357,7 @@ static tw_status add_instr(const builder *o, const tw_instr *in, tw_diag *diag) 
         return add_experts_up(o, in, diag);
     case TW_INSTR_EXPERTS_DOWN:
         return add_experts_down(o, in, diag);
+    case TW_INSTR_TURN:  /* It was done with the qkv before it. */
     case TW_INSTR_INPUT: /* The host uploads tokens and angles. */
     case TW_INSTR_HEAD:
     case TW_INSTR_OUTPUT:

@@ -18,7 +18,6 @@
 static const char *lacking(const tw_cuda_vm *vm) {
     const tw_model *m = vm->m;
     const int64_t sizes[] = {m->dim, m->ffn_dim, m->n_heads * m->head_dim, m->n_kv_heads * m->head_dim, m->expert_dim};
-    if (tw_mega_lacking(m)) return tw_mega_lacking(m);
     if (vm->target->sm != 90) return "targets without products by warpgroups";
     if (m->head_dim % TW_MEGA_ROWS || m->head_dim > TW_PREFILL_HEAD) return "heads of this size";
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -38,6 +37,9 @@ static tw_status covered(const tw_prefill *p, tw_diag *diag) {
     int heads = 0;
     for (int i = 0; i < s->workers[0].count && !why; i++) {
         const tw_instr *in = &s->workers[0].list[i];
+        const bool raw = in->op == TW_INSTR_QKV && in->operand[TW_QKV_RAW_K] >= 0;
+        if (raw != tw_model_norms_apart(p->vm->m) && in->op == TW_INSTR_QKV) why = "norms of heads in other places";
+        if (raw && (i + 1 == s->workers[0].count || in[1].op != TW_INSTR_TURN)) why = "keys that are not normed next";
         heads += in->op == TW_INSTR_HEAD && !in->param[TW_FROM] && in->param[TW_TO] == p->vm->m->vocab;
         if (in->op != TW_INSTR_ATTEND) continue;
         const int64_t attended = in->param[TW_ATTEND_HEAD_TO] - in->param[TW_ATTEND_HEAD_FROM];
@@ -63,7 +65,7 @@ typedef struct need {
     const char *name;
     int64_t bytes;
 } need;
-enum { NEEDS = 17 };
+enum { NEEDS = 18 };
 
 bool tw_prefill_gates_apart(const tw_model *m, bool biases) {
     const bool gated = m->layers[0].gate.weight.rows || m->layers[0].experts;
@@ -97,6 +99,7 @@ static void count(tw_prefill *p, need out[NEEDS]) {
                              {&to->factors, "factors", pairs * 4},
                              {&to->gathered, "gathered", pairs * m->dim * es},
                              {&to->chosen, "chosen", pairs * m->expert_dim * es},
+                             {&to->head_factors, "head_factors", m->qk_norm_whole ? T * 8 : 0},
                              {&to->logits, "logits", m->vocab * 4},
                              {&to->cells, "cells", tw_prefill_head_blocks(m) * TW_ARGMAX_BYTES}};
     memcpy(out, all, sizeof all);

@@ -152,6 +152,10 @@ static void store_normed(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *cont
     tw_builder *b = g->b;
     const normed *n = context;
     tw_val w[WIDE], bias[WIDE], y[WIDE];
+    if (g->s->bare) {
+        tw_prefill_store(g, g->s->type, tw_prefill_at(g, n->to, c, tw_prefill_bytes(g->s->type)), WIDE, x);
+        return;
+    }
     tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[2], c, 4), WIDE, TW_NONE, w);
     if (g->s->bias) tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[4], c, 4), WIDE, TW_NONE, bias);
     for (int i = 0; i < WIDE; i++) {
@@ -174,9 +178,11 @@ static void build_norm(tw_prefill_gen *g) {
             n.center = tw_mul(b, tw_prefill_sum(g, n.sum, "means"), part);
             n.sum = tw_var_of(b, tw_f32(b, 0));
         }
-        pass(g, &r, add_squares, &n);
-        tw_val mean = tw_mul(b, tw_prefill_sum(g, n.sum, "sums"), part);
-        n.factor = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->s->m->norm_eps)));
+        if (!g->s->bare) {
+            pass(g, &r, add_squares, &n);
+            tw_val mean = tw_mul(b, tw_prefill_sum(g, n.sum, "sums"), part);
+            n.factor = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->s->m->norm_eps)));
+        }
         n.to = tw_prefill_at(g, g->buffer[3], g->block, columns * tw_prefill_bytes(g->s->type));
         pass(g, &r, store_normed, &n);
     }
