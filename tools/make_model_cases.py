@@ -127,7 +127,7 @@ MODELS = {
     # GELU without tanh, as the first Gemma's config says; heads wider than hidden / heads
     "gemma-gelu": ("Gemma", dict(head_dim=24, hidden_act="gelu"), BF16, {}),
     # every second layer with a window; caps so low that they matter
-    "gemma2-caps": ("Gemma2", dict(num_hidden_layers=3, head_dim=24, sliding_window=9, query_pre_attn_scalar=20,
+    "gemma2-caps": ("Gemma2", dict(num_hidden_layers=3, head_dim=32, sliding_window=9, query_pre_attn_scalar=20,
                                    attn_logit_softcapping=2.0, final_logit_softcapping=5.0), BF16, {}),
     # two layers of three with a window and a rope of their own; the other rope stretched
     "gemma3-ropes": ("Gemma3Text", dict(
@@ -135,6 +135,10 @@ MODELS = {
         layer_types=["sliding_attention", "sliding_attention", "full_attention"], rope_parameters=dict(
             full_attention=dict(rope_type="linear", factor=8.0, rope_theta=100000.0),
             sliding_attention=dict(rope_type="default", rope_theta=1000.0))), BF16, dict(config=gemma3_version4)),
+    # heads as wide as published ones
+    "gemma3-wide": ("Gemma3Text", dict(
+        hidden_size=32, intermediate_size=48, num_attention_heads=2, num_key_value_heads=1, head_dim=256,
+        sliding_window=8, layer_types=["full_attention", "sliding_attention"]), BF16, {}),
     # q, k and v in one tensor, gate and up in another; a window
     "phi3-window": ("Phi3", dict(**NO_TOKENS, sliding_window=9, original_max_position_embeddings=128), BF16, {}),
     # three quarters of a head turn, by other frequencies beyond 40 positions: a prompt is longer, another comes to be

@@ -295,14 +295,15 @@ static int rope_of(const lowering *b, int64_t layer) {
 /* Lowers the norms of queries and keys to a stage of their own. Heads are dealt out. */
 static void lower_turn(lowering *b, int64_t i, int k) {
     const int64_t heads = b->m->n_heads + b->m->n_kv_heads;
+    const operands o = OPERANDS(b->raw_q, b->raw_k, named(b, i, "attn.q_norm", false),
+                                named(b, i, "attn.k_norm", false), rope_of(b, i), b->q, k);
     int64_t from, to;
     stage_begin(b, i, "turn");
     for (int w = 0; w < b->l.workers; w++) {
         share(b, heads, w, &from, &to);
         tw_instr *in = from < to ? stage_instr(b, w, TW_INSTR_TURN) : NULL;
         if (!in) continue;
-        set_operands(in, OPERANDS(b->raw_q, b->raw_k, named(b, i, "attn.q_norm", false),
-                                  named(b, i, "attn.k_norm", false), rope_of(b, i), b->q, k));
+        set_operands(in, o);
         in->param[TW_TURN_HEAD_FROM] = from;
         in->param[TW_TURN_HEAD_TO] = to;
     }

@@ -190,6 +190,8 @@ static void every_newer_kind_of_layer(void **state) {
         {"gemma2-caps", 3, 2, 0, TW_F32, {3, 1, 5, 3, 1, 0, 0}, "sm_80", 3, 2, 1, 0},
         {"gemma3-ropes", 1, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 4, 3, 0, 0},
         {"gemma3-ropes", 3, 2, 2, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 5, 2, 0, 0},
+        {"gemma2-caps", 1, 2, 2, TW_BF16, {2, 2, 4, 2, 0, 0, 0}, NULL, 11, 3, 0, 0},
+        {"gemma3-wide", 1, 3, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 12, 2, 0, 0},
         {"phi3-window", 3, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 6, 2, 0, 0},
         {"phi3-long", 1, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 7, 2, 0, 0},
         {"olmo2-norms", 1, 3, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 9, 3, 0, 0},
