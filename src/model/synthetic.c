@@ -67,7 +67,7 @@ static void describe(tw_config *c, const known *s) {
     c->renormalise_experts = s->experts > 0;
     if (s->family != TW_FAMILY_GEMMA2 && s->family != TW_FAMILY_GEMMA3) c->window = 0; /* The others do not slide. */
     if (s->family == TW_FAMILY_GEMMA3) c->window = 512;
-    c->bos = -1;   /* nor should random text end by chance */
+    c->bos = -1; /* nor should random text end by chance */
     c->n_eos = 0;
     c->rope.dims = c->rope_local.dims = s->head_dim;
     c->rope.theta = s->theta;
