@@ -632,12 +632,14 @@ static void finish_long_rope(parser *p) {
     if (r->type != TW_ROPE_TYPE_LONG) return;
     if (!p->short_factor || !p->long_factor) {
         tw_reason(p->reasons, TW_ERR_UNSUPPORTED, "rope: this rope_type needs short_factor and long_factor");
+        r->type = TW_ROPE_TYPE_DEFAULT;
         return;
     }
     read_factors(p, &r->short_factor, "short_factor", p->short_factor);
     read_factors(p, &r->long_factor, "long_factor", p->long_factor);
     if (r->original_max < 2)
         tw_reason(p->reasons, TW_ERR_UNSUPPORTED, "rope: this rope_type needs an original length above 1");
+    if (!r->short_factor || !r->long_factor) r->type = TW_ROPE_TYPE_DEFAULT; /* Refused; a model is still made. */
 }
 
 static void finish_rope(parser *p, tw_rope_spec *r) {
