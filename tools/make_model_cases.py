@@ -30,6 +30,7 @@ ROUTER_MARGIN = 1e-4  # float arithmetic differs by some 1e-6
 SMALL = dict(vocab_size=256, hidden_size=64, intermediate_size=112, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=128, initializer_range=0.1)
 SMALL_GPT2 = dict(vocab_size=256, n_embd=64, n_layer=2, n_head=4, n_positions=128, initializer_range=0.1)
+NO_TOKENS = dict(pad_token_id=None, bos_token_id=1, eos_token_id=[2, 3])  # the classes' own lie beyond the vocabulary
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 
@@ -42,6 +43,28 @@ def version4(config):
     config["rope_scaling"] = None if kind == "default" else {"type": kind, **rope}
     config["torch_dtype"] = config.pop("dtype")
     config["transformers_version"] = "4.46.0"
+    return config
+
+
+def gemma3_version4(config):
+    """Two ropes side by side, the layers' types by their pattern."""
+    rope = config.pop("rope_parameters")
+    full, local = rope["full_attention"], rope["sliding_attention"]
+    config.update(rope_theta=full.pop("rope_theta"), rope_scaling=full, rope_local_base_freq=local["rope_theta"],
+                  sliding_window_pattern=3, cache_implementation="hybrid", torch_dtype=config.pop("dtype"))
+    del config["layer_types"]
+    return config
+
+
+def phi3_version4(config):
+    """As Microsoft's configs are."""
+    rope = config.pop("rope_parameters")
+    config.update(rope_theta=rope.pop("rope_theta"), partial_rotary_factor=rope.pop("partial_rotary_factor"),
+                  torch_dtype=config.pop("dtype"))
+    del rope["original_max_position_embeddings"], rope["rope_type"]
+    config["rope_scaling"] = {"type": "longrope", **rope}
+    config["auto_map"] = {"AutoConfig": "configuration_phi3.Phi3Config",
+                          "AutoModelForCausalLM": "modeling_phi3.Phi3ForCausalLM"}
     return config
 
 
@@ -101,6 +124,32 @@ MODELS = {
                                              decoder_sparse_step=2, norm_topk_prob=False), BF16,
                             dict(save=dict(save_original_format=False))),
     "gpt2-gelu-bare": ("GPT2", dict(activation_function="gelu", n_inner=96), F32, dict(weights=without_prefix)),
+    # GELU without tanh, as the first Gemma's config says; heads wider than hidden / heads
+    "gemma-gelu": ("Gemma", dict(head_dim=24, hidden_act="gelu"), BF16, {}),
+    # every second layer with a window; caps so low that they matter
+    "gemma2-caps": ("Gemma2", dict(num_hidden_layers=3, head_dim=32, sliding_window=9, query_pre_attn_scalar=20,
+                                   attn_logit_softcapping=2.0, final_logit_softcapping=5.0), BF16, {}),
+    # two layers of three with a window and a rope of their own; the other rope stretched
+    "gemma3-ropes": ("Gemma3Text", dict(
+        num_hidden_layers=3, head_dim=16, num_key_value_heads=1, sliding_window=8, query_pre_attn_scalar=24,
+        layer_types=["sliding_attention", "sliding_attention", "full_attention"], rope_parameters=dict(
+            full_attention=dict(rope_type="linear", factor=8.0, rope_theta=100000.0),
+            sliding_attention=dict(rope_type="default", rope_theta=1000.0))), BF16, dict(config=gemma3_version4)),
+    # heads as wide as published ones
+    "gemma3-wide": ("Gemma3Text", dict(
+        hidden_size=32, intermediate_size=48, num_attention_heads=2, num_key_value_heads=1, head_dim=256,
+        sliding_window=8, layer_types=["full_attention", "sliding_attention"]), BF16, {}),
+    # q, k and v in one tensor, gate and up in another; a window
+    "phi3-window": ("Phi3", dict(**NO_TOKENS, sliding_window=9, original_max_position_embeddings=128), BF16, {}),
+    # three quarters of a head turn, by other frequencies beyond 40 positions: a prompt is longer, another comes to be
+    "phi3-long": ("Phi3", dict(**NO_TOKENS, max_position_embeddings=160, original_max_position_embeddings=40, rope_parameters=dict(
+        rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.75,
+        short_factor=[1.0, 1.05, 1.1, 1.2, 1.3, 1.5],
+        long_factor=[1.5, 2.0, 3.0, 4.5, 6.0, 9.0])), BF16, dict(config=phi3_version4)),
+    # every third layer without rope
+    "smollm3-norope": ("SmolLM3", dict(**NO_TOKENS, num_hidden_layers=3, no_rope_layer_interval=3, attention_bias=True), BF16, {}),
+    # norms behind attention and the MLP, those of q and k over all heads
+    "olmo2-norms": ("Olmo2", dict(**NO_TOKENS, num_hidden_layers=2), BF16, {}),
     # attention unscaled, the head its own
     "gpt2-relu-untied": ("GPT2", dict(activation_function="relu", scale_attn_weights=False,
                                       tie_word_embeddings=False, initializer_range=0.06), F16, {}),
@@ -108,8 +157,8 @@ MODELS = {
 
 
 def classes(family):
-    return getattr(transformers, family + "Config"), getattr(
-        transformers, "GPT2LMHeadModel" if family == "GPT2" else family + "ForCausalLM")
+    own = {"GPT2": "GPT2LMHeadModel", "Gemma3Text": "Gemma3ForCausalLM"}
+    return getattr(transformers, family + "Config"), getattr(transformers, own.get(family, family + "ForCausalLM"))
 
 
 def randomise(model, seed, deviation):
@@ -119,7 +168,8 @@ def randomise(model, seed, deviation):
         for name, p in sorted(model.named_parameters()):
             r = torch.randn(p.shape, generator=g)
             is_norm = any(s in name for s in ("norm", "ln_")) and name.endswith("weight")
-            p.copy_(1 + 0.1 * r if is_norm else deviation * r)
+            around = 0 if "Gemma" in type(model).__name__ else 1  # of Gemma's norms the weight less 1 is stored
+            p.copy_(around + 0.1 * r if is_norm else deviation * r)
 
 
 class Unclear(Exception):
@@ -152,11 +202,16 @@ def golden_case(load, prompt):
     if len(prompt) > 1:
         loss = torch.nn.functional.cross_entropy(logits[:-1], ids[0, 1:]).item()
     greedy, last = [], logits[-1]
+    rope = getattr(model.config, "rope_parameters", None) or {}
+    switch = rope.get("original_max_position_embeddings") if rope.get("rope_type") == "longrope" else None
     for i in range(GREEDY):
         clear(last, 1, LOGIT_MARGIN)
         greedy.append(int(last.argmax()))
         if i + 1 < GREEDY:
-            out = model(torch.tensor([[greedy[-1]]]), past_key_values=out.past_key_values, use_cache=True)
+            if len(prompt) + len(greedy) - 1 == switch:  # `generate` computes all keys again beyond this length
+                out = model(torch.tensor([prompt + greedy]), use_cache=True)
+            else:
+                out = model(torch.tensor([[greedy[-1]]]), past_key_values=out.past_key_values, use_cache=True)
             last = out.logits[0, -1]
     return dict(prompt=prompt, logits_last=[float(f"{x:.8g}") for x in logits[-1].tolist()], greedy=greedy, loss=loss)
 
@@ -177,24 +232,25 @@ def golden_cases(load, seed):
         return [golden_case(load, torch.randint(0, 256, (n,), generator=g).tolist()) for n in PROMPTS]
 
 
-def find_seed(name):
+def build_clear(name, folder):
+    """Saves the model of the first seed whose choices are clear. What transformers reads back is the reference; names
+    and spellings are changed after it."""
+    family, _, _, options = MODELS[name]
+    load = lambda: classes(family)[1].from_pretrained(folder, dtype=F32, attn_implementation="eager")
     for seed in range(1, 5000):
         try:
             golden_cases(lambda: make(name, seed).to(F32), seed)
-            return seed
+            shutil.rmtree(folder, ignore_errors=True)
+            make(name, seed).save_pretrained(folder, **options.get("save", {}))
+            return seed, golden_cases(load, seed)
         except Unclear:
             pass
     raise SystemExit(f"{name}: no seed gives clear choices")
 
 
 def build(name, out):
-    folder, (family, _, _, options) = out / "models" / name, MODELS[name]
-    seed = find_seed(name)
-    shutil.rmtree(folder, ignore_errors=True)
-    make(name, seed).save_pretrained(folder, **options.get("save", {}))
-    # What transformers reads back is the reference; names and spellings are changed after it.
-    cases = golden_cases(lambda: classes(family)[1].from_pretrained(folder, dtype=F32, attn_implementation="eager"),
-                         seed)
+    folder, options = out / "models" / name, MODELS[name][3]
+    seed, cases = build_clear(name, folder)
     golden = dict(source=f"transformers {transformers.__version__}, {pathlib.Path(__file__).name}, seed {seed}",
                   arithmetic="float32 on the stored weights", cases=cases)
     (folder / "golden.json").write_text(json.dumps(golden, separators=(",", ":")) + "\n")

@@ -169,15 +169,15 @@ static int64_t reuse(tw_conversation *c, const prompt *p) {
     return n;
 }
 
-/* Feeds all but the last chunk of the prompt. With dynamic rope nothing is fed here, since its frequencies depend on
-   the prompt's whole length. */
+/* Feeds all but the last chunk of the prompt. Where rope's frequencies depend on the length of the sequence nothing is
+   fed here: that is the prompt's whole length. */
 static tw_status feed_chunks(tw_conversation *c, const prompt *p, tw_split *split, bool *stopped, double *seconds,
                              tw_diag *diag) {
     const int64_t chunk = tw_engine_on_gpu(c->e) ? CHUNK_GPU : CHUNK;
     tw_status st = tw_engine_warm(c->e, p->n - c->n_cached, diag);
     const int64_t start = tw_now_ns();
     *stopped = false;
-    while (st == TW_OK && p->n - c->n_cached > chunk && c->e->model->rope.kind != TW_ROPE_DYNAMIC) {
+    while (st == TW_OK && p->n - c->n_cached > chunk && !tw_rope_moves(&c->e->model->rope)) {
         if (!tw_split_text(split, "")) {
             *stopped = true;
             break;

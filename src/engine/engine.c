@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "engine/engine.h"
 
+#include "base/clock.h"
 #include "base/diag.h"
 #include "base/thread.h"
 #include "schedule/schedule.h"
@@ -10,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { DEFAULT_CONTEXT = 4096, DEFAULT_PREFILL = 512, DEFAULT_PROMPT = 8192, LEAST_PROMPT = 512, SCORE_TOKENS = 128 };
 
@@ -171,7 +173,7 @@ static void close_machine(tw_engine *e) {
 /* Returns how many sequences the machine decodes together. Angles that change with the length of a sequence are made
    for one. */
 static int64_t most_sequences(const tw_engine *e) {
-    if (e->given || e->model->rope.kind == TW_ROPE_DYNAMIC) return 1;
+    if (e->given || tw_rope_moves(&e->model->rope)) return 1;
     return e->machine.backend->most_sequences(&e->machine);
 }
 
@@ -259,6 +261,7 @@ void tw_engine_close(tw_engine *e) {
     close_machine(e);
     tw_schedule_free(e->given);
     for (int i = 0; i < TW_PROGRAM_COUNT; i++) tw_checked_free(e->checked[i]);
+    free(e->fed);
     free(e);
 }
 
@@ -374,13 +377,13 @@ tw_status tw_engine_check_fit(const tw_engine *e, int64_t n, tw_diag *diag) {
                    (long long)n, (long long)e->context, (long long)e->position);
 }
 
-tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const float **logits, int32_t *token,
-                         tw_diag *diag) {
-    tw_status st = tw_engine_check_fit(e, n, diag);
+/* Feeds tokens of a sequence that reaches `length` positions. */
+static tw_status feed(tw_engine *e, const int32_t *ids, int64_t n, int64_t length, const float **logits, int32_t *token,
+                      tw_diag *diag) {
     tw_program_kind kind = TW_PROGRAM_PREFILL;
-    if (st == TW_OK) st = load_for(e, n, &kind, diag);
+    tw_status st = load_for(e, n, &kind, diag);
     const bool prompt = kind == TW_PROGRAM_PROMPT;
-    tw_vm_step step = {.program = e->program[kind], .length = e->position + n};
+    tw_vm_step step = {.program = e->program[kind], .length = length};
     const int64_t room = prompt ? n : tw_engine_step_tokens(e, kind);
     for (int64_t done = 0; done < n && st == TW_OK; done += step.n) {
         step.tokens = ids + done;
@@ -397,9 +400,52 @@ tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const floa
     return TW_OK;
 }
 
+/* Notes the tokens that the cache holds from position `at` on, where they may have to be fed again. */
+static tw_status note(tw_engine *e, const int32_t *ids, int64_t at, int64_t n, tw_diag *diag) {
+    if (e->model->rope.kind != TW_ROPE_LONG) return TW_OK;
+    if (!e->fed) e->fed = malloc((size_t)e->context * sizeof *e->fed);
+    if (!e->fed) return tw_fail_memory(diag);
+    memcpy(e->fed + at, ids, (size_t)n * sizeof *ids);
+    e->beyond = at + n > e->model->rope.original_max;
+    return TW_OK;
+}
+
+/* With longrope, keys up to the original length and keys beyond it are rotated by
+   different frequencies: where a sequence comes to the other side, all of it is fed again, as transformers does. */
+static tw_status feed_again(tw_engine *e, const int32_t *ids, int64_t n, tw_diag *diag) {
+    const tw_rope *rope = &e->model->rope;
+    const int64_t past = e->position;
+    tw_status st = TW_OK;
+    if (rope->kind == TW_ROPE_LONG && past && (past + n > rope->original_max) != e->beyond) {
+        e->position = 0;
+        st = feed(e, e->fed, past, past + n, NULL, NULL, diag);
+    }
+    return st == TW_OK ? note(e, ids, past, n, diag) : st;
+}
+
+tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const float **logits, int32_t *token,
+                         tw_diag *diag) {
+    tw_status st = tw_engine_check_fit(e, n, diag);
+    if (st == TW_OK) st = feed_again(e, ids, n, diag);
+    return st == TW_OK ? feed(e, ids, n, e->position + n, logits, token, diag) : st;
+}
+
+/* Feeds greedy tokens one by one, where a step may need more than the machine's own loop does. */
+static tw_status greedy_steps(tw_engine *e, int32_t id, int64_t n, int32_t *ids, double *seconds, tw_diag *diag) {
+    const int64_t start = tw_now_ns();
+    tw_status st = TW_OK;
+    for (int64_t i = 0; i < n && st == TW_OK; i++) {
+        st = tw_engine_feed(e, &id, 1, NULL, &ids[i], diag);
+        id = ids[i];
+    }
+    if (seconds) *seconds = (double)(tw_now_ns() - start) * 1e-9;
+    return st;
+}
+
 tw_status tw_engine_greedy(tw_engine *e, int32_t id, int64_t n, int32_t *ids, double *seconds, tw_diag *diag) {
     tw_status st = tw_engine_check_fit(e, n, diag);
     double taken, all = 0;
+    if (st == TW_OK && e->model->rope.kind == TW_ROPE_LONG) return greedy_steps(e, id, n, ids, seconds, diag);
     for (int64_t done = 0, k; done < n && st == TW_OK; done += k) {
         const int64_t at = e->position;
         k = at < e->short_past ? least(n - done, e->short_past - at) : n - done;
@@ -450,7 +496,7 @@ tw_status tw_engine_score(tw_engine *e, const int32_t *ids, int64_t n, double *n
             *nll += surprise(step.logits + (step.n > 0 ? t * e->model->vocab : 0), e->model->vocab, ids[done + t + 1]);
     }
     if (st == TW_OK) e->position = n;
-    return st;
+    return st == TW_OK ? note(e, ids, 0, n, diag) : st;
 }
 
 tw_status tw_engine_perplexity(tw_engine *e, const int32_t *ids, int64_t n, int64_t context, double *nll,

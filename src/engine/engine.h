@@ -31,6 +31,8 @@ struct tw_engine {
     int64_t short_past;      /* TW_PROGRAM_SHORT decodes positions below this. */
     int64_t prompt_tokens;   /* The most positions of a step of TW_PROGRAM_PROMPT. */
     bool no_prompts;         /* TW_PROGRAM_PROMPT is not to be loaded, or could not be. */
+    int32_t *fed;            /* longrope: tokens of the sequence, as many as `position`. NULL: none yet. */
+    bool beyond;             /* longrope: keys in the cache are rotated as beyond the original length. */
     uint64_t counts_stamp;   /* Changes whenever the device's counts become another sampler's, or unknown. */
     uint64_t counts_changes; /* tw_sampler.changes of the device's counts. */
 };

@@ -12,9 +12,18 @@ enum {
     MIXTRAL = 1 << TW_FAMILY_MIXTRAL,
     QWEN3_MOE = 1 << TW_FAMILY_QWEN3_MOE,
     GPT2 = 1 << TW_FAMILY_GPT2,
+    GEMMA = 1 << TW_FAMILY_GEMMA,
+    GEMMA2 = 1 << TW_FAMILY_GEMMA2,
+    GEMMA3 = 1 << TW_FAMILY_GEMMA3,
+    PHI3 = 1 << TW_FAMILY_PHI3,
+    SMOLLM3 = 1 << TW_FAMILY_SMOLLM3,
+    OLMO2 = 1 << TW_FAMILY_OLMO2,
+    GEMMAS = GEMMA | GEMMA2 | GEMMA3,
     ALL = (1 << TW_FAMILY_COUNT) - 1,
     ROPED = ALL & ~GPT2,
-    SHOWN = 96 /* bytes of a value in a message */
+    SLIDING = ROPED & ~(LLAMA | GEMMA | OLMO2),           /* may have a window */
+    BY_LAYER = QWEN2 | QWEN3 | GEMMA2 | GEMMA3 | SMOLLM3, /* in some layers and not in others */
+    SHOWN = 96                                            /* bytes of a value in a message */
 };
 
 static const struct {
@@ -54,19 +63,25 @@ static const key keys[] = {
     {"intermediate_size", ROPED, INT, AT(ffn_dim), 1, 1 << 24, false},
     {"num_hidden_layers", ROPED, INT, AT(n_layers), 1, TW_LAYERS_MAX, false},
     {"num_attention_heads", ROPED, INT, AT(n_heads), 1, 1 << 14, false},
-    {"num_key_value_heads", ROPED & ~QWEN3_MOE, INT, AT(n_kv_heads), 1, 1 << 14, NULLABLE},
-    {"num_key_value_heads", QWEN3_MOE, INT, AT(n_kv_heads), 1, 1 << 14, false},
-    {"head_dim", ROPED & ~QWEN3, INT, AT(head_dim), 2, 1 << 14, NULLABLE},
-    {"head_dim", QWEN3, INT, AT(head_dim), 2, 1 << 14, false},
+    {"num_key_value_heads", ROPED & ~(QWEN3_MOE | GEMMAS), INT, AT(n_kv_heads), 1, 1 << 14, NULLABLE},
+    {"num_key_value_heads", QWEN3_MOE | GEMMAS, INT, AT(n_kv_heads), 1, 1 << 14, false},
+    {"head_dim", ROPED & ~(QWEN3 | GEMMAS), INT, AT(head_dim), 2, 1 << 14, NULLABLE},
+    {"head_dim", QWEN3 | GEMMAS, INT, AT(head_dim), 2, 1 << 14, false},
     {"max_position_embeddings", ROPED, INT, AT(max_seq), 1, 1 << 30, false},
     {"rms_norm_eps", ROPED, REAL, AT(norm_eps), 1e-30, 1, false},
-    {"attention_bias", LLAMA | QWEN3 | QWEN3_MOE, BOOL, AT(attention_bias), 0, 0, false},
-    {"attention_bias", MISTRAL | MIXTRAL, FALSE_, 0, 0, 0, false},
-    {"mlp_bias", LLAMA, BOOL, AT(mlp_bias), 0, 0, false},
+    {"attention_bias", LLAMA | QWEN3 | QWEN3_MOE | GEMMAS | SMOLLM3 | OLMO2, BOOL, AT(attention_bias), 0, 0, false},
+    {"attention_bias", MISTRAL | MIXTRAL | PHI3, FALSE_, 0, 0, 0, false},
+    {"mlp_bias", LLAMA | SMOLLM3, BOOL, AT(mlp_bias), 0, 0, false},
     {"tie_word_embeddings", ALL, BOOL, AT(tied), 0, 0, false},
-    {"sliding_window", ROPED & ~LLAMA, INT, AT(window), 1, 1 << 30, NULLABLE},
-    {"use_sliding_window", QWEN2 | QWEN3 | QWEN3_MOE, BOOL, AT(use_window), 0, 0, false},
+    {"sliding_window", SLIDING, INT, AT(window), 1, 1 << 30, NULLABLE},
+    {"use_sliding_window", QWEN2 | QWEN3 | QWEN3_MOE | SMOLLM3, BOOL, AT(use_window), 0, 0, false},
     {"max_window_layers", QWEN2 | QWEN3 | QWEN3_MOE, INT, AT(first_windowed), 0, 1 << 20, false},
+    {"sliding_window_pattern", GEMMA3, INT, AT(window_pattern), 1, 1 << 20, false},
+    {"query_pre_attn_scalar", GEMMA2 | GEMMA3, INT, AT(query_scalar), 1, 1 << 24, false},
+    {"attn_logit_softcapping", GEMMA2, REAL, AT(attn_cap), 1e-6, 1e6, NULLABLE},
+    {"final_logit_softcapping", GEMMA2 | GEMMA3, REAL, AT(logit_cap), 1e-6, 1e6, NULLABLE},
+    {"original_max_position_embeddings", PHI3, INT, AT(original_max), 1, 1 << 30, false},
+    {"no_rope_layer_interval", SMOLLM3, INT, AT(no_rope_interval), 1, 1 << 20, false},
     {"num_local_experts", MIXTRAL | QWEN3_MOE, INT, AT(n_experts), 1, 4096, false},
     {"num_experts", MIXTRAL | QWEN3_MOE, INT, AT(n_experts), 1, 4096, false},
     {"num_experts_per_tok", MIXTRAL | QWEN3_MOE, INT, AT(n_experts_used), 1, 4096, false},
@@ -84,13 +99,17 @@ static const key keys[] = {
 
     {"model_type", ALL, READ, 0, 0, 0, false},
     {"architectures", ALL, READ, 0, 0, 0, NULLABLE},
-    {"hidden_act", ROPED, READ, 0, 0, 0, false},
+    {"hidden_act", ROPED & ~(GEMMA2 | GEMMA3), READ, 0, 0, 0, false},
+    {"hidden_activation", GEMMA2 | GEMMA3, READ, 0, 0, 0, false},
     {"activation_function", GPT2, READ, 0, 0, 0, false},
     {"rope_theta", ROPED, READ, 0, 0, 0, false},
     {"rope_scaling", ROPED, READ, 0, 0, 0, NULLABLE},
     {"rope_parameters", ROPED, READ, 0, 0, 0, NULLABLE},
     {"partial_rotary_factor", ROPED, READ, 0, 0, 0, NULLABLE},
     {"layer_types", ROPED, READ, 0, 0, 0, NULLABLE},
+    {"rope_local_base_freq", GEMMA3, READ, 0, 0, 0, false},
+    {"no_rope_layers", SMOLLM3, READ, 0, 0, 0, NULLABLE},
+    {"auto_map", PHI3, READ, 0, 0, 0, NULLABLE},
     {"mlp_only_layers", QWEN3_MOE, READ, 0, 0, 0, NULLABLE},
     {"eos_token_id", ALL, READ, 0, 0, 0, NULLABLE},
     {"bos_token_id", ALL, READ, 0, 0, 0, NULLABLE},
@@ -98,15 +117,26 @@ static const key keys[] = {
     {"add_cross_attention", ALL, FALSE_, 0, 0, 0, false},
     {"is_encoder_decoder", ALL, FALSE_, 0, 0, 0, false},
     {"tie_encoder_decoder", ALL, FALSE_, 0, 0, 0, false},
-    {"mlp_bias", ROPED & ~LLAMA, FALSE_, 0, 0, 0, false},
+    {"mlp_bias", ROPED & ~(LLAMA | SMOLLM3), FALSE_, 0, 0, 0, false},
     {"rope_interleaved", ROPED, FALSE_, 0, 0, 0, false},
     {"use_mrope", ROPED, FALSE_, 0, 0, 0, false},
+    {"use_bidirectional_attention", GEMMAS, FALSE_, 0, 0, 0, false},
+    {"lm_head_bias", PHI3, FALSE_, 0, 0, 0, false},
     {"pruned_heads", ALL, EMPTY, 0, 0, 0, false},
 
     /* GPT-2's order of scaling and its casts: the same numbers in float */
     {"reorder_and_upcast_attn", GPT2, IGNORED, 0, 0, 0, false},
     /* the slices that Megatron split matrices into: their sum is the product */
     {"pretraining_tp", ROPED, IGNORED, 0, 0, 0, false},
+    /* which of the two activations' keys transformers takes is the family's; the other is not looked at */
+    {"hidden_act", GEMMA2 | GEMMA3, IGNORED, 0, 0, 0, false},
+    {"hidden_activation", GEMMA, IGNORED, 0, 0, 0, false},
+    /* layer_types stands beside it */
+    {"_sliding_window_pattern", GEMMA3, IGNORED, 0, 0, 0, false},
+    {"max_window_layers", SMOLLM3, IGNORED, 0, 0, 0, false},
+    /* of Microsoft's own code, which transformers does without */
+    {"interpolate_factor", PHI3, IGNORED, 0, 0, 0, false},
+    {"full_attn_mod", PHI3, IGNORED, 0, 0, 0, false},
 };
 
 /* Training, bookkeeping, tokenizer, outputs nobody asks for, and the generation defaults that old versions kept here
@@ -123,6 +153,7 @@ static const char *const ignored[] = {
     "attn_pdrop",
     "bad_words_ids",
     "begin_suppress_tokens",
+    "cache_implementation",
     "chunk_size_feed_forward",
     "decoder_start_token_id",
     "diversity_penalty",
@@ -200,7 +231,8 @@ typedef struct parser {
     const json_t *root;
     tw_reasons *reasons;
     bool sizes_good;
-    bool has_window_start; /* max_window_layers is there */
+    bool has_window_start;                    /* max_window_layers is there */
+    const json_t *short_factor, *long_factor; /* of longrope; NULL: absent */
 } parser;
 
 static void refuse(parser *p, const char *name, const json_t *v, const char *why) {
@@ -232,6 +264,11 @@ static void read_number(parser *p, const key *k, const json_t *v) {
 }
 
 static void read_key(parser *p, const key *k, const json_t *v) {
+    if (json_is_null(v) && k->kind == REAL && k->nullable) {
+        const double none = 0;
+        memcpy((char *)p->c + k->at, &none, sizeof none);
+        return;
+    }
     if (json_is_null(v) && !k->nullable && (k->kind == INT || k->kind == REAL || k->kind == BOOL)) {
         refuse(p, k->name, v, "is not supported");
         p->sizes_good = false;
@@ -301,7 +338,10 @@ static void read_architectures(parser *p) {
 }
 
 static void read_activation(parser *p) {
-    const char *name = p->c->family == TW_FAMILY_GPT2 ? "activation_function" : "hidden_act";
+    const unsigned family = 1u << p->c->family;
+    const char *name = family & GPT2                ? "activation_function"
+                       : family & (GEMMA2 | GEMMA3) ? "hidden_activation"
+                                                    : "hidden_act";
     const json_t *v = json_object_get(p->root, name);
     if (!v || json_is_null(v)) return;
     for (size_t i = 0; json_is_string(v) && i < sizeof activations / sizeof *activations; i++)
@@ -364,7 +404,7 @@ static void read_layer_types(parser *p) {
             return;
         }
         /* The other families slide all layers or none, whatever the list says. */
-        if (!(1u << c->family & (QWEN2 | QWEN3)) && windowed[i] != (c->window > 0)) {
+        if (!(1u << c->family & BY_LAYER) && windowed[i] != (c->window > 0)) {
             refuse(p, "layer_types", t, "contradicts sliding_window");
             return;
         }
@@ -387,6 +427,38 @@ static void read_dense_layers(parser *p) {
         refuse(p, "mlp_only_layers", v, "is not a list of layers");
 }
 
+/* transformers has these models itself. What their own code would be is named here, and must be what is named there. */
+static void read_auto_map(parser *p) {
+    const json_t *v = json_object_get(p->root, "auto_map");
+    const char *name;
+    json_t *value;
+    if (!v || json_is_null(v)) return;
+    bool known = json_is_object(v);
+    json_object_foreach((json_t *)(uintptr_t)v, name, value) {
+        const char *s = json_string_value(value), *dot = s ? strrchr(s, '.') : NULL;
+        known = known && dot && !strncmp(dot + 1, "Phi3", 4) && !strncmp(name, "Auto", 4);
+    }
+    if (!known) refuse(p, "auto_map", v, "is not understood, and may change the arithmetic");
+}
+
+/* 1: the layer has rope. */
+static void read_no_rope_layers(parser *p) {
+    tw_config *c = p->c;
+    const json_t *v = json_object_get(p->root, "no_rope_layers");
+    if (!v || json_is_null(v)) return;
+    unsigned char *ropeless = tw_arena_alloc(p->arena, (size_t)c->n_layers);
+    bool good = json_array_size(v) >= (size_t)c->n_layers;
+    for (int64_t i = 0; good && ropeless && i < c->n_layers; i++) {
+        int64_t has;
+        good = tw_json_int(json_array_get(v, (size_t)i), 0, 1, &has);
+        ropeless[i] = good && !has;
+    }
+    if (good)
+        c->ropeless = ropeless;
+    else
+        refuse(p, "no_rope_layers", v, "is not a list with 0 or 1 a layer");
+}
+
 /* ---- rope */
 
 static const struct {
@@ -396,6 +468,8 @@ static const struct {
     {"default", TW_ROPE_TYPE_DEFAULT}, {"linear", TW_ROPE_TYPE_LINEAR}, {"dynamic", TW_ROPE_TYPE_DYNAMIC},
     {"llama3", TW_ROPE_TYPE_LLAMA3},   {"yarn", TW_ROPE_TYPE_YARN},
 };
+/* transformers takes Phi's older names for longrope. */
+static const char *const long_names[] = {"longrope", "su", "yarn"};
 
 #define R(field) offsetof(tw_rope_spec, field)
 static const struct {
@@ -418,8 +492,32 @@ static bool is_one(const json_t *v) {
     return json_is_number(v) && json_number_value(v) == 1;
 }
 
-static void read_rope_key(parser *p, const char *dict, const char *name, const json_t *v) {
-    tw_rope_spec *r = &p->c->rope;
+static void read_partial(parser *p, const char *name, const json_t *v) {
+    const double share = json_number_value(v);
+    if (json_is_null(v) || is_one(v)) return;
+    if (p->c->family != TW_FAMILY_PHI3 || !json_is_number(v) || !(share > 0 && share < 1))
+        refuse(p, name, v, "is not supported");
+    else
+        p->c->partial = share;
+}
+
+/* What each frequency is divided by. */
+static void read_factors(parser *p, float **out, const char *name, const json_t *v) {
+    const size_t n = (size_t)p->c->rope.dims / 2;
+    float *factor = tw_arena_array(p->arena, n, sizeof *factor);
+    bool good = json_array_size(v) == n;
+    for (size_t i = 0; good && factor && i < n; i++) {
+        const json_t *x = json_array_get(v, i);
+        good = json_is_number(x) && json_number_value(x) > 1e-9 && json_number_value(x) < 1e9;
+        factor[i] = good ? (float)json_number_value(x) : 1;
+    }
+    if (good)
+        *out = factor;
+    else
+        tw_reason(p->reasons, TW_ERR_UNSUPPORTED, "%s: is not a list of %zu positive numbers", name, n);
+}
+
+static void read_rope_key(parser *p, tw_rope_spec *r, const char *dict, const char *name, const json_t *v) {
     char full[SHOWN];
     snprintf(full, sizeof full, "%s%s%s", dict, *dict ? "." : "", name);
     for (size_t i = 0; i < sizeof rope_reals / sizeof *rope_reals; i++) {
@@ -437,13 +535,25 @@ static void read_rope_key(parser *p, const char *dict, const char *name, const j
         r->truncate = json_is_true(v);
         if (!json_is_boolean(v)) refuse(p, full, v, "is not true or false");
     } else if (!strcmp(name, "partial_rotary_factor")) {
-        if (!json_is_null(v) && !is_one(v)) refuse(p, full, v, "is not supported");
+        read_partial(p, full, v);
+    } else if (p->c->family == TW_FAMILY_PHI3 && !strcmp(name, "short_factor")) {
+        if (!json_is_null(v)) p->short_factor = v;
+    } else if (p->c->family == TW_FAMILY_PHI3 && !strcmp(name, "long_factor")) {
+        if (!json_is_null(v)) p->long_factor = v;
     } else if (strcmp(name, "rope_type") != 0 && strcmp(name, "type") != 0 && strcmp(name, "finetuned") != 0 &&
                !json_is_null(v))
         refuse(p, full, v, "is not understood, and may change the arithmetic");
 }
 
-static void read_rope_type(parser *p, const char *dict, const json_t *v) {
+static void read_phi_rope_type(parser *p, tw_rope_spec *r, const char *name, const json_t *type) {
+    const char *s = json_is_string(type) ? json_string_value(type) : "";
+    for (size_t i = 0; i < sizeof long_names / sizeof *long_names; i++)
+        if (!strcmp(s, long_names[i])) r->type = TW_ROPE_TYPE_LONG;
+    if (r->type != TW_ROPE_TYPE_LONG && strcmp(s, "default") != 0)
+        refuse(p, name, type, "is not supported; supported: default, longrope");
+}
+
+static void read_rope_type(parser *p, tw_rope_spec *r, const char *dict, const json_t *v) {
     const json_t *type = json_object_get(v, "rope_type"), *old = json_object_get(v, "type");
     char full[SHOWN];
     snprintf(full, sizeof full, "%s.rope_type", dict);
@@ -451,51 +561,93 @@ static void read_rope_type(parser *p, const char *dict, const json_t *v) {
         refuse(p, full, type, "contradicts type");
     if (!type) type = old;
     if (!type) return;
+    if (p->c->family == TW_FAMILY_PHI3) {
+        read_phi_rope_type(p, r, full, type);
+        return;
+    }
     for (size_t i = 0; json_is_string(type) && i < sizeof rope_types / sizeof *rope_types; i++)
         if (!strcmp(json_string_value(type), rope_types[i].name)) {
-            p->c->rope.type = rope_types[i].type;
+            r->type = rope_types[i].type;
             return;
         }
     refuse(p, full, type, "is not supported; supported: default, linear, dynamic, llama3, yarn");
+}
+
+static void read_rope_fields(parser *p, tw_rope_spec *r, const char *dict, const json_t *v) {
+    const char *name;
+    json_t *value;
+    if (!json_is_object(v)) {
+        refuse(p, dict, v, "is not supported");
+        return;
+    }
+    read_rope_type(p, r, dict, v);
+    json_object_foreach((json_t *)(uintptr_t)v, name, value) read_rope_key(p, r, dict, name, value);
+}
+
+/* Gemma 3 has one dictionary for each type of layers in rope_parameters. */
+static void read_rope_by_type(parser *p, const json_t *v) {
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)v, name, value) {
+        char dict[SHOWN];
+        snprintf(dict, sizeof dict, "rope_parameters.%.64s", name);
+        bool full = !strcmp(name, "full_attention");
+        if (!full && strcmp(name, "sliding_attention") != 0)
+            refuse(p, dict, value, "is not understood, and may change the arithmetic");
+        else if (!json_is_null(value))
+            read_rope_fields(p, full ? &p->c->rope : &p->c->rope_local, dict, value);
+    }
 }
 
 /* The dictionary is rope_scaling in transformers 4, where rope_theta stands beside it, and rope_parameters in 5,
    where it stands within. */
 static void read_rope_dict(parser *p) {
     const json_t *old = json_object_get(p->root, "rope_scaling"), *v = json_object_get(p->root, "rope_parameters");
-    const json_t *theta = json_object_get(p->root, "rope_theta");
+    const json_t *theta = json_object_get(p->root, "rope_theta"),
+                 *local = json_object_get(p->root, "rope_local_base_freq");
     const char *dict = "rope_parameters";
-    if (theta && !json_is_null(theta)) read_rope_key(p, "", "rope_theta", theta);
-    double beside = p->c->rope.theta;
+    tw_rope_spec *r = &p->c->rope;
+    if (theta && !json_is_null(theta)) read_rope_key(p, r, "", "rope_theta", theta);
+    if (p->c->family == TW_FAMILY_GEMMA3 && local) {
+        p->c->rope_local.theta = json_number_value(local);
+        if (!(p->c->rope_local.theta > 1)) refuse(p, "rope_local_base_freq", local, "is not supported");
+    }
+    double beside = r->theta;
     if (json_object_size(old) && json_object_size(v)) refuse(p, "rope_scaling", old, "is there beside rope_parameters");
     if (!json_object_size(v)) {
         v = old;
         dict = "rope_scaling";
     }
     if (!v || json_is_null(v)) return;
-    if (!json_is_object(v)) {
-        refuse(p, dict, v, "is not supported");
-        return;
-    }
-    read_rope_type(p, dict, v);
-    const char *name;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)v, name, value) read_rope_key(p, dict, name, value);
-    if (theta && json_is_number(theta) && p->c->rope.theta != beside)
+    if (p->c->family == TW_FAMILY_GEMMA3 && v != old)
+        read_rope_by_type(p, v);
+    else
+        read_rope_fields(p, r, dict, v);
+    if (theta && json_is_number(theta) && r->theta != beside)
         refuse(p, "rope_theta", theta, "contradicts the one of rope_parameters");
 }
 
-static void read_rope(parser *p) {
+static void finish_long_rope(parser *p) {
+    tw_rope_spec *r = &p->c->rope;
+    if (r->type != TW_ROPE_TYPE_LONG) return;
+    if (!p->short_factor || !p->long_factor) {
+        tw_reason(p->reasons, TW_ERR_UNSUPPORTED, "rope: this rope_type needs short_factor and long_factor");
+        r->type = TW_ROPE_TYPE_DEFAULT;
+        return;
+    }
+    read_factors(p, &r->short_factor, "short_factor", p->short_factor);
+    read_factors(p, &r->long_factor, "long_factor", p->long_factor);
+    if (r->original_max < 2)
+        tw_reason(p->reasons, TW_ERR_UNSUPPORTED, "rope: this rope_type needs an original length above 1");
+    if (!r->short_factor || !r->long_factor) r->type = TW_ROPE_TYPE_DEFAULT; /* Refused; a model is still made. */
+}
+
+static void finish_rope(parser *p, tw_rope_spec *r) {
     tw_config *c = p->c;
-    tw_rope_spec *r = &c->rope;
-    r->dims = c->head_dim;
-    const json_t *partial = json_object_get(p->root, "partial_rotary_factor");
-    if (partial && !json_is_null(partial) && !is_one(partial))
-        refuse(p, "partial_rotary_factor", partial, "is not supported");
-    read_rope_dict(p);
+    if (c->original_max) r->original_max = c->original_max; /* Beside the dictionary it goes before the one within. */
     bool given = r->original_max > 0;
     if (!given || r->type == TW_ROPE_TYPE_DYNAMIC) r->original_max = c->max_seq;
-    if (r->type == TW_ROPE_TYPE_YARN && r->factor == 0 && given)
+    if ((r->type == TW_ROPE_TYPE_YARN && r->factor == 0 && given) || (r->type == TW_ROPE_TYPE_LONG && r->factor == 0))
         r->factor = (double)c->max_seq / (double)r->original_max;
     if (r->type != TW_ROPE_TYPE_DEFAULT && r->factor == 0)
         tw_reason(p->reasons, TW_ERR_UNSUPPORTED, "rope: this rope_type needs a factor");
@@ -504,6 +656,23 @@ static void read_rope(parser *p) {
                   "rope: low_freq_factor %g and high_freq_factor %g are not a rising pair", r->low_freq, r->high_freq);
     if (r->type == TW_ROPE_TYPE_DYNAMIC && r->dims == 2)
         tw_reason(p->reasons, TW_ERR_UNSUPPORTED, "rope: the dynamic rope_type needs a head_dim above 2");
+    if (r->type == TW_ROPE_TYPE_DYNAMIC && c->family == TW_FAMILY_GEMMA3)
+        tw_reason(p->reasons, TW_ERR_UNSUPPORTED, "rope: the dynamic rope_type is not supported in gemma3_text");
+}
+
+static void read_rope(parser *p) {
+    tw_config *c = p->c;
+    const json_t *partial = json_object_get(p->root, "partial_rotary_factor");
+    if (partial) read_partial(p, "partial_rotary_factor", partial);
+    read_rope_dict(p);
+    c->rope.dims = c->rope_local.dims = (int64_t)((double)c->head_dim * c->partial);
+    if (c->rope.dims < 2 || c->rope.dims % 2)
+        tw_reason(p->reasons, TW_ERR_UNSUPPORTED,
+                  "partial_rotary_factor: %g rotates %lld elements of a head, not an even number", c->partial,
+                  (long long)c->rope.dims);
+    finish_rope(p, &c->rope);
+    if (c->family == TW_FAMILY_GEMMA3) finish_rope(p, &c->rope_local);
+    finish_long_rope(p);
 }
 
 /* ---- what must fit together */
@@ -533,6 +702,12 @@ static void finish_sizes(parser *p) {
 static void finish_window(parser *p) {
     tw_config *c = p->c;
     if (!c->use_window) c->window = 0;
+    /* Of SmolLM 3's layers those without rope slide. */
+    if (c->family == TW_FAMILY_SMOLLM3 && c->window && p->sizes_good) {
+        c->windowed = tw_arena_alloc(p->arena, (size_t)c->n_layers);
+        for (int64_t i = 0; c->windowed && i < c->n_layers; i++)
+            c->windowed[i] = tw_config_rope(c, i) == TW_LAYER_NO_ROPE;
+    }
     /* Older versions of transformers left the first layers whole, newer ones slide all of them. */
     if (c->family == TW_FAMILY_QWEN3_MOE && c->window && p->has_window_start && c->first_windowed)
         tw_reason(p->reasons, TW_ERR_UNSUPPORTED, "max_window_layers: %lld is not supported with use_sliding_window",
@@ -542,7 +717,7 @@ static void finish_window(parser *p) {
 /* The family that model_type names; a reason when there is none such. */
 static bool read_family(const json_t *root, tw_family *f, tw_reasons *reasons) {
     const json_t *v = json_object_get(root, "model_type");
-    char shown[SHOWN], list[160] = "";
+    char shown[SHOWN], list[256] = "";
     for (int i = 0; i < TW_FAMILY_COUNT; i++) {
         if (json_is_string(v) && !strcmp(json_string_value(v), tw_family_name((tw_family)i))) {
             *f = (tw_family)i;
@@ -576,7 +751,9 @@ tw_status tw_config_parse(tw_config *c, tw_arena *arena, const char *text, size_
         read_activation(&p);
         read_tokens(&p);
         if (p.sizes_good) finish_sizes(&p);
+        if (p.sizes_good) read_no_rope_layers(&p);
         finish_window(&p);
+        read_auto_map(&p);
         if (p.sizes_good) {
             if (1u << family & ROPED) read_rope(&p);
             read_layer_types(&p);

@@ -15,6 +15,12 @@ typedef enum tw_family {
     TW_FAMILY_MIXTRAL,
     TW_FAMILY_QWEN3_MOE,
     TW_FAMILY_GPT2,
+    TW_FAMILY_GEMMA,
+    TW_FAMILY_GEMMA2,
+    TW_FAMILY_GEMMA3,
+    TW_FAMILY_PHI3,
+    TW_FAMILY_SMOLLM3,
+    TW_FAMILY_OLMO2,
     TW_FAMILY_COUNT
 } tw_family;
 
@@ -31,8 +37,15 @@ typedef struct tw_config {
     bool use_window;
     int64_t window; /* 0: none */
     int64_t first_windowed;
+    int64_t window_pattern; /* every window_pattern-th layer is without a window; 0: not so */
     bool scale_attn;
+    int64_t query_scalar;       /* attention's scale is 1 / sqrt of it; 0: head_dim */
+    double attn_cap, logit_cap; /* 0: none */
     tw_rope_spec rope;
+    tw_rope_spec rope_local;  /* of layers with a window; gemma3 */
+    int64_t original_max;     /* original_max_position_embeddings beside rope_scaling; 0: it is not there */
+    double partial;           /* share of a head that rope rotates */
+    int64_t no_rope_interval; /* every no_rope_interval-th layer has no rope; 0: all have */
     int64_t bos;
     int64_t eos[TW_EOS_MAX];
     int n_eos;
@@ -44,6 +57,7 @@ typedef struct tw_config {
     /* Exceptions by layer, when the config lists them; NULL otherwise. In the arena. */
     unsigned char *windowed; /* n_layers of 0 or 1 */
     unsigned char *dense;    /* n_layers of 0 or 1: listed as no mixture */
+    unsigned char *ropeless; /* n_layers of 0 or 1: without rope */
 } tw_config;
 
 const char *tw_family_name(tw_family f);
@@ -66,6 +80,8 @@ tw_status tw_config_parse_generation(tw_config *c, tw_arena *arena, const char *
 /* TW_HAS_* of a layer. */
 unsigned tw_config_features(const tw_config *c, int64_t layer);
 int64_t tw_config_window(const tw_config *c, int64_t layer);
+tw_layer_rope tw_config_rope(const tw_config *c, int64_t layer);
+bool tw_config_is_gemma(const tw_config *c); /* scales its embedding, and stores norms less 1 */
 
 /* The model that the config describes, its layers empty. False when the arena has failed. */
 bool tw_config_apply(const tw_config *c, tw_model *m);

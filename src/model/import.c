@@ -12,8 +12,9 @@
    stored transposed (GPT-2's Conv1D: in x out). NULL: the family has no such part. */
 typedef struct spelling {
     const char *name;
-    int index, of; /* which of how many parts; 0 of 0 is the one of one */
+    int index, of; /* which of how many parts of the same rows; 0 of 0 is the one of one */
     bool transposed;
+    bool heads; /* q, k or v, by `index`, in a tensor of all three, whose rows differ */
 } spelling;
 
 static const spelling llama_spelling[TW_PART_COUNT] = {
@@ -44,15 +45,38 @@ static const spelling llama_spelling[TW_PART_COUNT] = {
     [TW_PART_HEAD] = {.name = "lm_head.weight"},
 };
 
+/* Phi: q, k and v in one tensor, gate and up in another. */
+static const spelling phi3_spelling[TW_PART_COUNT] = {
+    [TW_PART_ATTN_NORM] = {.name = "input_layernorm.weight"},
+    [TW_PART_Q] = {.name = "self_attn.qkv_proj.weight", .index = 0, .heads = true},
+    [TW_PART_K] = {.name = "self_attn.qkv_proj.weight", .index = 1, .heads = true},
+    [TW_PART_V] = {.name = "self_attn.qkv_proj.weight", .index = 2, .heads = true},
+    [TW_PART_O] = {.name = "self_attn.o_proj.weight"},
+    [TW_PART_MLP_NORM] = {.name = "post_attention_layernorm.weight"},
+    [TW_PART_GATE] = {.name = "mlp.gate_up_proj.weight", .index = 0, .of = 2},
+    [TW_PART_UP] = {.name = "mlp.gate_up_proj.weight", .index = 1, .of = 2},
+    [TW_PART_DOWN] = {.name = "mlp.down_proj.weight"},
+    [TW_PART_EMBED] = {.name = "embed_tokens.weight"},
+    [TW_PART_FINAL_NORM] = {.name = "norm.weight"},
+    [TW_PART_HEAD] = {.name = "lm_head.weight"},
+};
+
+/* Where norms follow attention and the MLP, the name of what is elsewhere the MLP's norm is attention's. */
+static const spelling post_norm_spelling[TW_PART_COUNT] = {
+    [TW_PART_ATTN_POST_NORM] = {.name = "post_attention_layernorm.weight"},
+    [TW_PART_MLP_NORM] = {.name = "pre_feedforward_layernorm.weight"},
+    [TW_PART_MLP_POST_NORM] = {.name = "post_feedforward_layernorm.weight"},
+};
+
 static const spelling gpt2_spelling[TW_PART_COUNT] = {
     [TW_PART_ATTN_NORM] = {.name = "ln_1.weight"},
     [TW_PART_ATTN_NORM_BIAS] = {.name = "ln_1.bias"},
-    [TW_PART_Q] = {"attn.c_attn.weight", 0, 3, true},
-    [TW_PART_Q_BIAS] = {"attn.c_attn.bias", 0, 3, false},
-    [TW_PART_K] = {"attn.c_attn.weight", 1, 3, true},
-    [TW_PART_K_BIAS] = {"attn.c_attn.bias", 1, 3, false},
-    [TW_PART_V] = {"attn.c_attn.weight", 2, 3, true},
-    [TW_PART_V_BIAS] = {"attn.c_attn.bias", 2, 3, false},
+    [TW_PART_Q] = {.name = "attn.c_attn.weight", .index = 0, .of = 3, .transposed = true},
+    [TW_PART_Q_BIAS] = {.name = "attn.c_attn.bias", .index = 0, .of = 3},
+    [TW_PART_K] = {.name = "attn.c_attn.weight", .index = 1, .of = 3, .transposed = true},
+    [TW_PART_K_BIAS] = {.name = "attn.c_attn.bias", .index = 1, .of = 3},
+    [TW_PART_V] = {.name = "attn.c_attn.weight", .index = 2, .of = 3, .transposed = true},
+    [TW_PART_V_BIAS] = {.name = "attn.c_attn.bias", .index = 2, .of = 3},
     [TW_PART_O] = {.name = "attn.c_proj.weight", .transposed = true},
     [TW_PART_O_BIAS] = {.name = "attn.c_proj.bias"},
     [TW_PART_MLP_NORM] = {.name = "ln_2.weight"},
@@ -73,8 +97,8 @@ static const spelling mixtral_router = {.name = "block_sparse_moe.gate.weight"};
 static const spelling mixtral_experts[] = {{.name = "w1.weight"}, {.name = "w3.weight"}, {.name = "w2.weight"}};
 
 /* All experts of a layer in one tensor, [experts, rows, cols], gate above up. */
-static const spelling fused_experts[] = {{"mlp.experts.gate_up_proj", 0, 2, false},
-                                         {"mlp.experts.gate_up_proj", 1, 2, false},
+static const spelling fused_experts[] = {{.name = "mlp.experts.gate_up_proj", .index = 0, .of = 2},
+                                         {.name = "mlp.experts.gate_up_proj", .index = 1, .of = 2},
                                          {.name = "mlp.experts.down_proj"}};
 
 typedef struct importer {
@@ -82,7 +106,7 @@ typedef struct importer {
     const tw_config *c;
     tw_checkpoint *ck;
     tw_reasons *reasons;
-    const spelling *spell;
+    spelling spell[TW_PART_COUNT];
     const char *base, *layers; /* "model.", "model.layers." */
 } importer;
 
@@ -121,10 +145,20 @@ static const char *show_shape(int rank, const int64_t *shape, char *out, size_t 
     return out;
 }
 
+/* Rows of the tensor that a part is in, and of the parts before it. */
+static int64_t all_rows(const tw_model *m, const tw_part_info *part, const spelling *s) {
+    if (s->heads) return (m->n_heads + 2 * m->n_kv_heads) * m->head_dim;
+    return tw_model_extent(m, part->rows) * (s->of ? s->of : 1);
+}
+static int64_t rows_before(const tw_model *m, const tw_part_info *part, const spelling *s) {
+    if (!s->heads) return s->index * tw_model_extent(m, part->rows);
+    return s->index ? (m->n_heads + (s->index - 1) * m->n_kv_heads) * m->head_dim : 0;
+}
+
 /* The shape that the tensor of a part has in the file. */
 static int stored_shape(const tw_part_info *part, const tw_model *m, const spelling *s, const place *p,
                         int64_t *shape) {
-    int64_t rows = tw_model_extent(m, part->rows) * (s->of ? s->of : 1), cols = tw_model_extent(m, part->cols);
+    int64_t rows = all_rows(m, part, s), cols = tw_model_extent(m, part->cols);
     int rank = 0;
     if (p->of_experts) shape[rank++] = p->of_experts;
     if (s->transposed) shape[rank++] = cols;
@@ -171,15 +205,16 @@ static void bind_part(importer *im, void *owner, tw_part which, const spelling *
     const tw_tensor *t = take(im, part, s, p);
     if (!t) return;
     int64_t rows = tw_model_extent(im->m, part->rows), cols = tw_model_extent(im->m, part->cols);
-    int64_t all_rows = rows * (s->of ? s->of : 1);
-    int64_t skip = s->transposed ? s->index * rows : (p->expert * all_rows + s->index * rows) * cols;
+    int64_t all = all_rows(im->m, part, s), before = rows_before(im->m, part, s);
+    int64_t skip = s->transposed ? before : (p->expert * all + before) * cols;
     *tw_part_of(owner, which) = (tw_weight){
         .name = canonical,
         .dtype = t->dtype,
         .rows = rows,
         .cols = cols,
         .row_stride = s->transposed ? 1 : cols,
-        .col_stride = s->transposed ? all_rows : 1,
+        .col_stride = s->transposed ? all : 1,
+        .plus = tw_config_is_gemma(im->c) && 1ull << which & tw_part_norms ? 1 : 0,
         .data = t->data + skip * (int64_t)(tw_dtype_bits(t->dtype) / 8),
     };
     if (!canonical) im->reasons->no_memory = true;
@@ -303,7 +338,14 @@ static void refuse_leftovers(importer *im) {
 static void import_weights(tw_model *m, const tw_config *c, tw_checkpoint *ck, tw_reasons *reasons) {
     importer im = {.m = m, .c = c, .ck = ck, .reasons = reasons};
     bool gpt2 = c->family == TW_FAMILY_GPT2;
-    im.spell = gpt2 ? gpt2_spelling : llama_spelling;
+    const bool post = tw_config_features(c, 0) & TW_HAS_POST_NORM;
+    memcpy(im.spell,
+           gpt2                          ? gpt2_spelling
+           : c->family == TW_FAMILY_PHI3 ? phi3_spelling
+                                         : llama_spelling,
+           sizeof im.spell);
+    for (int part = 0; part < TW_PART_COUNT && post; part++)
+        if (post_norm_spelling[part].name) im.spell[part] = post_norm_spelling[part];
     /* The first GPT-2 checkpoints were saved from the body alone, without its prefix. */
     bool bare = gpt2 && tw_tensors_find(&ck->tensors, "wte.weight");
     im.base = bare ? "" : gpt2 ? "transformer." : "model.";

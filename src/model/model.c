@@ -12,6 +12,13 @@ void tw_model_close(tw_model *m) {
     free(m);
 }
 
+const tw_rope *tw_model_rope(const tw_model *m, int64_t layer) {
+    const tw_rope *of = m->layers[layer].rope == TW_LAYER_ROPE         ? &m->rope
+                        : m->layers[layer].rope == TW_LAYER_ROPE_LOCAL ? &m->rope_local
+                                                                       : NULL;
+    return of && of->kind != TW_ROPE_NONE ? of : NULL;
+}
+
 static int64_t matrix_bytes(const tw_weight *w) {
     return w->rows * w->cols * (int64_t)(tw_dtype_bits(w->dtype) / 8);
 }

@@ -11,7 +11,7 @@
 #define HAS(f)   TW_HAS_##f
 
 const tw_part_info tw_parts[TW_PART_COUNT] = {
-    [TW_PART_ATTN_NORM] = {"attn_norm", L(attn_norm.weight), E(DIM), E(ONE), 0},
+    [TW_PART_ATTN_NORM] = {"attn_norm", L(attn_norm.weight), E(DIM), E(ONE), HAS(PRE_NORM)},
     [TW_PART_ATTN_NORM_BIAS] = {"attn_norm.bias", L(attn_norm.bias), E(DIM), E(ONE), HAS(NORM_BIAS)},
     [TW_PART_Q] = {"attn.q", L(q.weight), E(Q), E(DIM), 0},
     [TW_PART_Q_BIAS] = {"attn.q.bias", L(q.bias), E(Q), E(ONE), HAS(QKV_BIAS)},
@@ -19,11 +19,12 @@ const tw_part_info tw_parts[TW_PART_COUNT] = {
     [TW_PART_K_BIAS] = {"attn.k.bias", L(k.bias), E(KV), E(ONE), HAS(QKV_BIAS)},
     [TW_PART_V] = {"attn.v", L(v.weight), E(KV), E(DIM), 0},
     [TW_PART_V_BIAS] = {"attn.v.bias", L(v.bias), E(KV), E(ONE), HAS(QKV_BIAS)},
-    [TW_PART_Q_NORM] = {"attn.q_norm", L(q_norm), E(HEAD_DIM), E(ONE), HAS(QK_NORM)},
-    [TW_PART_K_NORM] = {"attn.k_norm", L(k_norm), E(HEAD_DIM), E(ONE), HAS(QK_NORM)},
+    [TW_PART_Q_NORM] = {"attn.q_norm", L(q_norm), E(Q_NORM), E(ONE), HAS(QK_NORM)},
+    [TW_PART_K_NORM] = {"attn.k_norm", L(k_norm), E(K_NORM), E(ONE), HAS(QK_NORM)},
     [TW_PART_O] = {"attn.o", L(o.weight), E(DIM), E(Q), 0},
     [TW_PART_O_BIAS] = {"attn.o.bias", L(o.bias), E(DIM), E(ONE), HAS(O_BIAS)},
-    [TW_PART_MLP_NORM] = {"mlp_norm", L(mlp_norm.weight), E(DIM), E(ONE), 0},
+    [TW_PART_ATTN_POST_NORM] = {"attn_post_norm", L(attn_post_norm.weight), E(DIM), E(ONE), HAS(POST_NORM)},
+    [TW_PART_MLP_NORM] = {"mlp_norm", L(mlp_norm.weight), E(DIM), E(ONE), HAS(PRE_NORM)},
     [TW_PART_MLP_NORM_BIAS] = {"mlp_norm.bias", L(mlp_norm.bias), E(DIM), E(ONE), HAS(NORM_BIAS)},
     [TW_PART_GATE] = {"mlp.gate", L(gate.weight), E(FFN), E(DIM), HAS(DENSE) | HAS(GATE)},
     [TW_PART_GATE_BIAS] = {"mlp.gate.bias", L(gate.bias), E(FFN), E(ONE), HAS(DENSE) | HAS(GATE) | HAS(MLP_BIAS)},
@@ -31,6 +32,7 @@ const tw_part_info tw_parts[TW_PART_COUNT] = {
     [TW_PART_UP_BIAS] = {"mlp.up.bias", L(up.bias), E(FFN), E(ONE), HAS(DENSE) | HAS(MLP_BIAS)},
     [TW_PART_DOWN] = {"mlp.down", L(down.weight), E(DIM), E(FFN), HAS(DENSE)},
     [TW_PART_DOWN_BIAS] = {"mlp.down.bias", L(down.bias), E(DIM), E(ONE), HAS(DENSE) | HAS(MLP_BIAS)},
+    [TW_PART_MLP_POST_NORM] = {"mlp_post_norm", L(mlp_post_norm.weight), E(DIM), E(ONE), HAS(POST_NORM)},
     [TW_PART_ROUTER] = {"router", L(router), E(EXPERTS), E(DIM), HAS(EXPERTS)},
     [TW_PART_EXPERT_GATE] = {"gate", offsetof(tw_expert, gate.weight), E(EXPERT_DIM), E(DIM), HAS(EXPERTS)},
     [TW_PART_EXPERT_UP] = {"up", offsetof(tw_expert, up.weight), E(EXPERT_DIM), E(DIM), HAS(EXPERTS)},
@@ -52,8 +54,10 @@ int64_t tw_model_extent(const tw_model *m, tw_extent e) {
         return m->n_heads * m->head_dim;
     case TW_EXTENT_KV:
         return m->n_kv_heads * m->head_dim;
-    case TW_EXTENT_HEAD_DIM:
-        return m->head_dim;
+    case TW_EXTENT_Q_NORM:
+        return m->qk_norm_whole ? m->n_heads * m->head_dim : m->head_dim;
+    case TW_EXTENT_K_NORM:
+        return m->qk_norm_whole ? m->n_kv_heads * m->head_dim : m->head_dim;
     case TW_EXTENT_FFN:
         return m->ffn_dim;
     case TW_EXTENT_EXPERTS:

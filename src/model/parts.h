@@ -18,6 +18,7 @@ typedef enum tw_part {
     TW_PART_K_NORM,
     TW_PART_O,
     TW_PART_O_BIAS,
+    TW_PART_ATTN_POST_NORM,
     TW_PART_MLP_NORM,
     TW_PART_MLP_NORM_BIAS,
     TW_PART_GATE,
@@ -26,6 +27,7 @@ typedef enum tw_part {
     TW_PART_UP_BIAS,
     TW_PART_DOWN,
     TW_PART_DOWN_BIAS,
+    TW_PART_MLP_POST_NORM,
     TW_PART_ROUTER,
     TW_PART_LAYER_COUNT,
     /* of each expert */
@@ -53,14 +55,22 @@ enum {
     TW_HAS_DENSE = 64,    /* this layer's MLP is not a mixture */
     TW_HAS_EXPERTS = 128, /* it is */
     TW_HAS_POSITIONS = 256,
+    TW_HAS_PRE_NORM = 512,   /* norms of what attention and the MLP read */
+    TW_HAS_POST_NORM = 1024, /* norms of what they add to the residual stream */
 };
+
+/* The parts that are weights of norms, as bits. */
+static const uint64_t tw_part_norms = 1ull << TW_PART_ATTN_NORM | 1ull << TW_PART_Q_NORM | 1ull << TW_PART_K_NORM |
+                                      1ull << TW_PART_ATTN_POST_NORM | 1ull << TW_PART_MLP_NORM |
+                                      1ull << TW_PART_MLP_POST_NORM | 1ull << TW_PART_FINAL_NORM;
 
 typedef enum tw_extent {
     TW_EXTENT_ONE,
     TW_EXTENT_DIM,
-    TW_EXTENT_Q,  /* heads * head_dim */
-    TW_EXTENT_KV, /* kv_heads * head_dim */
-    TW_EXTENT_HEAD_DIM,
+    TW_EXTENT_Q,      /* heads * head_dim */
+    TW_EXTENT_KV,     /* kv_heads * head_dim */
+    TW_EXTENT_Q_NORM, /* a norm of q: head_dim, or of all heads */
+    TW_EXTENT_K_NORM,
     TW_EXTENT_FFN,
     TW_EXTENT_EXPERTS,
     TW_EXTENT_EXPERT_DIM,

@@ -70,6 +70,16 @@ static double yarn_attention(const tw_rope_spec *s) {
     return yarn_scale(s->factor, 1);
 }
 
+/* Frequencies are divided one by one. */
+static void divided(float *inv_freq, const tw_rope_spec *s, const float *factor) {
+    for (int64_t i = 0; i < s->dims / 2; i++) inv_freq[i] = 1.0f / (factor[i] * wave(s->theta, i, s->dims));
+}
+
+static double long_attention(const tw_rope_spec *s) {
+    if (s->attention_factor >= 0) return s->attention_factor;
+    return s->factor <= 1 ? 1 : sqrt(1 + log(s->factor) / log((double)s->original_max));
+}
+
 bool tw_rope_init(tw_rope *r, tw_arena *arena, const tw_rope_spec *s) {
     *r = (tw_rope){.kind = TW_ROPE_FIXED, .dims = s->dims, .attention_factor = 1, .theta = s->theta, .factor = 1};
     r->inv_freq = tw_arena_array(arena, (size_t)(s->dims / 2), sizeof *r->inv_freq);
@@ -88,6 +98,15 @@ bool tw_rope_init(tw_rope *r, tw_arena *arena, const tw_rope_spec *s) {
         yarn(r->inv_freq, s);
         r->attention_factor = (float)yarn_attention(s);
         break;
+    case TW_ROPE_TYPE_LONG:
+        r->kind = TW_ROPE_LONG;
+        r->original_max = s->original_max;
+        r->attention_factor = (float)long_attention(s);
+        r->long_inv_freq = tw_arena_array(arena, (size_t)(s->dims / 2), sizeof *r->long_inv_freq);
+        if (!r->long_inv_freq) return false;
+        divided(r->inv_freq, s, s->short_factor);
+        divided(r->long_inv_freq, s, s->long_factor);
+        break;
     case TW_ROPE_TYPE_DYNAMIC:
         r->kind = TW_ROPE_DYNAMIC;
         r->factor = s->factor;
@@ -98,6 +117,12 @@ bool tw_rope_init(tw_rope *r, tw_arena *arena, const tw_rope_spec *s) {
     return true;
 }
 
+bool tw_rope_init_still(tw_rope *r, tw_arena *arena, int64_t dims) {
+    *r = (tw_rope){.kind = TW_ROPE_FIXED, .dims = dims, .attention_factor = 1, .factor = 1};
+    r->inv_freq = tw_arena_array(arena, (size_t)(dims / 2), sizeof *r->inv_freq);
+    return r->inv_freq != NULL;
+}
+
 void tw_rope_frequencies(const tw_rope *r, int64_t length, float *inv_freq) {
     if (r->kind == TW_ROPE_DYNAMIC && length > r->original_max) {
         /* The length is an integer tensor where this comes from, so the stretched base is a float. */
@@ -106,5 +131,6 @@ void tw_rope_frequencies(const tw_rope *r, int64_t length, float *inv_freq) {
         plain(inv_freq, (double)base, r->dims);
         return;
     }
-    for (int64_t i = 0; i < r->dims / 2; i++) inv_freq[i] = r->inv_freq[i];
+    const float *table = r->kind == TW_ROPE_LONG && length > r->original_max ? r->long_inv_freq : r->inv_freq;
+    for (int64_t i = 0; i < r->dims / 2; i++) inv_freq[i] = table[i];
 }

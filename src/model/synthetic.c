@@ -34,6 +34,11 @@ static const known shapes[] = {
     {"smollm2-135m", TW_FAMILY_LLAMA, 30, 576, 9, 3, 64, 1536, 49152, 8192, true, 1e-5, 1e5, 0, 0, 0, 0},
     {"smollm2-360m", TW_FAMILY_LLAMA, 32, 960, 15, 5, 64, 2560, 49152, 8192, true, 1e-5, 1e5, 0, 0, 0, 0},
     {"tinyllama-1.1b", TW_FAMILY_LLAMA, 22, 2048, 32, 4, 64, 5632, 32000, 2048, false, 1e-5, 1e4, 0, 0, 0, 0},
+    {"gemma2-2b", TW_FAMILY_GEMMA2, 26, 2304, 8, 4, 256, 9216, 256000, 8192, true, 1e-6, 1e4, 0, 0, 0, 0},
+    {"gemma3-1b", TW_FAMILY_GEMMA3, 26, 1152, 4, 1, 256, 6912, 262144, 32768, true, 1e-6, 1e6, 0, 0, 0, 0},
+    {"phi3-mini", TW_FAMILY_PHI3, 32, 3072, 32, 32, 96, 8192, 32064, 4096, false, 1e-5, 1e4, 0, 0, 0, 0},
+    {"smollm3-3b", TW_FAMILY_SMOLLM3, 36, 2048, 16, 4, 128, 11008, 128256, 65536, true, 1e-6, 5e6, 0, 0, 0, 0},
+    {"olmo2-1b", TW_FAMILY_OLMO2, 16, 2048, 16, 16, 128, 8192, 100352, 4096, false, 1e-6, 5e5, 0, 0, 0, 0},
     {"gpt2", TW_FAMILY_GPT2, 12, 768, 12, 12, 64, 3072, 50257, 1024, true, 1e-5, 0, 0, 0, 0, 0},
     {"llama-tiny", TW_FAMILY_LLAMA, 2, 64, 4, 2, 16, 160, 256, 256, true, 1e-5, 1e4, 0, 0, 0, 0},
     {"gpt2-tiny", TW_FAMILY_GPT2, 2, 64, 4, 4, 16, 256, 256, 256, true, 1e-5, 0, 0, 0, 0, 0},
@@ -60,10 +65,11 @@ static void describe(tw_config *c, const known *s) {
     c->n_experts_used = s->experts_used;
     c->expert_dim = s->expert_dim;
     c->renormalise_experts = s->experts > 0;
-    c->window = 0; /* none of these slides */
-    c->bos = -1;   /* nor should random text end by chance */
+    if (s->family != TW_FAMILY_GEMMA2 && s->family != TW_FAMILY_GEMMA3) c->window = 0; /* The others do not slide. */
+    if (s->family == TW_FAMILY_GEMMA3) c->window = 512;
+    c->bos = -1; /* nor should random text end by chance */
     c->n_eos = 0;
-    c->rope.dims = s->head_dim;
+    c->rope.dims = c->rope_local.dims = s->head_dim;
     c->rope.theta = s->theta;
     if (s->llama3_factor > 0) {
         c->rope.type = TW_ROPE_TYPE_LLAMA3;
@@ -88,15 +94,13 @@ typedef struct maker {
 } maker;
 
 static void make_part(maker *k, void *owner, tw_part part, const char *name) {
-    static const unsigned norms = 1u << TW_PART_ATTN_NORM | 1u << TW_PART_Q_NORM | 1u << TW_PART_K_NORM |
-                                  1u << TW_PART_MLP_NORM | 1u << TW_PART_FINAL_NORM;
     tw_weight *w = tw_part_of(owner, part);
     *w = (tw_weight){.name = name, .dtype = k->dtype, .seed = tw_splitmix64(&k->seeds)};
     w->rows = tw_model_extent(k->m, tw_parts[part].rows);
     w->cols = tw_model_extent(k->m, tw_parts[part].cols);
     w->row_stride = w->cols;
     w->col_stride = 1;
-    values_of(w, norms >> part & 1);
+    values_of(w, tw_part_norms >> part & 1);
     k->m->parameters += w->rows * w->cols;
 }
 

@@ -92,8 +92,7 @@ void tw_weight_read_raw(const tw_weight *w, int64_t row, int64_t col, int64_t co
     for (int64_t i = 0; i < count; i++) memcpy((char *)out + (size_t)i * size, src + (size_t)i * step, size);
 }
 
-void tw_weight_read(const tw_weight *w, int64_t row, int64_t col, int64_t count, float *out) {
-    if (count <= 0) return;
+static void read_stored(const tw_weight *w, int64_t row, int64_t col, int64_t count, float *out) {
     if (!w->data) {
         synthesise(w, row, col, count, out, false);
         return;
@@ -109,4 +108,11 @@ void tw_weight_read(const tw_weight *w, int64_t row, int64_t col, int64_t count,
         tw_weight_read_raw(w, row, col + at, n, gathered);
         tw_to_f32(w->dtype, gathered, out + at, (size_t)n);
     }
+}
+
+void tw_weight_read(const tw_weight *w, int64_t row, int64_t col, int64_t count, float *out) {
+    if (count <= 0) return;
+    read_stored(w, row, col, count, out);
+    if (w->plus == 0) return;
+    for (int64_t i = 0; i < count; i++) out[i] += w->plus;
 }

@@ -77,13 +77,19 @@ static bool activation(effects *e, int operand, int64_t a, int64_t b, int64_t c)
     return shaped(e, operand, a, b, c);
 }
 
-/* Checks keys and values: floats of one type, [sequences * kv_heads][max_seq][head_dim]. */
+/* Checks keys or values, if present: floats, [sequences * kv_heads][max_seq][head_dim]. */
+static bool cached(effects *e, int operand, int64_t kv_heads, int64_t head_dim) {
+    const tw_buffer *x = buffer(e, operand);
+    return (!x || (x->dtype <= TW_BF16 && !x->group) ||
+            bad(e, "keys and values are f32, f16 or bf16, both the same")) &&
+           shaped(e, operand, e->s->sequences * kv_heads, e->s->max_seq, head_dim);
+}
+
+/* Checks keys and values, which are of one type. */
 static bool cache(effects *e, int keys, int values, int64_t kv_heads, int64_t head_dim) {
     const tw_buffer *k = buffer(e, keys), *v = buffer(e, values);
-    const int64_t heads = e->s->sequences * kv_heads, rows = e->s->max_seq;
-    bool floats = k->dtype <= TW_BF16 && !k->group && !v->group && v->dtype == k->dtype;
-    return (floats || bad(e, "keys and values are f32, f16 or bf16, both the same")) &&
-           shaped(e, keys, heads, rows, head_dim) && shaped(e, values, heads, rows, head_dim);
+    return (!k || k->dtype == v->dtype || bad(e, "keys and values are f32, f16 or bf16, both the same")) &&
+           cached(e, keys, kv_heads, head_dim) && cached(e, values, kv_heads, head_dim);
 }
 
 /* Returns the bytes of an element of an operand that is not quantised. */
@@ -145,13 +151,16 @@ static bool same_dtype(effects *e, int a, int b) {
 }
 
 static void input(effects *e) {
-    if (!shaped(e, TW_INPUT_TOKENS, e->s->tokens, 1, 1) || !activation(e, TW_INPUT_ROPE, e->s->tokens, 2, -1)) return;
+    if (!shaped(e, TW_INPUT_TOKENS, e->s->tokens, 1, 1) || !activation(e, TW_INPUT_ROPE, e->s->tokens, 2, -1) ||
+        !activation(e, TW_INPUT_ROPE_LOCAL, e->s->tokens, 2, -1))
+        return;
     if (buffer(e, TW_INPUT_TOKENS)->dtype != TW_I32) {
         bad(e, "tokens are i32");
         return;
     }
     whole(e, TW_INPUT_TOKENS, true);
     whole(e, TW_INPUT_ROPE, true);
+    whole(e, TW_INPUT_ROPE_LOCAL, true);
 }
 
 static void embed(effects *e) {
@@ -178,23 +187,32 @@ static void append(effects *e, int operand, int64_t head, int64_t n, int64_t fro
         access_box(e, operand, true, i * of_one + head, i * of_one + head + n, 0, rows, from, to);
 }
 
-static const int qkv_weight[3] = {TW_QKV_WQ, TW_QKV_WK, TW_QKV_WV}, qkv_bias[3] = {TW_QKV_BQ, TW_QKV_BK, TW_QKV_BV},
-                 qkv_out[3] = {TW_QKV_Q, TW_QKV_K, TW_QKV_V};
+static const int qkv_weight[3] = {TW_QKV_WQ, TW_QKV_WK, TW_QKV_WV}, qkv_bias[3] = {TW_QKV_BQ, TW_QKV_BK, TW_QKV_BV};
+
+/* The operand that q, k or v goes to. */
+static int qkv_out(const effects *e, int part) {
+    return part == 0 ? TW_QKV_Q : part == 2 ? TW_QKV_V : has(e, TW_QKV_K) ? TW_QKV_K : TW_QKV_RAW_K;
+}
+
+/* Writes bytes [from, to) of rows of heads [head, head + n) of q, k or v, for the step's positions. */
+static void qkv_write(effects *e, int part, int64_t head, int64_t n, int64_t from, int64_t to) {
+    const int out = qkv_out(e, part);
+    if (buffer(e, out)->kind == TW_BUFFER_KV)
+        append(e, out, head, n, from, to);
+    else
+        access_box(e, out, true, 0, e->s->tokens, head, head + n, from, to);
+}
 
 /* Accesses whole heads, which are one box in whatever order their rows are. */
 static void qkv_heads(effects *e, tw_qkv_row at, int64_t n, int64_t d) {
     rows_of(e, qkv_weight[at.part], false, at.head * d, (at.head + n) * d);
     rows_of(e, qkv_bias[at.part], false, at.head * d, (at.head + n) * d);
-    int64_t bytes = d * element(e, qkv_out[at.part]);
-    if (at.part == 0)
-        access_box(e, TW_QKV_Q, true, 0, e->s->tokens, at.head, at.head + n, 0, bytes);
-    else
-        append(e, qkv_out[at.part], at.head, n, 0, bytes);
+    qkv_write(e, at.part, at.head, n, 0, d * element(e, qkv_out(e, at.part)));
 }
 
 /* Accesses a run of virtual rows within one head. Pairs [a, b) of rotated rows are two runs of real rows. */
 static void qkv_head(effects *e, tw_qkv_row at, int64_t count, int64_t rotated, int64_t head_dim) {
-    int64_t T = e->s->tokens, size = element(e, qkv_out[at.part]);
+    int64_t size = element(e, qkv_out(e, at.part));
     for (int half = 0; half < 2; half++) {
         /* The rotated rows of this half, or all rows at once if nothing rotates. */
         int64_t lo = at.row, hi = at.row + count;
@@ -206,10 +224,7 @@ static void qkv_head(effects *e, tw_qkv_row at, int64_t count, int64_t rotated, 
         int64_t row = at.head * head_dim;
         rows_of(e, qkv_weight[at.part], false, row + lo, row + hi);
         rows_of(e, qkv_bias[at.part], false, row + lo, row + hi);
-        if (at.part == 0)
-            access_box(e, qkv_out[0], true, 0, T, at.head, at.head + 1, size * lo, size * hi);
-        else
-            append(e, qkv_out[at.part], at.head, 1, size * lo, size * hi);
+        qkv_write(e, at.part, at.head, 1, size * lo, size * hi);
     }
 }
 
@@ -217,18 +232,23 @@ static bool qkv_shapes(effects *e, int64_t *heads, int64_t *kv_heads, int64_t *d
     int64_t T = e->s->tokens, dim = buffer(e, TW_QKV_X)->shape[2];
     *heads = buffer(e, TW_QKV_Q)->shape[1];
     *d = buffer(e, TW_QKV_Q)->shape[2];
-    *kv_heads = buffer(e, TW_QKV_K)->shape[0] / e->s->sequences;
+    *kv_heads = buffer(e, TW_QKV_V)->shape[0] / e->s->sequences;
     *rotated = has(e, TW_QKV_ROPE) ? 2 * buffer(e, TW_QKV_ROPE)->shape[2] : 0;
     int64_t nq = *heads * *d, nk = *kv_heads * *d;
     if (!activation(e, TW_QKV_X, T, 1, -1) || !vector(e, TW_QKV_NORM, dim) || !vector(e, TW_QKV_NORM_BIAS, dim) ||
         !shaped(e, TW_QKV_WQ, 1, nq, dim) || !shaped(e, TW_QKV_WK, 1, nk, dim) || !shaped(e, TW_QKV_WV, 1, nk, dim) ||
         !vector(e, TW_QKV_BQ, nq) || !vector(e, TW_QKV_BK, nk) || !vector(e, TW_QKV_BV, nk) ||
         !vector(e, TW_QKV_Q_NORM, *d) || !vector(e, TW_QKV_K_NORM, *d) || !activation(e, TW_QKV_ROPE, T, 2, -1) ||
-        !activation(e, TW_QKV_Q, T, *heads, *d) || !cache(e, TW_QKV_K, TW_QKV_V, *kv_heads, *d) ||
-        !same_dtype(e, TW_QKV_WQ, TW_QKV_WK) || !same_dtype(e, TW_QKV_WQ, TW_QKV_WV) || !range(e, nq + 2 * nk))
+        !activation(e, TW_QKV_Q, T, *heads, *d) || !activation(e, TW_QKV_RAW_K, T, *kv_heads, *d) ||
+        !cache(e, TW_QKV_K, TW_QKV_V, *kv_heads, *d) || !same_dtype(e, TW_QKV_WQ, TW_QKV_WK) ||
+        !same_dtype(e, TW_QKV_WQ, TW_QKV_WV) || !range(e, nq + 2 * nk))
         return false;
     if (*rotated > *d) return bad(e, "rope rotates more than a head holds");
     if (has(e, TW_QKV_Q_NORM) != has(e, TW_QKV_K_NORM)) return bad(e, "q_norm and k_norm come together");
+    if (has(e, TW_QKV_K) == has(e, TW_QKV_RAW_K)) return bad(e, "keys go to k or to raw_k");
+    if (has(e, TW_QKV_RAW_K) && (has(e, TW_QKV_ROPE) || has(e, TW_QKV_Q_NORM)))
+        return bad(e, "raw keys are neither normed nor rotated");
+    if (has(e, TW_QKV_NORM_BIAS) && !has(e, TW_QKV_NORM)) return bad(e, "a norm's bias without a norm");
     if (*kv_heads < 1 || *heads % *kv_heads) return bad(e, "heads are not a multiple of key/value heads");
     return true;
 }
@@ -267,6 +287,39 @@ static void qkv(effects *e) {
         qkv_head(e, at, end - row, turning ? rotated : 0, d);
         row = end;
     }
+}
+
+static void turn(effects *e) {
+    const tw_buffer *raw = buffer(e, TW_TURN_RAW_Q), *rope = buffer(e, TW_TURN_ROPE);
+    const int64_t T = e->s->tokens, heads = raw->shape[1], d = raw->shape[2];
+    const int64_t kv_heads = buffer(e, TW_TURN_RAW_K)->shape[1];
+    const bool each = buffer(e, TW_TURN_Q_NORM)->shape[1] == d; /* A norm of each head. */
+    const int64_t h0 = e->in->param[TW_TURN_HEAD_FROM], h1 = e->in->param[TW_TURN_HEAD_TO];
+    if (!activation(e, TW_TURN_RAW_Q, T, heads, d) || !activation(e, TW_TURN_RAW_K, T, kv_heads, d) ||
+        !vector(e, TW_TURN_Q_NORM, each ? d : heads * d) || !vector(e, TW_TURN_K_NORM, each ? d : kv_heads * d) ||
+        !activation(e, TW_TURN_ROPE, T, 2, -1) || !activation(e, TW_TURN_Q, T, heads, d) ||
+        !cached(e, TW_TURN_K, kv_heads, d))
+        return;
+    if (rope && 2 * rope->shape[2] > d) {
+        bad(e, "rope rotates more than a head holds");
+        return;
+    }
+    if (h0 < 0 || h0 >= h1 || h1 > heads + kv_heads) {
+        bad(e, "heads out of range");
+        return;
+    }
+    const int64_t q1 = h1 < heads ? h1 : heads, k0 = h0 > heads ? h0 - heads : 0;
+    if (h0 < heads) {
+        whole(e, TW_TURN_RAW_Q, false);
+        whole(e, TW_TURN_Q_NORM, false);
+        access_box(e, TW_TURN_Q, true, 0, T, h0, q1, 0, 4 * d);
+    }
+    if (h1 > heads) {
+        whole(e, TW_TURN_RAW_K, false);
+        whole(e, TW_TURN_K_NORM, false);
+        append(e, TW_TURN_K, k0, h1 - heads - k0, 0, d * element(e, TW_TURN_K));
+    }
+    whole(e, TW_TURN_ROPE, false);
 }
 
 /* Notes that attention reads keys or values of the cache, of heads [h0, h1), for query rows [r0, r1). A row reads the
@@ -338,16 +391,32 @@ static void merge(effects *e) {
 }
 
 static void project(effects *e) {
-    int64_t T = e->s->tokens, in = buffer(e, TW_PROJECT_IN)->shape[2], dim = buffer(e, TW_PROJECT_X)->shape[2];
+    if (has(e, TW_PROJECT_X) == has(e, TW_PROJECT_Y)) {
+        bad(e, "a product is added to x or written to y");
+        return;
+    }
+    const int out = has(e, TW_PROJECT_X) ? TW_PROJECT_X : TW_PROJECT_Y;
+    int64_t T = e->s->tokens, in = buffer(e, TW_PROJECT_IN)->shape[2], dim = buffer(e, out)->shape[2];
     int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
     if (!activation(e, TW_PROJECT_IN, T, 1, -1) || !shaped(e, TW_PROJECT_W, 1, dim, in) || !matrix(e, TW_PROJECT_W) ||
-        !vector(e, TW_PROJECT_BIAS, dim) || !activation(e, TW_PROJECT_X, T, 1, -1) || !range(e, dim))
+        !vector(e, TW_PROJECT_BIAS, dim) || !activation(e, out, T, 1, -1) || !range(e, dim))
         return;
     whole(e, TW_PROJECT_IN, false);
     rows_of(e, TW_PROJECT_W, false, from, to);
     rows_of(e, TW_PROJECT_BIAS, false, from, to);
     columns(e, TW_PROJECT_X, false, from, to);
-    columns(e, TW_PROJECT_X, true, from, to);
+    columns(e, out, true, from, to);
+}
+
+static void residual(effects *e) {
+    const int64_t T = e->s->tokens, dim = buffer(e, TW_RESIDUAL_X)->shape[2];
+    if (!activation(e, TW_RESIDUAL_Y, T, 1, dim) || !vector(e, TW_RESIDUAL_NORM, dim) ||
+        !activation(e, TW_RESIDUAL_X, T, 1, dim) || !range(e, dim))
+        return;
+    whole(e, TW_RESIDUAL_Y, false);
+    whole(e, TW_RESIDUAL_NORM, false);
+    columns(e, TW_RESIDUAL_X, false, e->in->param[TW_FROM], e->in->param[TW_TO]);
+    columns(e, TW_RESIDUAL_X, true, e->in->param[TW_FROM], e->in->param[TW_TO]);
 }
 
 static void ffn(effects *e) {
@@ -358,6 +427,10 @@ static void ffn(effects *e) {
         !same_dtype(e, TW_FFN_GATE, TW_FFN_UP) || !vector(e, TW_FFN_GATE_BIAS, n) || !vector(e, TW_FFN_UP_BIAS, n) ||
         !activation(e, TW_FFN_H, T, 1, -1) || !range(e, n))
         return;
+    if (has(e, TW_FFN_NORM_BIAS) && !has(e, TW_FFN_NORM)) {
+        bad(e, "a norm's bias without a norm");
+        return;
+    }
     if (has(e, TW_FFN_GATE_BIAS) && !has(e, TW_FFN_GATE)) {
         bad(e, "a gate's bias without a gate");
         return;
@@ -482,11 +555,22 @@ static void output(effects *e) {
 
 tw_status tw_instr_effects(const tw_schedule *s, const tw_instr *in, tw_access_list *list, tw_diag *diag) {
     static void (*const of[TW_INSTR_COUNT])(effects *) = {
-        [TW_INSTR_INPUT] = input,   [TW_INSTR_EMBED] = embed,           [TW_INSTR_QKV] = qkv,
-        [TW_INSTR_ATTEND] = attend, [TW_INSTR_MERGE] = merge,           [TW_INSTR_PROJECT] = project,
-        [TW_INSTR_FFN] = ffn,       [TW_INSTR_ROUTE] = route,           [TW_INSTR_SCORE] = score,
-        [TW_INSTR_CHOOSE] = choose, [TW_INSTR_EXPERTS_UP] = experts_up, [TW_INSTR_EXPERTS_DOWN] = experts_down,
-        [TW_INSTR_HEAD] = head,     [TW_INSTR_OUTPUT] = output,
+        [TW_INSTR_INPUT] = input,
+        [TW_INSTR_EMBED] = embed,
+        [TW_INSTR_QKV] = qkv,
+        [TW_INSTR_ATTEND] = attend,
+        [TW_INSTR_MERGE] = merge,
+        [TW_INSTR_PROJECT] = project,
+        [TW_INSTR_RESIDUAL] = residual,
+        [TW_INSTR_TURN] = turn,
+        [TW_INSTR_FFN] = ffn,
+        [TW_INSTR_ROUTE] = route,
+        [TW_INSTR_SCORE] = score,
+        [TW_INSTR_CHOOSE] = choose,
+        [TW_INSTR_EXPERTS_UP] = experts_up,
+        [TW_INSTR_EXPERTS_DOWN] = experts_down,
+        [TW_INSTR_HEAD] = head,
+        [TW_INSTR_OUTPUT] = output,
     };
     effects e = {s, in, tw_instr_op_describe(in->op), list, diag, list->count, TW_OK};
     of[in->op](&e);

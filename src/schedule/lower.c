@@ -16,7 +16,8 @@ typedef struct lowering {
     const tw_model *m;
     tw_lowering l;
     int64_t T, sequences;
-    int tokens, rope, x, q, attended, part, h, scores, logits, best, token; /* Buffers. -1: none. */
+    int tokens, rope, rope_local, x, q, y, raw_q, raw_k, attended, part, h, scores, logits, best,
+        token;                 /* Buffers. -1: none. */
     int route[TW_MAX_WORKERS]; /* The choice of experts; with scores one for each worker. */
     int ready;                 /* The counter that the next stage waits for. */
     int64_t arrivals;          /* Arrivals of that counter in a step. */
@@ -128,6 +129,7 @@ static void lower_embed(lowering *b) {
     if (!in) return;
     in->operand[TW_INPUT_TOKENS] = b->tokens;
     in->operand[TW_INPUT_ROPE] = b->rope;
+    in->operand[TW_INPUT_ROPE_LOCAL] = b->rope_local;
     stage_end(b);
     stage_begin(b, -1, "embed");
     stage_rows(b, TW_INSTR_EMBED,
@@ -191,6 +193,22 @@ static void lower_attention(lowering *b, int64_t layer, int k, int v) {
     stage_end(b);
 }
 
+/* Lowers what attention or the feed-forward layer adds to the residual stream: one stage, or with a norm two. */
+static void lower_add(lowering *b, int64_t i, const char *stage, int in, const char *matrix, const char *norm) {
+    char bias[32], second[32];
+    snprintf(bias, sizeof bias, "%s.bias", matrix);
+    snprintf(second, sizeof second, "%s.add", stage);
+    const int w = named(b, i, norm, false), x = w < 0 ? b->x : -1, y = w < 0 ? -1 : b->y;
+    stage_begin(b, i, stage);
+    stage_rows(b, TW_INSTR_PROJECT, OPERANDS(in, named(b, i, matrix, true), named(b, i, bias, false), x, y), b->m->dim,
+               unit_of(b));
+    stage_end(b);
+    if (w < 0) return;
+    stage_begin(b, i, second);
+    stage_rows(b, TW_INSTR_RESIDUAL, OPERANDS(b->y, w, b->x), b->m->dim, unit_of(b));
+    stage_end(b);
+}
+
 static void lower_dense(lowering *b, int64_t i) {
     const tw_layer *y = &b->m->layers[i];
     stage_begin(b, i, "ffn");
@@ -200,11 +218,7 @@ static void lower_dense(lowering *b, int64_t i) {
                         named(b, i, "mlp.up.bias", false), b->h),
                y->up.weight.rows, unit_of(b));
     stage_end(b);
-    stage_begin(b, i, "down");
-    stage_rows(b, TW_INSTR_PROJECT,
-               OPERANDS(b->h, named(b, i, "mlp.down", true), named(b, i, "mlp.down.bias", false), b->x), b->m->dim,
-               unit_of(b));
-    stage_end(b);
+    lower_add(b, i, "down", b->h, "mlp.down", "mlp_post_norm");
 }
 
 /* Returns the rows of an expert that are dealt out at once: fewer where workers would be left without any. */
@@ -272,6 +286,30 @@ static void lower_experts(lowering *b, int64_t i, int moe_h) {
     stage_end(b);
 }
 
+/* The angles that a layer rotates by. -1: it has no rope. */
+static int rope_of(const lowering *b, int64_t layer) {
+    const tw_layer_rope rope = b->m->layers[layer].rope;
+    return rope == TW_LAYER_ROPE ? b->rope : rope == TW_LAYER_ROPE_LOCAL ? b->rope_local : -1;
+}
+
+/* Lowers the norms of queries and keys to a stage of their own. Heads are dealt out. */
+static void lower_turn(lowering *b, int64_t i, int k) {
+    const int64_t heads = b->m->n_heads + b->m->n_kv_heads;
+    const operands o = OPERANDS(b->raw_q, b->raw_k, named(b, i, "attn.q_norm", false),
+                                named(b, i, "attn.k_norm", false), rope_of(b, i), b->q, k);
+    int64_t from, to;
+    stage_begin(b, i, "turn");
+    for (int w = 0; w < b->l.workers; w++) {
+        share(b, heads, w, &from, &to);
+        tw_instr *in = from < to ? stage_instr(b, w, TW_INSTR_TURN) : NULL;
+        if (!in) continue;
+        set_operands(in, o);
+        in->param[TW_TURN_HEAD_FROM] = from;
+        in->param[TW_TURN_HEAD_TO] = to;
+    }
+    stage_end(b);
+}
+
 static void lower_layer(lowering *b, int64_t i, int moe_h) {
     const tw_model *m = b->m;
     char name[96];
@@ -281,21 +319,20 @@ static void lower_layer(lowering *b, int64_t i, int moe_h) {
     snprintf(name, sizeof name, "layers.%lld.v", (long long)i);
     int v = tw_schedule_add_buffer(b->s, name, TW_BUFFER_KV, b->l.kv, 0, heads, b->l.max_seq, m->head_dim);
     stage_begin(b, i, "qkv");
-    int64_t unit = m->layers[i].q_norm.rows ? m->head_dim : unit_of(b);
+    const bool whole = tw_model_norms_apart(m);
+    int64_t unit = m->layers[i].q_norm.rows && !whole ? m->head_dim : unit_of(b);
     stage_rows(b, TW_INSTR_QKV,
                OPERANDS(b->x, named(b, i, "attn_norm", false), named(b, i, "attn_norm.bias", false),
                         named(b, i, "attn.q", true), named(b, i, "attn.k", true), named(b, i, "attn.v", true),
                         named(b, i, "attn.q.bias", false), named(b, i, "attn.k.bias", false),
-                        named(b, i, "attn.v.bias", false), named(b, i, "attn.q_norm", false),
-                        named(b, i, "attn.k_norm", false), b->rope, b->q, k, v),
+                        named(b, i, "attn.v.bias", false), whole ? -1 : named(b, i, "attn.q_norm", false),
+                        whole ? -1 : named(b, i, "attn.k_norm", false), whole ? -1 : rope_of(b, i),
+                        whole ? b->raw_q : b->q, whole ? -1 : k, v, whole ? b->raw_k : -1),
                (m->n_heads + 2 * m->n_kv_heads) * m->head_dim, unit);
     stage_end(b);
+    if (whole) lower_turn(b, i, k);
     lower_attention(b, i, k, v);
-    stage_begin(b, i, "project");
-    stage_rows(b, TW_INSTR_PROJECT,
-               OPERANDS(b->attended, named(b, i, "attn.o", true), named(b, i, "attn.o.bias", false), b->x), m->dim,
-               unit_of(b));
-    stage_end(b);
+    lower_add(b, i, "project", b->attended, "attn.o", "attn_post_norm");
     if (m->layers[i].experts)
         lower_experts(b, i, moe_h);
     else
@@ -331,8 +368,17 @@ static void shared_buffers(lowering *b) {
     b->rope = m->rope.kind == TW_ROPE_NONE
                   ? -1
                   : tw_schedule_add_buffer(s, "rope", TW_BUFFER_INPUT, TW_F32, 0, T, 2, m->rope.dims / 2);
+    b->rope_local =
+        m->rope_local.kind == TW_ROPE_NONE
+            ? -1
+            : tw_schedule_add_buffer(s, "rope_local", TW_BUFFER_INPUT, TW_F32, 0, T, 2, m->rope_local.dims / 2);
     b->x = tw_schedule_add_buffer(s, "x", A, TW_F32, 0, T, 1, m->dim);
     b->q = tw_schedule_add_buffer(s, "q", A, TW_F32, 0, T, m->n_heads, m->head_dim);
+    if (m->layers[0].attn_post_norm.weight.rows) b->y = tw_schedule_add_buffer(s, "y", A, TW_F32, 0, T, 1, m->dim);
+    if (tw_model_norms_apart(m)) {
+        b->raw_q = tw_schedule_add_buffer(s, "raw_q", A, TW_F32, 0, T, m->n_heads, m->head_dim);
+        b->raw_k = tw_schedule_add_buffer(s, "raw_k", A, TW_F32, 0, T, m->n_kv_heads, m->head_dim);
+    }
     b->attended = tw_schedule_add_buffer(s, "attended", A, TW_F32, 0, T, 1, m->n_heads * m->head_dim);
     if (b->splits > 1)
         b->part = tw_schedule_add_buffer(s, "part", A, TW_F32, 0, T, m->n_heads * b->splits, m->head_dim + 2);
@@ -421,7 +467,7 @@ static void add_routes(lowering *b) {
 }
 
 tw_status tw_schedule_lower(tw_schedule **out, const tw_model *model, const tw_lowering *l, tw_diag *diag) {
-    lowering b = {.m = model, .part = -1, .h = -1, .scores = -1};
+    lowering b = {.m = model, .part = -1, .h = -1, .scores = -1, .y = -1, .raw_q = -1, .raw_k = -1};
     *out = NULL;
     tw_status st = choose(&b, l, diag);
     if (st != TW_OK) return st;

@@ -29,6 +29,10 @@ $ for w in native int8 int4; do tilewright compile models/demo --workers 2 --wei
   -: accepted: 66 instructions on 2 workers, 34 counters, every interleaving of every step
 $ for m in data/models/*; do tilewright compile $m --workers 3 | tilewright check - || echo $m; done
   -: accepted: 38 instructions on 3 workers, 14 counters, every interleaving of every step
+  -: accepted: 71 instructions on 3 workers, 25 counters, every interleaving of every step
+  -: accepted: 71 instructions on 3 workers, 25 counters, every interleaving of every step
+  -: accepted: 53 instructions on 3 workers, 22 counters, every interleaving of every step
+  -: accepted: 38 instructions on 3 workers, 14 counters, every interleaving of every step
   -: accepted: 38 instructions on 3 workers, 14 counters, every interleaving of every step
   -: accepted: 38 instructions on 3 workers, 14 counters, every interleaving of every step
   -: accepted: 38 instructions on 3 workers, 14 counters, every interleaving of every step
@@ -38,10 +42,14 @@ $ for m in data/models/*; do tilewright compile $m --workers 3 | tilewright chec
   -: accepted: 38 instructions on 3 workers, 14 counters, every interleaving of every step
   -: accepted: 40 instructions on 3 workers, 16 counters, every interleaving of every step
   -: accepted: 40 instructions on 3 workers, 16 counters, every interleaving of every step
+  -: accepted: 56 instructions on 3 workers, 20 counters, every interleaving of every step
+  -: accepted: 38 instructions on 3 workers, 14 counters, every interleaving of every step
+  -: accepted: 38 instructions on 3 workers, 14 counters, every interleaving of every step
   -: accepted: 53 instructions on 3 workers, 19 counters, every interleaving of every step
   -: accepted: 38 instructions on 3 workers, 14 counters, every interleaving of every step
   -: accepted: 39 instructions on 3 workers, 15 counters, every interleaving of every step
   -: accepted: 39 instructions on 3 workers, 15 counters, every interleaving of every step
+  -: accepted: 53 instructions on 3 workers, 19 counters, every interleaving of every step
 $ for s in llama-1b llama-8b qwen3-30b-a3b; do tilewright compile --shape $s --workers 8 -c 4096 | tilewright check -; done
   -: accepted: 658 instructions on 8 workers, 84 counters, every interleaving of every step
   -: accepted: 1298 instructions on 8 workers, 164 counters, every interleaving of every step

@@ -105,7 +105,7 @@ $ sed 's/"hidden_size": 64/"hidden_size": 63/' data/models/llama-biases/config.j
   tilewright: m: layer 0: input_layernorm.weight is [64], not [63]
   tilewright: m: layer 0: self_attn.q_proj.weight is [96, 64], not [96, 63]
 $ sed 's/LlamaForCausalLM/OrcaForCausalLM/; s/"llama"/"orca"/' data/models/llama-biases/config.json >m/config.json; tilewright verify m
-  tilewright: m: model_type: orca is not supported; supported: llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, gpt2
+  tilewright: m: model_type: orca is not supported; supported: llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, gpt2, gemma, gemma2, gemma3_text, phi3, smollm3, olmo2
   [1]
 $ sed 's/"hidden_act": "silu"/"hidden_act": "snake"/' data/models/llama-biases/config.json >m/config.json; tilewright verify m
   tilewright: m: hidden_act: snake is not supported

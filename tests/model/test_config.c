@@ -64,6 +64,12 @@ static void test_defaults(void **state) {
         {"mixtral", 32000, 4096, 14336, 32, 32, 8, 128, 131072, 0, 1e-5, 1e6, false},
         {"qwen3_moe", 151936, 2048, 6144, 24, 32, 4, 64, 32768, 0, 1e-6, 1e4, false},
         {"gpt2", 50257, 768, 3072, 12, 12, 12, 64, 1024, 0, 1e-5, 0, true},
+        {"gemma", 256000, 3072, 24576, 28, 16, 16, 256, 8192, 0, 1e-6, 1e4, true},
+        {"gemma2", 256000, 2304, 9216, 26, 8, 4, 256, 8192, 0, 1e-6, 1e4, true},
+        {"gemma3_text", 262208, 2304, 9216, 26, 8, 4, 256, 131072, 4096, 1e-6, 1e6, true},
+        {"phi3", 32064, 3072, 8192, 32, 32, 32, 96, 4096, 0, 1e-5, 1e4, false},
+        {"smollm3", 128256, 2048, 11008, 36, 16, 4, 128, 32768, 0, 1e-6, 2e6, true},
+        {"olmo2", 50304, 4096, 11008, 32, 32, 32, 128, 2048, 0, 1e-5, 1e4, false},
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         char text[64];
@@ -137,7 +143,7 @@ static void test_published_others(void **state) {
                       "\"max_window_layers\":21,\"sliding_window\":32768,\"use_mrope\":false,"
                       "\"use_sliding_window\":false,\"tie_word_embeddings\":true,\"vocab_size\":151936"));
     assert_int_equal(tw_config_window(&p.c, 23), 0);
-    assert_int_equal(tw_config_features(&p.c, 0), TW_HAS_QKV_BIAS | TW_HAS_GATE | TW_HAS_DENSE);
+    assert_int_equal(tw_config_features(&p.c, 0), TW_HAS_QKV_BIAS | TW_HAS_GATE | TW_HAS_DENSE | TW_HAS_PRE_NORM);
     tw_arena_free(&p.arena);
     accept(&p,
            CONFIG("qwen3_moe", COMMON4 ",\"decoder_sparse_step\":1,\"head_dim\":128,\"max_window_layers\":48,"
@@ -158,12 +164,116 @@ static void test_published_others(void **state) {
     tw_arena_free(&p.arena);
 }
 
+static void test_published_gemma(void **state) {
+    (void)state;
+    parsed p;
+    accept(&p, CONFIG("gemma2",
+                      COMMON4 ",\"architectures\":[\"Gemma2ForCausalLM\"],\"attention_bias\":false,"
+                              "\"attn_logit_softcapping\":50.0,\"bos_token_id\":2,\"cache_implementation\":\"hybrid\","
+                              "\"eos_token_id\":[1,107],\"final_logit_softcapping\":30.0,\"head_dim\":128,"
+                              "\"hidden_act\":\"gelu_pytorch_tanh\",\"hidden_activation\":\"gelu_pytorch_tanh\","
+                              "\"hidden_size\":4608,\"num_attention_heads\":32,\"num_key_value_heads\":16,"
+                              "\"pad_token_id\":0,\"query_pre_attn_scalar\":144,\"rope_theta\":10000.0,"
+                              "\"sliding_window\":4096,\"vocab_size\":256000"));
+    assert_true(p.c.attn_cap == 50 && p.c.logit_cap == 30 && p.c.query_scalar == 144 && p.c.n_eos == 2);
+    assert_true(tw_config_window(&p.c, 0) == 4096 && tw_config_window(&p.c, 1) == 0);
+    tw_arena_free(&p.arena);
+    accept(&p, CONFIG("gemma3_text",
+                      COMMON4 ",\"architectures\":[\"Gemma3ForCausalLM\"],\"attn_logit_softcapping\":null,"
+                              "\"cache_implementation\":\"hybrid\",\"final_logit_softcapping\":null,\"head_dim\":256,"
+                              "\"hidden_activation\":\"gelu_pytorch_tanh\",\"num_hidden_layers\":26,"
+                              "\"query_pre_attn_scalar\":256,\"rope_local_base_freq\":10000,"
+                              "\"rope_scaling\":{\"factor\":8.0,\"rope_type\":\"linear\"},\"rope_theta\":1000000,"
+                              "\"sliding_window\":512,\"sliding_window_pattern\":6"));
+    assert_true(p.c.rope.type == TW_ROPE_TYPE_LINEAR && p.c.rope.theta == 1e6 && p.c.rope.factor == 8);
+    assert_true(p.c.rope_local.type == TW_ROPE_TYPE_DEFAULT && p.c.rope_local.theta == 1e4 && p.c.attn_cap == 0);
+    assert_true(tw_config_rope(&p.c, 0) == TW_LAYER_ROPE_LOCAL && tw_config_rope(&p.c, 5) == TW_LAYER_ROPE);
+    assert_true(tw_config_window(&p.c, 4) == 512 && tw_config_window(&p.c, 5) == 0);
+    tw_arena_free(&p.arena);
+    accept(&p, CONFIG("gemma3_text", "\"num_hidden_layers\":2,"
+                                     "\"layer_types\":[\"full_attention\",\"sliding_attention\"],"
+                                     "\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"default\","
+                                     "\"rope_theta\":5e5},\"sliding_attention\":{\"rope_theta\":2e4}}"));
+    assert_true(p.c.rope.theta == 5e5 && p.c.rope_local.theta == 2e4);
+    assert_true(tw_config_rope(&p.c, 0) == TW_LAYER_ROPE && tw_config_rope(&p.c, 1) == TW_LAYER_ROPE_LOCAL);
+    tw_arena_free(&p.arena);
+    refuse(CONFIG("gemma2", "\"use_bidirectional_attention\":true"),
+           "use_bidirectional_attention: true is not supported");
+    refuse(CONFIG("gemma2", "\"attn_logit_softcapping\":-1"),
+           "attn_logit_softcapping: -1 is not a number from 1e-06 to 1e+06");
+    refuse(CONFIG("gemma3_text", "\"attn_logit_softcapping\":50.0"),
+           "attn_logit_softcapping: 50.0 is not understood, and may change the arithmetic");
+    refuse(CONFIG("gemma3_text", "\"rope_parameters\":{\"other\":{}}"),
+           "rope_parameters.other: {} is not understood, and may change the arithmetic");
+    refuse(CONFIG("gemma2", "\"hidden_activation\":\"quick_gelu\""), "hidden_activation: quick_gelu is not supported");
+}
+
+#define LONG(n) "\"hidden_size\":64,\"num_attention_heads\":4,\"rope_scaling\":{\"type\":\"" n "\","
+#define FACTORS "\"long_factor\":[1,2,3,4,5,6,7,8],\"short_factor\":[1,1,1,1,1,1,1,2]}"
+
+static void test_published_phi(void **state) {
+    (void)state;
+    parsed p;
+    accept(&p, CONFIG("phi3", COMMON4 ",\"architectures\":[\"Phi3ForCausalLM\"],"
+                                      "\"auto_map\":{\"AutoConfig\":\"configuration_phi3.Phi3Config\","
+                                      "\"AutoModelForCausalLM\":\"modeling_phi3.Phi3ForCausalLM\"},"
+                                      "\"attention_bias\":false,\"embd_pdrop\":0.0,\"resid_pdrop\":0.0,"
+                                      "\"lm_head_bias\":false,\"interpolate_factor\":1,\"full_attn_mod\":1,"
+                                      "\"max_position_embeddings\":131072,\"original_max_position_embeddings\":4096,"
+                                      "\"sliding_window\":262144," LONG("su") FACTORS));
+    assert_true(p.c.rope.type == TW_ROPE_TYPE_LONG && p.c.rope.factor == 32 && p.c.rope.original_max == 4096);
+    assert_true(p.c.rope.long_factor[7] == 8 && p.c.rope.short_factor[7] == 2 && p.c.rope.dims == 16);
+    assert_int_equal(tw_config_window(&p.c, 0), 262144);
+    tw_arena_free(&p.arena);
+    accept(&p, CONFIG("phi3", "\"partial_rotary_factor\":0.75,\"head_dim\":128"));
+    assert_int_equal(p.c.rope.dims, 96);
+    tw_arena_free(&p.arena);
+    refuse(CONFIG("phi3", LONG("longrope") "\"short_factor\":[1,1,1,1,1,1,1,2]}"),
+           "rope: this rope_type needs short_factor and long_factor");
+    refuse(CONFIG("phi3", "\"partial_rotary_factor\":0.5," LONG("longrope") FACTORS),
+           "short_factor: is not a list of 4 positive numbers\nlong_factor: is not a list of 4 positive numbers");
+    refuse(CONFIG("phi3", "\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}"),
+           "rope_scaling.rope_type: linear is not supported; supported: default, longrope");
+    refuse(CONFIG("phi3", "\"partial_rotary_factor\":0.3,\"head_dim\":50"),
+           "partial_rotary_factor: 0.3 rotates 15 elements of a head, not an even number");
+    refuse(CONFIG("phi3", "\"auto_map\":{\"AutoModelForCausalLM\":\"modeling.Other\"}"),
+           "auto_map: {\"AutoModelForCausalLM\":\"modeling.Other\"} is not understood, and may change the arithmetic");
+    refuse(LLAMA("\"partial_rotary_factor\":0.5"), "partial_rotary_factor: 0.5 is not supported");
+}
+
+static void test_published_smollm_olmo(void **state) {
+    (void)state;
+    parsed p;
+    accept(&p, CONFIG("smollm3",
+                      COMMON4 ",\"architectures\":[\"SmolLM3ForCausalLM\"],\"num_hidden_layers\":4,\"layer_types\":"
+                              "[\"full_attention\",\"full_attention\",\"full_attention\",\"full_attention\"],"
+                              "\"max_window_layers\":28,\"mlp_bias\":false,\"no_rope_layer_interval\":4,"
+                              "\"no_rope_layers\":[1,1,0,1],\"pretraining_tp\":2,\"rope_theta\":5000000.0,"
+                              "\"sliding_window\":null,\"use_sliding_window\":false"));
+    for (int i = 0; i < 4; i++) assert_int_equal(tw_config_rope(&p.c, i) == TW_LAYER_NO_ROPE, i == 2);
+    tw_arena_free(&p.arena);
+    accept(&p, "{\"model_type\":\"smollm3\"}");
+    for (int i = 0; i < 36; i++) assert_int_equal(tw_config_rope(&p.c, i) == TW_LAYER_NO_ROPE, i % 4 == 3);
+    tw_arena_free(&p.arena);
+    accept(&p, CONFIG("smollm3", "\"use_sliding_window\":true,\"sliding_window\":99"));
+    for (int i = 0; i < 36; i++) assert_int_equal(tw_config_window(&p.c, i), i % 4 == 3 ? 99 : 0);
+    tw_arena_free(&p.arena);
+    refuse(CONFIG("smollm3", "\"no_rope_layers\":[1,1]"), "no_rope_layers: [1,1] is not a list with 0 or 1 a layer");
+    accept(&p, CONFIG("olmo2", COMMON4 ",\"architectures\":[\"Olmo2ForCausalLM\"],\"attention_bias\":false,"
+                                       "\"clip_qkv\":null,\"eos_token_id\":100257,\"rms_norm_eps\":1e-06,"
+                                       "\"rope_scaling\":null,\"rope_theta\":500000"));
+    assert_int_equal(tw_config_features(&p.c, 0), TW_HAS_GATE | TW_HAS_DENSE | TW_HAS_POST_NORM | TW_HAS_QK_NORM);
+    tw_arena_free(&p.arena);
+    refuse(CONFIG("olmo2", "\"clip_qkv\":8.0"), "clip_qkv: 8.0 is not understood, and may change the arithmetic");
+}
+
 static void test_models_types(void **state) {
     (void)state;
-    const char *list = "llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, gpt2";
+    const char *list =
+        "llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, gpt2, gemma, gemma2, gemma3_text, phi3, smollm3, olmo2";
     char want[200];
-    snprintf(want, sizeof want, "model_type: gemma2 is not supported; supported: %s", list);
-    refuse("{\"model_type\":\"gemma2\"}", want);
+    snprintf(want, sizeof want, "model_type: gemma3 is not supported; supported: %s", list);
+    refuse("{\"model_type\":\"gemma3\"}", want);
     snprintf(want, sizeof want, "model_type: is missing; supported: %s", list);
     refuse("{}", want);
     snprintf(want, sizeof want, "model_type: [1] is not supported; supported: %s", list);
@@ -442,14 +552,25 @@ static void test_generation(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_mixture_defaults),
-        cmocka_unit_test(test_published_llama), cmocka_unit_test(test_published_others),
-        cmocka_unit_test(test_models_types),    cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_sizes),           cmocka_unit_test(test_optional_sizes),
-        cmocka_unit_test(test_unknown),         cmocka_unit_test(test_all_reasons),
-        cmocka_unit_test(test_rope_accepted),   cmocka_unit_test(test_rope_refused),
-        cmocka_unit_test(test_windows),         cmocka_unit_test(test_mixture_layers),
-        cmocka_unit_test(test_tokens),          cmocka_unit_test(test_generation),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_mixture_defaults),
+        cmocka_unit_test(test_published_llama),
+        cmocka_unit_test(test_published_others),
+        cmocka_unit_test(test_published_gemma),
+        cmocka_unit_test(test_published_phi),
+        cmocka_unit_test(test_published_smollm_olmo),
+        cmocka_unit_test(test_models_types),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_optional_sizes),
+        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_all_reasons),
+        cmocka_unit_test(test_rope_accepted),
+        cmocka_unit_test(test_rope_refused),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_mixture_layers),
+        cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_generation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -353,10 +353,12 @@ static void test_config_before_files(void **state) {
             "has neither model.safetensors nor model.safetensors.index.json");
     bad = "{\"model_type\":\"orca\"}";
     test_write(folder, "config.json", bad, strlen(bad));
-    refused("model_type: orca is not supported; supported: llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, gpt2\n"
+    refused("model_type: orca is not supported; supported: llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, gpt2, "
+            "gemma, gemma2, gemma3_text, phi3, smollm3, olmo2\n"
             "has neither model.safetensors nor model.safetensors.index.json");
     test_write(folder, "model.safetensors", "", 0);
-    refused("model_type: orca is not supported; supported: llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, gpt2\n"
+    refused("model_type: orca is not supported; supported: llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, gpt2, "
+            "gemma, gemma2, gemma3_text, phi3, smollm3, olmo2\n"
             "model.safetensors:0: 0 bytes are too few for a safetensors file");
 }
 

@@ -44,6 +44,10 @@ static void multiply(decoder *d, const tw_linear *l, const double *x, double *y)
     }
 }
 
+static double capped(double x, float cap) {
+    return cap > 0 ? (double)cap * tanh(x / (double)cap) : x;
+}
+
 static void vector(const tw_weight *w, float *out) {
     for (int64_t r = 0; r < w->rows; r++) tw_weight_read(w, r, 0, 1, out + r);
 }
@@ -76,7 +80,7 @@ static double activate(tw_activation a, double x) {
 }
 
 static void rotate(const tw_rope *r, const float *inv_freq, int64_t position, double *head) {
-    if (r->kind == TW_ROPE_NONE) return;
+    if (!r) return;
     for (int64_t i = 0; i < r->dims / 2; i++) {
         float angle = (float)position * inv_freq[i];
         double c = cos((double)angle) * (double)r->attention_factor,
@@ -122,7 +126,12 @@ static void mixture(decoder *d, const tw_layer *l, const double *x, double *out)
     free(p);
 }
 
-static void attend(decoder *d, int64_t layer, int64_t position, const float *inv_freq, const double *x, double *out) {
+/* The inverse frequencies of the model's ropes. */
+typedef struct frequencies {
+    float of[2][512];
+} frequencies;
+
+static void attend(decoder *d, int64_t layer, int64_t position, const frequencies *f, const double *x, double *out) {
     const tw_model *m = d->m;
     const tw_layer *l = &m->layers[layer];
     int64_t hd = m->head_dim, kv = m->n_kv_heads * hd, group = m->n_heads / m->n_kv_heads;
@@ -134,8 +143,10 @@ static void attend(decoder *d, int64_t layer, int64_t position, const float *inv
     for (int64_t h = 0; h < m->n_heads + m->n_kv_heads; h++) {
         double *head = h < m->n_heads ? q + h * hd : k + (h - m->n_heads) * hd;
         const tw_weight *norm = h < m->n_heads ? &l->q_norm : &l->k_norm;
-        if (norm->rows) normalise(d, norm, NULL, head, hd, head);
-        rotate(&m->rope, inv_freq, position, head);
+        const bool first = h == 0 || h == m->n_heads;
+        if (norm->rows && !m->qk_norm_whole) normalise(d, norm, NULL, head, hd, head);
+        if (norm->rows && m->qk_norm_whole && first) normalise(d, norm, NULL, head, norm->rows, head);
+        rotate(tw_model_rope(m, layer), f->of[l->rope == TW_LAYER_ROPE_LOCAL], position, head);
     }
     int64_t first = l->window && position >= l->window ? position - l->window + 1 : 0;
     for (int64_t h = 0; h < m->n_heads; h++) {
@@ -144,7 +155,7 @@ static void attend(decoder *d, int64_t layer, int64_t position, const float *inv
             const double *key = d->k[layer] + t * kv + h / group * hd;
             double dot = 0;
             for (int64_t i = 0; i < hd; i++) dot += q[h * hd + i] * key[i];
-            sum += p[t] = exp(dot * (double)m->attn_scale);
+            sum += p[t] = exp(capped(dot * (double)m->attn_scale, m->attn_cap));
         }
         for (int64_t t = first; t <= position; t++)
             for (int64_t i = 0; i < hd; i++) mixed[h * hd + i] += p[t] / sum * d->v[layer][t * kv + h / group * hd + i];
@@ -154,28 +165,48 @@ static void attend(decoder *d, int64_t layer, int64_t position, const float *inv
     free(q), free(mixed), free(y), free(p);
 }
 
-static void step(decoder *d, int64_t token, int64_t position, const float *inv_freq) {
+/* n = norm(x), or x where there is none. */
+static void before(decoder *d, const tw_norm *norm, const double *x, double *n) {
+    if (norm->weight.rows)
+        normalise(d, &norm->weight, &norm->bias, x, d->m->dim, n);
+    else
+        memcpy(n, x, (size_t)d->m->dim * sizeof *n);
+}
+
+/* x += norm(y), or y where there is none. */
+static void add(decoder *d, const tw_norm *norm, double *y, double *x) {
+    if (norm->weight.rows) normalise(d, &norm->weight, &norm->bias, y, d->m->dim, y);
+    for (int64_t i = 0; i < d->m->dim; i++) {
+        x[i] += y[i];
+        y[i] = 0;
+    }
+}
+
+static void step(decoder *d, int64_t token, int64_t position, const frequencies *f) {
     const tw_model *m = d->m;
-    double *x = numbers(m->dim), *n = numbers(m->dim);
+    double *x = numbers(m->dim), *n = numbers(m->dim), *y = numbers(m->dim);
     tw_weight_read(&m->embed, token, 0, m->dim, d->row);
-    for (int64_t i = 0; i < m->dim; i++) x[i] = (double)d->row[i];
+    for (int64_t i = 0; i < m->dim; i++) x[i] = (double)d->row[i] * (double)m->embed_scale;
     if (m->positions.rows) {
         tw_weight_read(&m->positions, position, 0, m->dim, d->row);
         for (int64_t i = 0; i < m->dim; i++) x[i] += (double)d->row[i];
     }
     for (int64_t i = 0; i < m->n_layers; i++) {
         const tw_layer *l = &m->layers[i];
-        normalise(d, &l->attn_norm.weight, &l->attn_norm.bias, x, m->dim, n);
-        attend(d, i, position, inv_freq, n, x);
-        normalise(d, &l->mlp_norm.weight, &l->mlp_norm.bias, x, m->dim, n);
+        before(d, &l->attn_norm, x, n);
+        attend(d, i, position, f, n, y);
+        add(d, &l->attn_post_norm, y, x);
+        before(d, &l->mlp_norm, x, n);
         if (l->experts)
-            mixture(d, l, n, x);
+            mixture(d, l, n, y);
         else
-            mlp(d, &l->gate, &l->up, &l->down, n, 1, x);
+            mlp(d, &l->gate, &l->up, &l->down, n, 1, y);
+        add(d, &l->mlp_post_norm, y, x);
     }
     normalise(d, &m->final_norm.weight, &m->final_norm.bias, x, m->dim, n);
     multiply(d, &m->head, n, d->logits);
-    free(x), free(n);
+    for (int64_t i = 0; i < m->vocab; i++) d->logits[i] = capped(d->logits[i], m->logit_cap);
+    free(x), free(n), free(y);
 }
 
 static int64_t argmax(const double *x, int64_t n) {
@@ -187,16 +218,26 @@ static int64_t argmax(const double *x, int64_t n) {
 
 /* Tokens [position, position + n) of a sequence, which reach position + n at once. */
 static void feed(decoder *d, const json_t *ids, int64_t position, int64_t n) {
-    float inv_freq[512];
-    if (d->m->rope.kind != TW_ROPE_NONE) tw_rope_frequencies(&d->m->rope, position + n, inv_freq);
+    frequencies f;
+    const tw_rope *rope[2] = {&d->m->rope, &d->m->rope_local};
+    for (int i = 0; i < 2; i++)
+        if (rope[i]->kind != TW_ROPE_NONE) tw_rope_frequencies(rope[i], position + n, f.of[i]);
     for (int64_t i = 0; i < n; i++) {
-        step(d, json_integer_value(json_array_get(ids, (size_t)i)), position + i, inv_freq);
+        step(d, json_integer_value(json_array_get(ids, (size_t)i)), position + i, &f);
         const json_t *next = i + 1 < n ? json_array_get(ids, (size_t)(i + 1)) : NULL;
         if (!next) continue;
         double sum = 0;
         for (int64_t t = 0; t < d->m->vocab; t++) sum += exp(d->logits[t]);
         d->loss += log(sum) - d->logits[json_integer_value(next)];
     }
+}
+
+/* Of a sequence that comes to be longer than longrope's original length all is computed again. */
+static void feed_again(decoder *d, const json_t *prompt, const json_t *greedy, size_t i, int64_t n) {
+    json_t *all = json_copy((json_t *)(uintptr_t)prompt);
+    for (size_t t = 0; t <= i; t++) json_array_append(all, json_array_get(greedy, t));
+    feed(d, all, 0, n + (int64_t)i + 1);
+    json_decref(all);
 }
 
 static void compare(const char *name, decoder *d, const json_t *c) {
@@ -223,7 +264,10 @@ static void compare(const char *name, decoder *d, const json_t *c) {
         if (argmax(d->logits, vocab) != json_integer_value(id))
             fail_msg("%s, prompt of %lld: greedy token %zu differs", name, (long long)n, i);
         json_array_append(one, id);
-        feed(d, one, n + (int64_t)i, 1);
+        if (d->m->rope.kind == TW_ROPE_LONG && n + (int64_t)i == d->m->rope.original_max)
+            feed_again(d, prompt, greedy, i, n);
+        else
+            feed(d, one, n + (int64_t)i, 1);
         json_decref(one);
     }
 }

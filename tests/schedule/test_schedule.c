@@ -314,6 +314,8 @@ static void matrices_come_with_their_biases(void **state) {
         {TW_INSTR_ROUTE, -1, 1, {TW_ROUTE_ROUTER}, {-1}},
         {TW_INSTR_SCORE, -1, 1, {TW_SCORE_ROUTER}, {-1}},
         {TW_INSTR_CHOOSE, -1, 0, {0}, {0}},
+        {TW_INSTR_RESIDUAL, -1, 0, {0}, {0}},
+        {TW_INSTR_TURN, -1, 0, {0}, {0}},
         {TW_INSTR_EXPERTS_UP, -1, 2, {TW_EXPERTS_UP_GATE, TW_EXPERTS_UP_UP}, {-1, -1}},
         {TW_INSTR_EXPERTS_DOWN, -1, 1, {TW_EXPERTS_DOWN_W}, {-1}},
         {TW_INSTR_HEAD, -1, 1, {TW_HEAD_W}, {-1}},

@@ -54,7 +54,13 @@ static void range(form *f, int64_t limit) {
 
 static void form_qkv(form *f) {
     int64_t T = f->s->tokens, dim = extent(f, TW_QKV_X, 2), heads = extent(f, TW_QKV_Q, 1), d = extent(f, TW_QKV_Q, 2),
-            S = f->s->sequences, kv = extent(f, TW_QKV_K, 0) / S;
+            S = f->s->sequences, kv = extent(f, TW_QKV_V, 0) / S;
+    const bool raw = operand_of(f, TW_QKV_RAW_K), cached = operand_of(f, TW_QKV_K);
+    if (raw == cached || (raw && (operand_of(f, TW_QKV_ROPE) || operand_of(f, TW_QKV_Q_NORM)))) {
+        fail(f, HAZARD_REFERENCE);
+        return;
+    }
+    shape(f, TW_QKV_RAW_K, T, kv, d);
     shape(f, TW_QKV_X, T, 1, ANY);
     shape(f, TW_QKV_Q, T, ANY, ANY);
     for (int i = TW_QKV_K; i <= TW_QKV_V; i++) shape(f, i, S * kv, f->s->max_seq, d);
@@ -114,6 +120,21 @@ static void form_merge(form *f) {
 static void form_input(form *f) {
     shape(f, TW_INPUT_TOKENS, f->s->tokens, 1, 1);
     shape(f, TW_INPUT_ROPE, f->s->tokens, 2, ANY);
+    shape(f, TW_INPUT_ROPE_LOCAL, f->s->tokens, 2, ANY);
+}
+
+static void form_turn(form *f) {
+    const int64_t T = f->s->tokens, heads = extent(f, TW_TURN_RAW_Q, 1), d = extent(f, TW_TURN_RAW_Q, 2),
+                  kv = extent(f, TW_TURN_RAW_K, 1);
+    shape(f, TW_TURN_RAW_Q, T, ANY, ANY);
+    shape(f, TW_TURN_RAW_K, T, ANY, d);
+    vector(f, TW_TURN_Q_NORM, heads * d);
+    vector(f, TW_TURN_K_NORM, kv * d);
+    shape(f, TW_TURN_ROPE, T, 2, ANY);
+    shape(f, TW_TURN_Q, T, heads, d);
+    shape(f, TW_TURN_K, f->s->sequences * kv, f->s->max_seq, d);
+    if (operand_of(f, TW_TURN_ROPE) && 2 * extent(f, TW_TURN_ROPE, 2) > d) fail(f, HAZARD_SHAPE);
+    bounded(f, f->in->param[TW_TURN_HEAD_FROM], f->in->param[TW_TURN_HEAD_TO], heads + kv);
 }
 
 static void form_embed(form *f) {
@@ -126,11 +147,25 @@ static void form_embed(form *f) {
 }
 
 static void form_project(form *f) {
-    int64_t T = f->s->tokens, dim = extent(f, TW_PROJECT_X, 2);
+    const bool adds = operand_of(f, TW_PROJECT_X), writes = operand_of(f, TW_PROJECT_Y);
+    if (adds == writes) {
+        fail(f, HAZARD_REFERENCE);
+        return;
+    }
+    const int out = adds ? TW_PROJECT_X : TW_PROJECT_Y;
+    int64_t T = f->s->tokens, dim = extent(f, out, 2);
     shape(f, TW_PROJECT_IN, T, 1, ANY);
-    shape(f, TW_PROJECT_X, T, 1, ANY);
+    shape(f, out, T, 1, ANY);
     shape(f, TW_PROJECT_W, 1, dim, extent(f, TW_PROJECT_IN, 2));
     vector(f, TW_PROJECT_BIAS, dim);
+    range(f, dim);
+}
+
+static void form_residual(form *f) {
+    const int64_t T = f->s->tokens, dim = extent(f, TW_RESIDUAL_X, 2);
+    shape(f, TW_RESIDUAL_X, T, 1, ANY);
+    shape(f, TW_RESIDUAL_Y, T, 1, dim);
+    vector(f, TW_RESIDUAL_NORM, dim);
     range(f, dim);
 }
 
@@ -237,6 +272,8 @@ hazard touch_form(const touch_space *space, const tw_instr *in) {
         [TW_INSTR_ATTEND] = form_attend,
         [TW_INSTR_MERGE] = form_merge,
         [TW_INSTR_PROJECT] = form_project,
+        [TW_INSTR_RESIDUAL] = form_residual,
+        [TW_INSTR_TURN] = form_turn,
         [TW_INSTR_FFN] = form_ffn,
         [TW_INSTR_ROUTE] = form_route,
         [TW_INSTR_SCORE] = form_score,

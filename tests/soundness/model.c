@@ -39,6 +39,8 @@ static tw_config draw_config(tw_random *r) {
     }
     c.rope.dims = draw_once_in(r, 4) ? 2 : c.head_dim;
     c.rope.theta = 1e4;
+    c.rope_local.dims = c.rope.dims;
+    c.no_rope_interval = c.family == TW_FAMILY_SMOLLM3 ? 2 : 0;
     return c;
 }
 

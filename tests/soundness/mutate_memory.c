@@ -9,12 +9,14 @@ static const struct {
     int operands;
     unsigned written;
 } ops[TW_INSTR_COUNT] = {
-    [TW_INSTR_INPUT] = {2, 3},
+    [TW_INSTR_INPUT] = {3, 7},
     [TW_INSTR_EMBED] = {4, 1u << TW_EMBED_X},
-    [TW_INSTR_QKV] = {15, 1u << TW_QKV_Q | 1u << TW_QKV_K | 1u << TW_QKV_V},
+    [TW_INSTR_QKV] = {16, 1u << TW_QKV_Q | 1u << TW_QKV_K | 1u << TW_QKV_V | 1u << TW_QKV_RAW_K},
+    [TW_INSTR_TURN] = {7, 1u << TW_TURN_Q | 1u << TW_TURN_K},
     [TW_INSTR_ATTEND] = {5, 1u << TW_ATTEND_OUT | 1u << TW_ATTEND_PART},
     [TW_INSTR_MERGE] = {2, 1u << TW_MERGE_OUT},
-    [TW_INSTR_PROJECT] = {4, 1u << TW_PROJECT_X},
+    [TW_INSTR_PROJECT] = {5, 1u << TW_PROJECT_X | 1u << TW_PROJECT_Y},
+    [TW_INSTR_RESIDUAL] = {3, 1u << TW_RESIDUAL_X},
     [TW_INSTR_FFN] = {8, 1u << TW_FFN_H},
     [TW_INSTR_ROUTE] = {4, 1u << TW_ROUTE_ROUTE},
     [TW_INSTR_SCORE] = {4, 1u << TW_SCORE_SCORES},
@@ -38,6 +40,7 @@ static bool ranged(const tw_instr *in) {
     case TW_INSTR_EMBED:
     case TW_INSTR_QKV:
     case TW_INSTR_PROJECT:
+    case TW_INSTR_RESIDUAL:
     case TW_INSTR_FFN:
     case TW_INSTR_SCORE:
     case TW_INSTR_EXPERTS_UP:

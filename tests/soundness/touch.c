@@ -71,6 +71,7 @@ static void run_input(toucher *t) {
     add(t, (touch){0, 1, -1, true});
     positions(t, TW_INPUT_TOKENS, true, t->step.n);
     positions(t, TW_INPUT_ROPE, true, t->step.n);
+    positions(t, TW_INPUT_ROPE_LOCAL, true, t->step.n);
 }
 
 static void run_embed(toucher *t) {
@@ -90,12 +91,13 @@ typedef struct head_row {
 /* Rows run over q's heads, k's, v's; the rotated ones of a head as pairs (0, r/2), (1, r/2 + 1), ... */
 static head_row row_of(const toucher *t, int64_t i) {
     int64_t d = shape_of(t, TW_QKV_Q)->shape[2], heads = shape_of(t, TW_QKV_Q)->shape[1],
-            kv = shape_of(t, TW_QKV_K)->shape[0] / sequences(t),
+            kv = shape_of(t, TW_QKV_V)->shape[0] / sequences(t),
             turns = has(t, TW_QKV_ROPE) ? 2 * shape_of(t, TW_QKV_ROPE)->shape[2] : 0;
     head_row r = {TW_QKV_Q, i / d, i % d, false};
     if (r.head >= heads) {
-        r.operand = r.head - heads < kv ? TW_QKV_K : TW_QKV_V;
-        r.head -= r.operand == TW_QKV_K ? heads : heads + kv;
+        const bool key = r.head - heads < kv;
+        r.operand = !key ? TW_QKV_V : has(t, TW_QKV_K) ? TW_QKV_K : TW_QKV_RAW_K;
+        r.head -= key ? heads : heads + kv;
     }
     r.turned = r.operand != TW_QKV_V && r.row < turns;
     if (r.turned) r.row = r.row % 2 ? turns / 2 + r.row / 2 : r.row / 2;
@@ -104,8 +106,9 @@ static head_row row_of(const toucher *t, int64_t i) {
 
 /* One row of q, k or v for every position of the step: `to` is exclusive in columns of the head. */
 static void head_elements(toucher *t, head_row r, bool write, int64_t from, int64_t to) {
-    if (r.operand == TW_QKV_Q) cube(t, TW_QKV_Q, write, 0, t->step.n, r.head, r.head + 1, from, to);
-    for (int64_t i = 0; i < sequences(t) && r.operand != TW_QKV_Q; i++) {
+    const bool kept = shape_of(t, r.operand)->kind == TW_BUFFER_KV;
+    if (!kept) cube(t, r.operand, write, 0, t->step.n, r.head, r.head + 1, from, to);
+    for (int64_t i = 0; i < sequences(t) && kept; i++) {
         int64_t pos = touch_position(&t->step, i),
                 head = i * (shape_of(t, r.operand)->shape[0] / sequences(t)) + r.head;
         cube(t, r.operand, write, head, head + 1, pos, pos + appended(t), from, to);
@@ -213,8 +216,25 @@ static void run_merge(toucher *t) {
 
 static void run_project(toucher *t) {
     positions(t, TW_PROJECT_IN, false, t->step.n);
-    strip(t, TW_PROJECT_X, false);
-    strip(t, TW_PROJECT_X, true);
+    if (has(t, TW_PROJECT_X)) strip(t, TW_PROJECT_X, false);
+    strip(t, has(t, TW_PROJECT_X) ? TW_PROJECT_X : TW_PROJECT_Y, true);
+}
+
+static void run_residual(toucher *t) {
+    positions(t, TW_RESIDUAL_Y, false, t->step.n);
+    strip(t, TW_RESIDUAL_X, false);
+    strip(t, TW_RESIDUAL_X, true);
+}
+
+/* A head's norm is over all heads of its kind. */
+static void run_turn(toucher *t) {
+    const int64_t heads = shape_of(t, TW_TURN_RAW_Q)->shape[1], d = shape_of(t, TW_TURN_RAW_Q)->shape[2];
+    for (int64_t h = t->in->param[TW_TURN_HEAD_FROM]; h < t->in->param[TW_TURN_HEAD_TO]; h++) {
+        const bool key = h >= heads;
+        positions(t, key ? TW_TURN_RAW_K : TW_TURN_RAW_Q, false, t->step.n);
+        positions(t, TW_TURN_ROPE, false, t->step.n);
+        head_elements(t, (head_row){key ? TW_TURN_K : TW_TURN_Q, key ? h - heads : h, 0, false}, true, 0, d);
+    }
 }
 
 static void run_ffn(toucher *t) {
@@ -273,6 +293,8 @@ hazard touch_instr(const touch_space *space, const tw_instr *in, touch_step step
         [TW_INSTR_ATTEND] = run_attend,
         [TW_INSTR_MERGE] = run_merge,
         [TW_INSTR_PROJECT] = run_project,
+        [TW_INSTR_RESIDUAL] = run_residual,
+        [TW_INSTR_TURN] = run_turn,
         [TW_INSTR_FFN] = run_ffn,
         [TW_INSTR_ROUTE] = run_route,
         [TW_INSTR_SCORE] = run_score,

@@ -204,6 +204,8 @@ static void windows_and_angles_of_every_kind(void **state) {
                        .tuning = one,
                        .steps = 14});
     if (TEST_SANITIZED) return;
+    agree((batch_case){.folder = "gemma3-ropes", .sequences = 3, .workers = 3, .seed = 26, .tuning = one});
+    agree((batch_case){.folder = "olmo2-norms", .sequences = 4, .workers = 2, .seed = 27, .tuning = one});
     agree((batch_case){.folder = "llama-llama3-sharded", .sequences = 6, .workers = 3, .seed = 23, .tuning = one});
     agree((batch_case){.folder = "llama-dynamic", .sequences = 5, .workers = 3, .seed = 24, .tuning = one});
 }

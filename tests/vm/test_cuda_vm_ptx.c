@@ -18,9 +18,10 @@ typedef struct shape {
     int sequences;
     int spilt; /* bytes that a thread may spill: heads of 128 elements leave no register over, and 8B took as long */
 } shape;
-enum { SHAPES = 5 };
-static const shape shapes[SHAPES] = {
-    {"llama-1b", 1, 1, 0}, {"llama-8b", 8, 1, 0}, {"llama-1b", 8, 1, 0}, {"llama-8b", 1, 1, 16}, {"llama-1b", 8, 8, 0}};
+enum { SHAPES = 8 };
+static const shape shapes[SHAPES] = {{"llama-1b", 1, 1, 0},  {"llama-8b", 8, 1, 0}, {"llama-1b", 8, 1, 0},
+                                     {"llama-8b", 1, 1, 16}, {"llama-1b", 8, 8, 0}, {"gemma2-2b", 1, 1, 0},
+                                     {"gemma3-1b", 1, 1, 0}, {"olmo2-1b", 8, 1, 0}};
 
 static void print_one(tw_buf *out, const shape *s, const tw_target *target) {
     tw_model *m;

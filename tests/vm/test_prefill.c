@@ -216,6 +216,9 @@ static void ends_are_those_of_decoding(void **state) {
     ends_like_decoding(open_model("llama-linear-mqa"), "llama-linear-mqa", 4e-3);
     ends_like_decoding(open_model("qwen2-window"), "qwen2-window", 2e-2);
     ends_like_decoding(open_model("gpt2-relu-untied"), "gpt2-relu-untied", 4e-3);
+    static const char *const newer[] = {"gemma2-caps", "gemma3-ropes",   "gemma3-wide",
+                                        "phi3-window", "smollm3-norope", "olmo2-norms"};
+    for (size_t i = 0; i < sizeof newer / sizeof *newer; i++) ends_like_decoding(open_model(newer[i]), newer[i], 2e-2);
     ends_like_decoding(test_open_llama(&odd), "a vocabulary that 8 does not divide", 1e-4);
 }
 

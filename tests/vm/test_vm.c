@@ -92,9 +92,11 @@ static void run_every_way(const tw_model *m, const char *name, size_t turn) {
 static void every_family_runs_every_way(void **state) {
     (void)state;
     static const char *const folders[] = {
-        "gpt2-gelu-bare",       "gpt2-relu-untied", "llama-biases",         "llama-dynamic",      "llama-linear-mqa",
-        "llama-llama3-sharded", "llama-yarn-mha",   "mistral-window",       "mixtral-fused",      "mixtral-window",
-        "qwen2-window",         "qwen3-bias",       "qwen3moe-dense-first", "qwen3moe-step-fused"};
+        "gpt2-gelu-bare",       "gpt2-relu-untied", "llama-biases",         "llama-dynamic",       "llama-linear-mqa",
+        "llama-llama3-sharded", "llama-yarn-mha",   "mistral-window",       "mixtral-fused",       "mixtral-window",
+        "qwen2-window",         "qwen3-bias",       "qwen3moe-dense-first", "qwen3moe-step-fused", "gemma-gelu",
+        "gemma2-caps",          "gemma3-ropes",     "gemma3-wide",          "phi3-window",         "phi3-long",
+        "smollm3-norope",       "olmo2-norms"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         tw_model *m;
         tw_diag d;

@@ -15,6 +15,7 @@ static float score_keys(const tw_attention *a, const float *q, int64_t from, int
         double dot = 0;
         for (int64_t d = 0; d < a->dim; d++) dot += (double)q[d] * k[d];
         scores[t - from] = (float)(dot * a->scale);
+        if (a->cap > 0) scores[t - from] = a->cap * tanhf(scores[t - from] / a->cap);
         if (scores[t - from] > largest) largest = scores[t - from];
     }
     return largest;

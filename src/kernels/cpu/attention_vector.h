@@ -59,6 +59,15 @@ size_t VARIANT(tw_attention_scratch)(int64_t dim, int64_t n, int64_t span) {
     return (size_t)round_up(plan_of(dim, n < FEW ? 1 : n).end, 16) * sizeof(float);
 }
 
+/* tanh x = 1 - 2 / (e^2x + 1): within 1e-7 of it, relative to 1, which is what a capped score needs. */
+static void cap_scores(float cap, float *scores, int64_t n) {
+    const vf one = v_set(1), two = v_set(2), by = v_set(2 / cap), of = v_set(cap);
+    for (int64_t i = 0; i < n; i += LANES) {
+        vf e = v_exp(v_mul(v_load_part(scores + i, n - i), by));
+        v_store_part(scores + i, n - i, v_mul(of, v_sub(one, v_div(two, v_add(e, one)))));
+    }
+}
+
 /* scores[0 .. n - 1] become exponentials relative to the running maximum; what was summed before is to be scaled by the
    result. */
 static float soften(float *scores, int64_t n, float *largest, float *total) {
@@ -164,6 +173,7 @@ static void one_token(const tw_attention *a, const plan *p, int64_t i) {
         int64_t n = least(KEYS, to - t), j = 0;
         for (; j + 4 <= n; j += 4) _mm_storeu_ps(scores + j, dot4(q, a->k + (t + j) * a->dim, a->dim));
         for (; j < n; j++) scores[j] = dot1(q, a->k + (t + j) * a->dim, a->dim);
+        if (a->cap > 0) cap_scores(a->cap, scores, n);
         vf factor = v_set(soften(scores, n, &largest, &total));
         for (int64_t d = 0; d < p->wide; d += LANES) v_store(sums + d, v_mul(v_load(sums + d), factor));
         weigh_all(scores, a->v + t * a->dim, n, a->dim, sums);
@@ -238,6 +248,7 @@ static void soften_row(const tw_attention *a, const plan *p, const key_block *b,
                        int64_t end) {
     float *base = a->scratch, *sums = base + p->sums + i * p->wide;
     int64_t from = most(keys_from(a, i) - b->first, c), to = least(keys_to(a, i) - b->first, b->count);
+    if (a->cap > 0) cap_scores(a->cap, scores + c, end - c);
     for (int64_t j = c; j < least(from, end); j++) scores[j] = -INFINITY;
     for (int64_t j = most(to, c); j < end; j++) scores[j] = -INFINITY;
     float factor = soften(scores + c, end - c, base + p->largest + i, base + p->total + i);

@@ -59,14 +59,14 @@ typedef size_t tw_gemm_packed_scratch_fn(void);
      q    n x dim, stride ldq     k, v  max_seq x dim, contiguous
      out  n x dim, stride ldo
    Token i sees positions max(0, pos + i + 1 - window) .. pos + i (window 0: from 0), cut to [first, last).
-   softmax(scale q.k) v; when `partial` is given, out is left unnormalised relative to partial[2 i] = the largest score
-   and partial[2 i + 1] = the sum of exponentials, so that parts can be merged; a token that sees nothing has -INFINITY
-   and 0 there and zeros in out. */
+   softmax(scale q.k) v, of scores s that a cap other than 0 makes cap * tanh(s / cap); when `partial` is given, out is
+   left unnormalised relative to partial[2 i] = the largest score and partial[2 i + 1] = the sum of exponentials, so
+   that parts can be merged; a token that sees nothing has -INFINITY and 0 there and zeros in out. */
 typedef struct tw_attention {
     const float *q, *k, *v;
     float *out, *partial;
     int64_t ldq, ldo, dim, pos, n, window, first, last;
-    float scale;
+    float scale, cap;
     void *scratch; /* attention_scratch(dim, n, last - first), 64-byte aligned */
 } tw_attention;
 typedef void tw_attention_fn(const tw_attention *a);

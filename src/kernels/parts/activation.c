@@ -20,6 +20,13 @@ tw_val tw_part_gelu(tw_builder *b, tw_val x) {
     return over_one_plus_exp2(b, x, tw_mul(b, cubic, tw_f32(b, -2.30220819f))); /* -2 sqrt(2 / pi) log2(e) */
 }
 
+/* tanh(u) = 1 - 2 / (1 + e^2u). */
+tw_val tw_part_cap(tw_builder *b, tw_val x, float cap) {
+    tw_val u = tw_mul(b, x, tw_f32(b, 2.88539008f / cap)); /* 2 log2(e) */
+    tw_val part = over_one_plus_exp2(b, tw_f32(b, -2 * cap), u);
+    return tw_add(b, part, tw_f32(b, cap));
+}
+
 tw_val tw_part_relu(tw_builder *b, tw_val x) {
     return tw_select(b, tw_lt(b, tw_f32(b, 0), x), x, tw_f32(b, 0));
 }

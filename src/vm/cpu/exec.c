@@ -8,29 +8,39 @@
 #include <math.h>
 #include <string.h>
 
-static void run_input(tw_vm_thread *thread, const tw_exec *e) {
-    tw_vm *vm = thread->vm;
-    const tw_rope *rope = &vm->m->rope;
-    const tw_vm_step *step = &vm->step;
-    memcpy(e->buffer[TW_INPUT_TOKENS], step->tokens, (size_t)step->n * sizeof *step->tokens);
-    float *out = e->buffer[TW_INPUT_ROPE];
-    if (!out) return;
-    int64_t half = rope->dims / 2;
-    if (vm->inv_freq_length != step->length && (rope->kind == TW_ROPE_DYNAMIC || !vm->inv_freq_length)) {
-        tw_rope_frequencies(rope, step->length, vm->inv_freq);
-        for (int64_t i = 0; i < half && vm->options.stored_rope; i++) {
-            unsigned char stored[4];
-            tw_from_f32(vm->m->embed.dtype, &vm->inv_freq[i], stored, 1);
-            tw_to_f32(vm->m->embed.dtype, stored, &vm->inv_freq[i], 1);
-        }
-        vm->inv_freq_length = step->length;
+/* Makes the table of a rope for the length that the step reaches. */
+static const float *frequencies(tw_vm *vm, int which, const tw_rope *rope) {
+    const int64_t length = vm->step.length;
+    float *table = vm->rope[which].inv_freq;
+    const bool made = vm->rope[which].length && (rope->kind == TW_ROPE_FIXED || vm->rope[which].length == length);
+    if (made) return table;
+    tw_rope_frequencies(rope, length, table);
+    for (int64_t i = 0; i < rope->dims / 2 && vm->options.stored_rope; i++) {
+        unsigned char stored[4];
+        tw_from_f32(vm->m->embed.dtype, &table[i], stored, 1);
+        tw_to_f32(vm->m->embed.dtype, stored, &table[i], 1);
     }
-    for (int64_t t = 0; t < step->n; t++, out += 2 * half)
+    vm->rope[which].length = length;
+    return table;
+}
+
+static void run_rope(tw_vm *vm, int which, const tw_rope *rope, float *out) {
+    const int64_t half = rope->dims / 2;
+    if (!out) return;
+    const float *inv_freq = frequencies(vm, which, rope);
+    for (int64_t t = 0; t < vm->step.n; t++, out += 2 * half)
         for (int64_t i = 0; i < half; i++) {
-            float angle = (float)(step->pos + t) * vm->inv_freq[i];
+            float angle = (float)(vm->step.pos + t) * inv_freq[i];
             out[i] = cosf(angle) * rope->attention_factor;
             out[half + i] = sinf(angle) * rope->attention_factor;
         }
+}
+
+static void run_input(tw_vm_thread *thread, const tw_exec *e) {
+    tw_vm *vm = thread->vm;
+    memcpy(e->buffer[TW_INPUT_TOKENS], vm->step.tokens, (size_t)vm->step.n * sizeof *vm->step.tokens);
+    run_rope(vm, 0, &vm->m->rope, e->buffer[TW_INPUT_ROPE]);
+    run_rope(vm, 1, &vm->m->rope_local, e->buffer[TW_INPUT_ROPE_LOCAL]);
 }
 
 static void run_embed(tw_vm_thread *thread, const tw_exec *e) {
@@ -42,6 +52,8 @@ static void run_embed(tw_vm_thread *thread, const tw_exec *e) {
     for (int64_t t = 0; t < step->n; t++) {
         float *out = x + t * dim + from;
         tw_weight_read(e->table[TW_EMBED_TABLE], tokens[t], from, count, out);
+        if (thread->vm->m->embed_scale != 1)
+            for (int64_t i = 0; i < count; i++) out[i] *= thread->vm->m->embed_scale;
         if (!e->table[TW_EMBED_POSITIONS]) continue;
         tw_weight_read(e->table[TW_EMBED_POSITIONS], step->pos + t, from, count, position);
         for (int64_t i = 0; i < count; i++) out[i] += position[i];
@@ -116,7 +128,8 @@ static void take_qkv(void *context, int64_t row, int64_t rows, int64_t col, int6
     for (int64_t t = row; t < row + rows; t++) {
         to.rope = rope ? rope + t * to.rotated : NULL;
         to.out[0] = (float *)e->buffer[TW_QKV_Q] + t * to.heads * d;
-        to.out[1] = (float *)e->buffer[TW_QKV_K] + (to.pos + t) * d;
+        to.out[1] = e->buffer[TW_QKV_K] ? (float *)e->buffer[TW_QKV_K] + (to.pos + t) * d
+                                        : (float *)e->buffer[TW_QKV_RAW_K] + t * to.kv_heads * d;
         to.out[2] = (float *)e->buffer[TW_QKV_V] + (to.pos + t) * d;
         for (int64_t r = first + col, end; r < last; r = end) {
             end = tw_least((r / d + 1) * d, last);
@@ -149,14 +162,15 @@ static void run_qkv(tw_vm_thread *thread, const tw_exec *e) {
     int64_t n = thread->vm->step.n, dim = e->strip.cols;
     float *normed = tw_scratch_take(&scratch, norm_bytes(n, dim)),
           *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, n));
-    const tw_buffer *q = tw_exec_shape(thread, e, TW_QKV_Q), *k = tw_exec_shape(thread, e, TW_QKV_K);
+    const tw_buffer *q = tw_exec_shape(thread, e, TW_QKV_Q), *v = tw_exec_shape(thread, e, TW_QKV_V);
     int64_t d = q->shape[2];
-    qkv_target to = {.e = e, .y = y, .ldy = tw_strip_stride(&e->strip), .heads = q->shape[1], .kv_heads = k->shape[0]};
+    qkv_target to = {.e = e, .y = y, .ldy = tw_strip_stride(&e->strip), .heads = q->shape[1], .kv_heads = v->shape[0]};
     to.d = d;
     to.pos = thread->vm->step.pos;
     to.eps = thread->vm->m->norm_eps;
     to.stride[0] = d;
-    to.stride[1] = to.stride[2] = k->shape[1] * d;
+    to.stride[2] = v->shape[1] * d;
+    to.stride[1] = e->buffer[TW_QKV_K] ? to.stride[2] : d;
     if (e->buffer[TW_QKV_ROPE]) to.rotated = thread->vm->m->rope.dims;
     /* The RMS norm of a head needs all of its rows. The instruction has whole heads then, but a part of its product may
        end inside one. */
@@ -182,7 +196,10 @@ static void take_project(void *context, int64_t row, int64_t rows, int64_t col, 
     for (int64_t t = row; t < row + rows; t++) {
         float *y = to->y + t * to->ldy + col;
         if (bias) tw_exec_add_bias(bias + to->e->in->param[TW_FROM] + col, n, y);
-        to->thread->vm->k.add(to->out + t * to->ldo + col, y, n);
+        if (to->e->buffer[TW_PROJECT_X])
+            to->thread->vm->k.add(to->out + t * to->ldo + col, y, n);
+        else
+            memcpy(to->out + t * to->ldo + col, y, (size_t)n * sizeof *y);
     }
 }
 
@@ -201,9 +218,60 @@ static void run_project(tw_vm_thread *thread, const tw_exec *e) {
     tw_scratch scratch = {thread->scratch};
     int64_t n = thread->vm->step.n;
     float *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, n));
-    target to = target_of(thread, e, TW_PROJECT_X, y);
+    target to = target_of(thread, e, e->buffer[TW_PROJECT_X] ? TW_PROJECT_X : TW_PROJECT_Y, y);
     tw_gemm_sink sink = {take_project, &to};
     multiply(thread, scratch, e, e->buffer[TW_PROJECT_IN], NULL, NULL, NULL, y, &sink);
+}
+
+static void run_residual(tw_vm_thread *thread, const tw_exec *e) {
+    const int64_t dim = tw_exec_shape(thread, e, TW_RESIDUAL_X)->shape[2], from = e->in->param[TW_FROM];
+    float *normed = (float *)(void *)thread->scratch;
+    for (int64_t t = 0; t < thread->vm->step.n; t++) {
+        tw_exec_norm(thread, (const float *)e->buffer[TW_RESIDUAL_Y] + t * dim, e->vector[TW_RESIDUAL_NORM], NULL, 1,
+                     dim, normed);
+        thread->vm->k.add((float *)e->buffer[TW_RESIDUAL_X] + t * dim + from, normed + from,
+                          e->in->param[TW_TO] - from);
+    }
+}
+
+static float norm_scale(const tw_vm *vm, const float *x, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
+    return 1 / sqrtf((float)(sum / (double)n) + vm->m->norm_eps);
+}
+
+/* Norms, rotates and stores head `head` of a position's queries or keys, all of which are at `raw`. `scale` is that of
+   a norm over all heads. */
+static void turn_head(const tw_vm *vm, const float *raw, int64_t head, int64_t d, float scale, const float *w,
+                      const float *rope, int64_t rotated, float *out) {
+    raw += head * d;
+    if (vm->m->qk_norm_whole)
+        w += head * d;
+    else
+        scale = norm_scale(vm, raw, d);
+    for (int64_t i = 0; i < d; i++) out[i] = raw[i] * scale * w[i];
+    if (rope) turn_pairs(rope, rope + rotated / 2, rotated / 2, out, out + rotated / 2);
+}
+
+static void run_turn(tw_vm_thread *thread, const tw_exec *e) {
+    const tw_vm *vm = thread->vm;
+    const tw_buffer *q = tw_exec_shape(thread, e, TW_TURN_Q), *k = tw_exec_shape(thread, e, TW_TURN_K);
+    const int64_t heads = q->shape[1], d = q->shape[2], kv_heads = k->shape[0];
+    const int64_t from = e->in->param[TW_TURN_HEAD_FROM], to = e->in->param[TW_TURN_HEAD_TO];
+    const int64_t rotated = e->buffer[TW_TURN_ROPE] ? 2 * tw_exec_shape(thread, e, TW_TURN_ROPE)->shape[2] : 0;
+    for (int64_t t = 0; t < vm->step.n; t++) {
+        const float *raw_q = (const float *)e->buffer[TW_TURN_RAW_Q] + t * heads * d,
+                    *raw_k = (const float *)e->buffer[TW_TURN_RAW_K] + t * kv_heads * d,
+                    *rope = e->buffer[TW_TURN_ROPE] ? (const float *)e->buffer[TW_TURN_ROPE] + t * rotated : NULL;
+        float *out_q = (float *)e->buffer[TW_TURN_Q] + t * heads * d,
+              *out_k = (float *)e->buffer[TW_TURN_K] + (vm->step.pos + t) * d;
+        const float of_q = from < heads ? norm_scale(vm, raw_q, heads * d) : 0,
+                    of_k = to > heads ? norm_scale(vm, raw_k, kv_heads * d) : 0;
+        for (int64_t h = from; h < tw_least(to, heads); h++)
+            turn_head(vm, raw_q, h, d, of_q, e->vector[TW_TURN_Q_NORM], rope, rotated, out_q + h * d);
+        for (int64_t h = from > heads ? from - heads : 0; h < to - heads; h++)
+            turn_head(vm, raw_k, h, d, of_k, e->vector[TW_TURN_K_NORM], rope, rotated, out_k + h * k->shape[1] * d);
+    }
 }
 
 static const float *bias_at(const float *bias, int64_t i) {
@@ -249,6 +317,8 @@ static void run_head(tw_vm_thread *thread, const tw_exec *e) {
     const float *x = (const float *)e->buffer[TW_HEAD_X] + (n - rows) * dim;
     tw_exec_norm(thread, x, e->vector[TW_HEAD_NORM], e->vector[TW_HEAD_NORM_BIAS], rows, dim, normed);
     tw_product(thread, scratch, &e->strip, 0, normed, dim, rows, y, NULL);
+    for (int64_t t = 0; t < rows && thread->vm->m->logit_cap > 0; t++)
+        tw_exec_cap(thread->vm->m->logit_cap, y + t * ldy, count);
     for (int64_t t = 0; t < rows; t++)
         memcpy((float *)e->buffer[TW_HEAD_LOGITS] + t * logits->shape[2] + from, y + t * ldy, (size_t)count * 4);
     y += (rows - 1) * ldy;
@@ -280,6 +350,8 @@ void tw_exec_run(tw_vm_thread *thread, const tw_exec *e) {
         [TW_INSTR_ATTEND] = tw_exec_attend,
         [TW_INSTR_MERGE] = tw_exec_merge,
         [TW_INSTR_PROJECT] = run_project,
+        [TW_INSTR_RESIDUAL] = run_residual,
+        [TW_INSTR_TURN] = run_turn,
         [TW_INSTR_FFN] = run_ffn,
         [TW_INSTR_ROUTE] = tw_exec_route,
         [TW_INSTR_SCORE] = tw_exec_score,
@@ -297,6 +369,8 @@ size_t tw_exec_scratch(const tw_vm *vm, const tw_schedule *s, const tw_exec *e) 
     switch (e->in->op) {
     case TW_INSTR_EMBED:
         return (size_t)s->buffers[e->in->operand[TW_EMBED_X]].shape[2] * 4;
+    case TW_INSTR_RESIDUAL:
+        return (size_t)s->buffers[e->in->operand[TW_RESIDUAL_X]].shape[2] * 4;
     case TW_INSTR_ATTEND:
         return tw_exec_attend_scratch(vm, s, e);
     case TW_INSTR_CHOOSE:

@@ -10,9 +10,9 @@ static inline const tw_buffer *tw_exec_shape(const tw_vm_thread *thread, const t
     return &thread->vm->program->s->buffers[e->in->operand[i]];
 }
 
-/* y[t] = norm(x[t]) for n positions of `dim`. */
-void tw_exec_norm(const tw_vm_thread *thread, const float *x, const float *w, const float *b, int64_t n, int64_t dim,
-                  float *y);
+/* y[t] = norm(x[t]) for n positions of `dim`. Returns y, or where there is no norm (w is NULL) x. */
+const float *tw_exec_norm(const tw_vm_thread *thread, const float *x, const float *w, const float *b, int64_t n,
+                          int64_t dim, float *y);
 
 /* y[i] += bias[i] for `count` rows. A bias of NULL is none. */
 void tw_exec_add_bias(const float *bias, int64_t count, float *y);
@@ -22,6 +22,9 @@ void tw_exec_activate(const tw_vm_thread *thread, const float *gate, const float
    in units of TW_UNIT_ROWS rows of gate and as many of up. A bias may be NULL; so may `gate_bias` be for all. */
 void tw_exec_activate_gated(const tw_vm_thread *thread, float *y, int64_t n, const float *gate_bias,
                             const float *up_bias, float *out);
+
+/* y[i] = cap * tanh(y[i] / cap). */
+void tw_exec_cap(float cap, float *y, int64_t n);
 
 void tw_exec_attend(tw_vm_thread *thread, const tw_exec *e);
 void tw_exec_merge(tw_vm_thread *thread, const tw_exec *e);

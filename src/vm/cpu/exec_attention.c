@@ -21,7 +21,12 @@ void tw_exec_attend(tw_vm_thread *thread, const tw_exec *e) {
     if (r1 > vm->step.n) r1 = vm->step.n;
     if (r0 >= r1) return;
     tw_scratch scratch = {thread->scratch};
-    tw_attention a = {.ldq = heads * d, .dim = d, .pos = vm->step.pos + r0, .n = r1 - r0, .scale = vm->m->attn_scale};
+    tw_attention a = {.ldq = heads * d,
+                      .dim = d,
+                      .pos = vm->step.pos + r0,
+                      .n = r1 - r0,
+                      .scale = vm->m->attn_scale,
+                      .cap = vm->m->attn_cap};
     a.window = p[TW_ATTEND_WINDOW];
     split_range(&vm->step, a.window, p[TW_ATTEND_SPLIT], splits, &a.first, &a.last);
     float *sums = tw_scratch_take(&scratch, (size_t)(2 * a.n) * 4);

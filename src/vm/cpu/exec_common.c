@@ -4,15 +4,22 @@
 
 #include <math.h>
 
-void tw_exec_norm(const tw_vm_thread *thread, const float *x, const float *w, const float *b, int64_t n, int64_t dim,
-                  float *y) {
+const float *tw_exec_norm(const tw_vm_thread *thread, const float *x, const float *w, const float *b, int64_t n,
+                          int64_t dim, float *y) {
     const tw_vm *vm = thread->vm;
     static const float none = 0;
+    float *const out = y;
+    if (!w) return x;
     for (int64_t t = 0; t < n; t++, x += dim, y += dim)
         if (vm->m->norm == TW_NORM_RMS)
             vm->k.norm_rms(x, w, vm->m->norm_eps, dim, y);
         else
             vm->k.norm_layer(x, w, b ? b : &none, vm->m->norm_eps, dim, y);
+    return out;
+}
+
+void tw_exec_cap(float cap, float *y, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] = cap * tanhf(y[i] / cap);
 }
 
 void tw_exec_activate(const tw_vm_thread *thread, const float *gate, const float *up, int64_t n, float *y) {

@@ -5,6 +5,7 @@
 #include "vm/cpu/choice.h"
 #include "vm/cpu/share.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,6 +79,29 @@ static tw_status disagree(tw_diag *diag, const tw_buffer *b, const char *what, i
                    what, (long long)want);
 }
 
+/* The layer that a weight's name gives. */
+static int64_t layer_of(const tw_schedule *s, int weight) {
+    long long layer = 0;
+    sscanf(s->buffers[weight].name, "layers.%lld.", &layer);
+    return layer;
+}
+
+/* Tells whether an instruction has angles of rope exactly where the model rotates. */
+static bool rotates_alike(const tw_model *m, const tw_schedule *s, const tw_instr *in) {
+    switch (in->op) {
+    case TW_INSTR_INPUT:
+        return (in->operand[TW_INPUT_ROPE] >= 0) == (m->rope.kind != TW_ROPE_NONE) &&
+               (in->operand[TW_INPUT_ROPE_LOCAL] >= 0) == (m->rope_local.kind != TW_ROPE_NONE);
+    case TW_INSTR_QKV:
+        return (in->operand[TW_QKV_ROPE] >= 0) ==
+               (!tw_model_norms_apart(m) && tw_model_rope(m, layer_of(s, in->operand[TW_QKV_WQ])));
+    case TW_INSTR_TURN:
+        return (in->operand[TW_TURN_ROPE] >= 0) == (tw_model_rope(m, layer_of(s, in->operand[TW_TURN_Q_NORM])) != NULL);
+    default:
+        return true;
+    }
+}
+
 /* Compares the extents that an instruction's execution takes from the model: operand, dimension, the model's value. */
 static tw_status agree_instr(const tw_model *m, const tw_schedule *s, const tw_instr *in, tw_diag *diag) {
     const struct {
@@ -91,7 +115,11 @@ static tw_status agree_instr(const tw_model *m, const tw_schedule *s, const tw_i
         {TW_INSTR_EMBED, TW_EMBED_X, 2, m->dim, "columns"},
         {TW_INSTR_QKV, TW_QKV_ROPE, 2, m->rope.dims / 2, "rotated pairs"},
         {TW_INSTR_QKV, TW_QKV_Q, 1, m->n_heads, "heads"},
-        {TW_INSTR_QKV, TW_QKV_K, 0, m->n_kv_heads, "heads"},
+        {TW_INSTR_QKV, TW_QKV_V, 0, m->n_kv_heads, "heads"},
+        {TW_INSTR_INPUT, TW_INPUT_ROPE_LOCAL, 2, m->rope_local.dims / 2, "rotated pairs"},
+        {TW_INSTR_TURN, TW_TURN_ROPE, 2, m->rope.dims / 2, "rotated pairs"},
+        {TW_INSTR_TURN, TW_TURN_Q, 1, m->n_heads, "heads"},
+        {TW_INSTR_TURN, TW_TURN_K, 0, m->n_kv_heads, "heads"},
         {TW_INSTR_ATTEND, TW_ATTEND_Q, 1, m->n_heads, "heads"},
         {TW_INSTR_ATTEND, TW_ATTEND_K, 0, m->n_kv_heads, "heads"},
         {TW_INSTR_ROUTE, TW_ROUTE_ROUTER, 1, m->n_experts, "experts"},
@@ -107,13 +135,9 @@ static tw_status agree_instr(const tw_model *m, const tw_schedule *s, const tw_i
             return disagree(diag, &s->buffers[at], rules[i].what, s->buffers[at].shape[rules[i].dimension],
                             rules[i].want);
     }
-    bool rotates = m->rope.kind != TW_ROPE_NONE;
-    int rope = in->op == TW_INSTR_INPUT ? in->operand[TW_INPUT_ROPE]
-               : in->op == TW_INSTR_QKV ? in->operand[TW_QKV_ROPE]
-                                        : -2;
-    if (rope != -2 && (rope >= 0) != rotates)
-        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule and the model disagree on whether rope rotates");
-    return TW_OK;
+    return rotates_alike(m, s, in)
+               ? TW_OK
+               : tw_fail(diag, TW_ERR_MISMATCH, "the schedule and the model disagree on whether rope rotates");
 }
 
 /* Finds the weights, and compares the schedule with the model. The check cannot do that, since it has no model. */

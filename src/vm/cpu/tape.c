@@ -72,7 +72,7 @@ static void describe(source *src, const tw_schedule *s, const tw_instr *in) {
         const tw_buffer *q = buffer_of(s, in, TW_QKV_Q), *rope = buffer_of(s, in, TW_QKV_ROPE);
         src->heads = q->shape[1];
         src->head_dim = q->shape[2];
-        src->kv_heads = buffer_of(s, in, TW_QKV_K)->shape[0];
+        src->kv_heads = buffer_of(s, in, TW_QKV_V)->shape[0];
         src->rotated = rope ? 2 * rope->shape[2] : 0;
     }
 }

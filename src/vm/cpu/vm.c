@@ -21,8 +21,10 @@ tw_status tw_vm_open(tw_vm **out, const tw_model *model, const tw_vm_options *op
     tw_cpu_detect(&cpu);
     tw_kernels_choose(&vm->k, options->limit_isa ? cpu.isa & options->isa : cpu.isa);
     vm->threads = tw_arena_array(&vm->arena, (size_t)vm->n_threads, sizeof *vm->threads);
-    if (model->rope.kind != TW_ROPE_NONE)
-        vm->inv_freq = tw_arena_array(&vm->arena, (size_t)model->rope.dims / 2 + 1, sizeof(float));
+    const tw_rope *ropes[2] = {&model->rope, &model->rope_local};
+    for (int i = 0; i < 2; i++)
+        if (ropes[i]->kind != TW_ROPE_NONE)
+            vm->rope[i].inv_freq = tw_arena_array(&vm->arena, (size_t)ropes[i]->dims / 2 + 1, sizeof(float));
     for (int i = 0; vm->threads && i < vm->n_threads; i++) {
         vm->threads[i].vm = vm;
         vm->threads[i].index = i;

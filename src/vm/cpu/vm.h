@@ -93,8 +93,10 @@ struct tw_vm {
     struct tw_shared_buffer *shared; /* Caches by name. Programs share them. */
     struct tw_buffer_pages *pages;
     struct tw_vector_entry *vectors;
-    float *inv_freq;
-    int64_t inv_freq_length;
+    struct {
+        float *inv_freq;
+        int64_t length; /* That the table is for. 0: there is none yet. */
+    } rope[2];          /* Tables of the model's ropes. */
     struct tw_choices *choices;
 
     tw_team *team; /* The workers. */

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention's frame: an instruction's positions, rows and heads, and how the warps' results meet in shared memory. */
 #include "vm/cuda/attend.h"
+#include "kernels/parts/activation.h"
+
+tw_val tw_mega_cap_score(const tw_mega_gen *g, tw_val score) {
+    const float cap = g->p->m->attn_cap;
+    return cap > 0 ? tw_part_cap(g->b, score, cap * TW_SOFTMAX_LOG2E) : score;
+}
 
 typedef struct attention {
     tw_mega_gen *g;

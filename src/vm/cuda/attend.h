@@ -61,4 +61,7 @@ typedef struct tw_mega_by_tensor {
 } tw_mega_by_tensor;
 tw_mega_attender tw_mega_attend_by_tensor(tw_mega_by_tensor *state);
 
+/* Caps a score, which is an exponent of 2, if the model caps scores. */
+tw_val tw_mega_cap_score(const tw_mega_gen *g, tw_val score);
+
 #endif

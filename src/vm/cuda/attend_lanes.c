@@ -73,6 +73,7 @@ static void take(tw_mega_by_lanes *a, const tw_val *k, const tw_val *v, tw_val t
         tw_val dot = TW_NONE, *acc = a->acc[h];
         for (int i = 0; i < TW_MEGA_WIDE; i++) dot = i ? tw_fma(b, q[i], ks[i], dot) : tw_mul(b, q[i], ks[i]);
         dot = tw_part_warp_sum(b, dot, 1, a->lanes);
+        dot = tw_mega_cap_score(a->g, dot);
         tw_val keep, weight = tw_softmax_take(b, &a->seen[h], dot, there, &keep);
         for (int i = 0; i < TW_MEGA_WIDE; i++) {
             tw_val before = tw_mul(b, acc[i], keep);

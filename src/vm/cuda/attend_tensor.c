@@ -125,7 +125,8 @@ static void scores(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, tw_va
     for (int i = 0; i < 4; i++) {
         const int n = i / 2, e = i % 2;
         tw_val position = tw_add(b, tw_add_imm(b, at, 8 * n + e), tw_shl(b, a->g->column, 1));
-        s[i] = tw_select(b, tw_lt(b, position, p->last), tw_add(b, d[n][e], d[n][e + 2]), tw_f32(b, TW_SOFTMAX_LOWEST));
+        tw_val score = tw_mega_cap_score(a->g, tw_add(b, d[n][e], d[n][e + 2]));
+        s[i] = tw_select(b, tw_lt(b, position, p->last), score, tw_f32(b, TW_SOFTMAX_LOWEST));
     }
 }
 

@@ -83,7 +83,7 @@ static place locate(tw_mega_gen *g, tw_val row) {
     tw_val before =
         tw_select(b, is_k, tw_i32(b, (int)p->m->n_heads), tw_i32(b, (int)(p->m->n_heads + p->m->n_kv_heads)));
     at.head = tw_sub(b, head, tw_select(b, is_q, tw_i32(b, 0), before));
-    at.turned = tw_and(b, is_k, tw_lt(b, at.index, tw_i32(b, (int)p->m->rope.dims)));
+    at.turned = p->apart ? tw_zero(b, TW_T_pred) : tw_and(b, is_k, tw_lt(b, at.index, tw_i32(b, (int)p->m->rope.dims)));
     return at;
 }
 
@@ -126,7 +126,7 @@ static tw_val is_early(const rows *r, tw_val number) {
 static void turn(const rows *r, tw_val rope, tw_val position, tw_val pair, tw_val turned, tw_val early, tw_val *y) {
     tw_builder *b = r->g->b;
     const int half = (int)r->g->p->m->rope.dims / 2;
-    if (!half) return;
+    if (!half || r->g->p->apart) return;
     TW_IF (b, turned) {
         tw_val at = tw_mega_at(b, tw_mega_at(b, rope, position, 8 * half), pair, 4);
         tw_val angle[2];
@@ -142,27 +142,48 @@ static void turn(const rows *r, tw_val rope, tw_val position, tw_val pair, tw_va
     }
 }
 
-/* Stores queries in their buffer, and keys and values in the cache. */
-static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, tw_val k, tw_val v, const tw_val *index,
-                    const tw_val *y) {
+/* Stores two elements of a row of an activation. */
+static void put_pair(tw_builder *b, tw_val row, const tw_val *index, const tw_val *y) {
+    for (int i = 0; i < 2; i++) tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, row, index[i], 4), &y[i]);
+}
+
+void tw_mega_put_cached(tw_mega_gen *g, tw_val cache, tw_val head, tw_val position, const tw_val *index,
+                        const tw_val *y) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
     const tw_dtype t = p->kv;
     const int es = (int)tw_dtype_bits(t) / 8;
-    TW_IF (b, tw_eq(b, at->part, tw_i32(b, 0))) {
-        tw_val row =
-            tw_mega_at(b, tw_mega_at(b, q, position, p->m->n_heads * p->m->head_dim * 4), at->head, p->m->head_dim * 4);
-        for (int i = 0; i < 2; i++) tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, row, index[i], 4), &y[i]);
-    } else {
-        tw_val cache = tw_select(b, tw_eq(b, at->part, tw_i32(b, 1)), k, v), head = at->head;
-        if (p->sequences > 1) head = tw_add(b, head, tw_mul_imm(b, position, p->m->n_kv_heads));
-        tw_val row = tw_mega_at(b, cache, head, p->max_seq * p->m->head_dim * es);
-        row = tw_mega_at(b, row, tw_mega_position(g, position), p->m->head_dim * es);
-        for (int i = 0; i < 2; i++) {
-            tw_val x = y[i];
-            if (t != TW_F32) x = tw_unary(b, t == TW_F16 ? TW_OP_cvt_f16_f32 : TW_OP_cvt_bf16_f32, x);
-            tw_st(b, (tw_attrs){.type = tw_mega_element(t)}, tw_mega_at(b, row, index[i], es), &x);
+    if (p->sequences > 1) head = tw_add(b, head, tw_mul_imm(b, position, p->m->n_kv_heads));
+    tw_val row = tw_mega_at(b, cache, head, p->max_seq * p->m->head_dim * es);
+    row = tw_mega_at(b, row, tw_mega_position(g, position), p->m->head_dim * es);
+    for (int i = 0; i < 2; i++) {
+        tw_val x = y[i];
+        if (t != TW_F32) x = tw_unary(b, t == TW_F16 ? TW_OP_cvt_f16_f32 : TW_OP_cvt_bf16_f32, x);
+        tw_st(b, (tw_attrs){.type = tw_mega_element(t)}, tw_mega_at(b, row, index[i], es), &x);
+    }
+}
+
+/* Stores queries in their buffer, and keys and values in the cache. Keys that are not normed yet have a buffer. */
+static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, tw_val k, tw_val v, const tw_val *index,
+                    const tw_val *y) {
+    tw_builder *b = g->b;
+    const tw_model *m = g->p->m;
+    const int64_t head = m->head_dim * 4;
+    tw_val is_q = tw_eq(b, at->part, tw_i32(b, 0)), is_k = tw_eq(b, at->part, tw_i32(b, 1));
+    if (!g->p->apart) {
+        TW_IF (b, is_q) {
+            put_pair(b, tw_mega_at(b, tw_mega_at(b, q, position, m->n_heads * head), at->head, head), index, y);
+        } else {
+            tw_mega_put_cached(g, tw_select(b, is_k, k, v), at->head, position, index, y);
         }
+        return;
+    }
+    TW_IF (b, tw_or(b, is_q, is_k)) {
+        tw_val heads = tw_select(b, is_q, tw_i32(b, (int)m->n_heads), tw_i32(b, (int)m->n_kv_heads));
+        tw_val number = tw_add(b, tw_mul(b, position, heads), at->head);
+        put_pair(b, tw_mega_at(b, tw_select(b, is_q, q, k), number, head), index, y);
+    } else {
+        tw_mega_put_cached(g, v, at->head, position, index, y);
     }
 }
 
@@ -271,8 +292,24 @@ void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s) {
     }
 }
 
+/* Stores the rows, which are normed before they are added. */
+static void store_rows(const rows *r) {
+    tw_mega_gen *g = r->g;
+    tw_builder *b = g->b;
+    tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
+    const turns t = begin_units(r, 1, 1);
+    tw_val at = tw_mega_at(b, tw_mega_at(b, out, t.position, g->p->m->dim * 4), tw_add(b, from, t.row), 4), y[1];
+    join(r, t.row, t.position, tw_f32(b, 1), 1, y);
+    tw_st(b, (tw_attrs){.type = TW_T_f32}, at, y);
+    end_turns(b, &t);
+}
+
 /* Adds the rows to the residual stream. */
 static void project(const rows *r) {
+    if (r->g->p->post_norm) {
+        store_rows(r);
+        return;
+    }
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
@@ -363,6 +400,7 @@ static void head(const rows *r) {
     const turns t = begin_units(r, 1, 1);
     tw_val y[1], id = tw_add(b, from, t.row);
     join(r, t.row, t.position, norm_factor(r, t.position), 1, y);
+    if (g->p->m->logit_cap > 0) y[0] = tw_part_cap(b, y[0], g->p->m->logit_cap);
     tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, tw_mega_at(b, out, t.position, g->p->vocab * 4), id, 4), y);
     for (int i = 0; i < g->p->sequences; i++) {
         tw_val which = g->p->sequences > 1 ? tw_i32(b, i) : tw_add_imm(b, r->s->positions, -1);

@@ -128,6 +128,13 @@ typedef struct tw_mega_sums {
     tw_val angle[2];  /* With `early`: cosine and sine of qkv's pair of rows of this thread in the first group. */
     tw_argmax best[TW_CUDA_VM_TOKENS]; /* head: variables, the thread's bests by sequence. */
 } tw_mega_sums;
+/* norms.c. Adds the norm of what project stored to some columns of every position of the residual stream. */
+void tw_mega_build_residual(tw_mega_gen *g);
+/* Norms and rotates heads of queries and keys, and appends the keys to the cache. */
+void tw_mega_build_turn(tw_mega_gen *g);
+/* epilogue.c. Appends two elements (f32) of a key or value of a position to the cache, whose type they get. */
+void tw_mega_put_cached(tw_mega_gen *g, tw_val cache, tw_val head, tw_val position, const tw_val *index,
+                        const tw_val *y);
 tw_val tw_mega_activate(tw_builder *b, tw_activation activation, tw_val x); /* Computes the activation of x (f32). */
 void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s);
 void tw_mega_build_factor(tw_mega_gen *g, const tw_mega_sums *s); /* Sets s->factor from the squares of position 0. */

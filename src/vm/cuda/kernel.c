@@ -160,12 +160,25 @@ static void arrive(tw_mega_gen *g, tw_val kind) {
 
 /* ---- instructions without weights */
 
+/* Copies the angles of the step's positions to a buffer. They begin `offset` bytes into a position's row. */
+static void copy_angles(tw_mega_gen *g, tw_val to, int offset) {
+    tw_builder *b = g->b;
+    const int dims = (int)g->p->m->rope.dims, row_bytes = 4 * dims * (g->p->two_ropes ? 2 : 1);
+    TW_LOOP (b, i, tw_mega_thread_loop(g, tw_mul_imm(b, g->arg[TW_MEGA_ARG_N], dims))) {
+        tw_val row = tw_div(b, i, dims), angle = tw_rem(b, i, dims);
+        tw_val at = tw_mega_at(b, g->arg[TW_MEGA_ARG_ANGLES], tw_mega_position(g, row), row_bytes);
+        tw_val x = tw_ld(b, tw_mega_l2(TW_T_f32, 1, offset), tw_mega_at(b, at, angle, 4));
+        tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, to, i, 4), &x);
+    }
+}
+
 /* Copies the step's tokens and angles. A launch's first step has the caller's tokens, later ones the last step's. */
 static void build_input(tw_mega_gen *g) {
     tw_builder *b = g->b;
     const int half = (int)g->p->m->rope.dims / 2;
     tw_val n = g->arg[TW_MEGA_ARG_N], tokens = tw_mega_address(g, TW_W_OUT), last = tw_mega_address(g, TW_W_IN);
-    tw_val rope = tw_mega_address(g, TW_W_ROPE);
+    tw_val rope = tw_mega_address(g, TW_W_ROPE), local = TW_NONE;
+    if (g->p->two_ropes) local = tw_mega_address(g, TW_W_ROPE_LOCAL);
     tw_mega_wait_alone(g);
     TW_IF (b, tw_lt(b, g->thread, n)) {
         tw_val first = tw_eq(b, g->step, tw_i32(b, 0));
@@ -181,12 +194,8 @@ static void build_input(tw_mega_gen *g) {
         tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(b, tokens, g->thread, 4), &token);
     }
     if (!half) return;
-    TW_LOOP (b, i, tw_mega_thread_loop(g, tw_mul_imm(b, n, 2 * half))) {
-        tw_val row = tw_div(b, i, 2 * half), angle = tw_rem(b, i, 2 * half);
-        tw_val at = tw_mega_at(b, g->arg[TW_MEGA_ARG_ANGLES], tw_mega_position(g, row), 8 * half);
-        tw_val x = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), tw_mega_at(b, at, angle, 4));
-        tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, rope, i, 4), &x);
-    }
+    copy_angles(g, rope, 0);
+    if (g->p->two_ropes) copy_angles(g, local, 8 * half);
 }
 
 /* Loads an element of a row of a table of the model's width. */
@@ -217,6 +226,7 @@ static void build_embed(tw_mega_gen *g) {
         /* After the machine gave up a token may be anything. */
         token = tw_binary(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1));
         tw_val v = table_element(g, m->embed.dtype, table, token, column);
+        if (m->embed_scale != 1) v = tw_mul(b, v, tw_f32(b, m->embed_scale));
         if (m->positions.rows) {
             tw_val at = tw_mega_position(g, position);
             v = tw_add(b, v, table_element(g, m->positions.dtype, positions, at, column));
@@ -247,6 +257,10 @@ static void dispatch(tw_mega_gen *g, tw_val kind) {
     } else {
         for (int i = 0; i < n_plain; i++)
             TW_IF (b, tw_eq(b, kind, tw_i32(b, plain[i].kind))) plain[i].build(g);
+        if (g->p->post_norm)
+            TW_IF (b, tw_eq(b, kind, tw_i32(b, TW_MEGA_RESIDUAL))) tw_mega_build_residual(g);
+        if (g->p->apart)
+            TW_IF (b, tw_eq(b, kind, tw_i32(b, TW_MEGA_TURN))) tw_mega_build_turn(g);
         tw_mega_mark(g, 3);
     }
 }

@@ -226,7 +226,10 @@ static const struct {
     tw_mega_kind kind;
     operand_word words[9];
 } layout[TW_INSTR_COUNT] = {
-    [TW_INSTR_INPUT] = {TW_MEGA_INPUT, {{TW_W_OUT, TW_INPUT_TOKENS}, {TW_W_ROPE, TW_INPUT_ROPE}}},
+    [TW_INSTR_INPUT] = {TW_MEGA_INPUT,
+                        {{TW_W_OUT, TW_INPUT_TOKENS},
+                         {TW_W_ROPE, TW_INPUT_ROPE},
+                         {TW_W_ROPE_LOCAL, TW_INPUT_ROPE_LOCAL}}},
     [TW_INSTR_EMBED] = {TW_MEGA_EMBED,
                         {{TW_W_IN, TW_EMBED_TOKENS},
                          {TW_W_TABLE, TW_EMBED_TABLE},
@@ -241,10 +244,20 @@ static const struct {
                        {TW_W_Q_NORM, TW_QKV_Q_NORM},
                        {TW_W_K_NORM, TW_QKV_K_NORM},
                        {TW_W_ROPE, TW_QKV_ROPE}}},
+    [TW_INSTR_TURN] = {TW_MEGA_TURN,
+                       {{TW_W_IN, TW_TURN_RAW_Q},
+                        {TW_W_RAW_K, TW_TURN_RAW_K},
+                        {TW_W_OUT, TW_TURN_Q},
+                        {TW_W_K_CACHE, TW_TURN_K},
+                        {TW_W_Q_NORM, TW_TURN_Q_NORM},
+                        {TW_W_K_NORM, TW_TURN_K_NORM},
+                        {TW_W_ROPE, TW_TURN_ROPE}}},
     [TW_INSTR_ATTEND] = {TW_MEGA_ATTEND,
                          {{TW_W_IN, TW_ATTEND_Q}, {TW_W_K_CACHE, TW_ATTEND_K}, {TW_W_V_CACHE, TW_ATTEND_V}}},
     [TW_INSTR_MERGE] = {TW_MEGA_MERGE, {{TW_W_IN, TW_MERGE_PART}, {TW_W_OUT, TW_MERGE_OUT}}},
     [TW_INSTR_PROJECT] = {TW_MEGA_PROJECT, {{TW_W_IN, TW_PROJECT_IN}, {TW_W_OUT, TW_PROJECT_X}}},
+    [TW_INSTR_RESIDUAL] = {TW_MEGA_RESIDUAL,
+                           {{TW_W_IN, TW_RESIDUAL_Y}, {TW_W_NORM, TW_RESIDUAL_NORM}, {TW_W_OUT, TW_RESIDUAL_X}}},
     [TW_INSTR_FFN] = {TW_MEGA_FFN, {{TW_W_IN, TW_FFN_X}, {TW_W_NORM, TW_FFN_NORM}, {TW_W_OUT, TW_FFN_H}}},
     [TW_INSTR_SCORE] = {TW_MEGA_SCORE,
                         {{TW_W_IN, TW_SCORE_X},
@@ -291,6 +304,10 @@ static void write_instr(loading *l, const tw_instr *in, int32_t *record) {
         record[TW_W_SPLITS] = (int32_t)q[TW_ATTEND_SPLITS];
         record[TW_W_WINDOW] = (int32_t)q[TW_ATTEND_WINDOW];
         put_address(record, TW_W_OUT, address_of(l, out));
+    } else if (in->op == TW_INSTR_QKV && in->operand[TW_QKV_RAW_K] >= 0) {
+        put_address(record, TW_W_K_CACHE, address_of(l, in->operand[TW_QKV_RAW_K]));
+    } else if (in->op == TW_INSTR_PROJECT && in->operand[TW_PROJECT_Y] >= 0) {
+        put_address(record, TW_W_OUT, address_of(l, in->operand[TW_PROJECT_Y]));
     } else if (in->op == TW_INSTR_MERGE) {
         record[TW_W_SPLITS] = (int32_t)q[TW_MERGE_SPLITS];
     } else if (in->op == TW_INSTR_FFN) {
@@ -325,7 +342,8 @@ static void write_product(const loading *l, const tw_instr *in, uint64_t bias, i
 static bool is_early(const loading *l, const tw_worker *w, const tw_instr *in) {
     const tw_schedule *s = l->p->s;
     int wanted = -1; /* The last counter below in->arrive that stands for a write of x. */
-    if (!l->p->plan.usual || (in->op != TW_INSTR_PROJECT && in->op != TW_INSTR_QKV)) return false;
+    if (!l->p->plan.usual || l->p->plan.post_norm || (in->op != TW_INSTR_PROJECT && in->op != TW_INSTR_QKV))
+        return false;
     for (int c = 0; c < s->n_counters && c < in->arrive && in->op == TW_INSTR_PROJECT; c++) {
         const tw_instr *stage = l->stages[c];
         const int x = stage->op == TW_INSTR_PROJECT ? stage->operand[TW_PROJECT_X]

@@ -82,6 +82,9 @@ typedef struct tw_mega_plan {
     bool gated;                  /* True: an ffn has a gate and up. False: it has up alone. */
     bool layer_norm;             /* True: norms are layer norms. False: RMS norms. */
     bool qk_norm;                /* True: each head of queries and keys has RMS norm. */
+    bool apart;                  /* True: queries and keys are normed and rotated by turn. */
+    bool post_norm;              /* True: products of project are normed before they are added to x. */
+    bool two_ropes;              /* True: layers differ in rope. A position has angles of one, then of the other. */
     tw_dtype kv;                 /* Element type of the cache. */
     bool attend_tensor;          /* Attention uses tensor cores. False: lanes. */
     int attend_heads;            /* Query heads that attention takes at once. */
@@ -118,6 +121,10 @@ typedef struct tw_mega_plan {
     int routed;       /* experts: offset of the mbarrier that tells the producer of a choice. */
 } tw_mega_plan;
 
+/* Floats of a position's angles: cosines and sines of one rope, or of both. */
+static inline int64_t tw_mega_angles_of(const tw_model *m) {
+    return m->rope.dims * (m->rope_local.kind == TW_ROPE_NONE ? 1 : 2);
+}
 /* Plans the kernel of a checked schedule. TW_ERR_UNSUPPORTED with the reason: the machine does not cover it. */
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
                           const tw_cuda_vm_options *options, tw_diag *diag);
@@ -200,6 +207,8 @@ typedef enum tw_mega_kind {
     TW_MEGA_OUTPUT,
     TW_MEGA_SCORE,
     TW_MEGA_CHOOSE,
+    TW_MEGA_RESIDUAL,
+    TW_MEGA_TURN,
     TW_MEGA_EXPERTS_UP,
     TW_MEGA_EXPERTS_DOWN
 } tw_mega_kind;
@@ -241,6 +250,8 @@ enum {
     TW_W_WINDOW = TW_W_K,         /* attend: positions of the sliding window. */
     TW_W_WIDTH = TW_W_SLOT,       /* ffn: columns of what it writes. */
     TW_W_TABLE = TW_W_NORM,       /* embed: the table. */
+    TW_W_ROPE_LOCAL = TW_W_NORM,  /* input: angles of the model's other rope. */
+    TW_W_RAW_K = TW_W_V_CACHE,    /* turn: keys as they are multiplied. qkv has them in place of the cache's keys. */
     TW_W_POSITIONS = TW_W_BIAS,   /* embed: the table of positions. 0: there is none. */
     TW_W_NORM_BIAS = TW_W_Q_NORM, /* plan.layer_norm: the norm's biases. 0: there are none. */
     TW_W_ROUTER = TW_W_BIAS,      /* score: the router. */

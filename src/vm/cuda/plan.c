@@ -164,7 +164,7 @@ static tw_status choices_covered(const tw_schedule *s, tw_diag *diag) {
 }
 
 static tw_status covered(const tw_model *m, int64_t tokens, tw_diag *diag) {
-    const bool head_norms = m->layers[0].q_norm.rows > 0;
+    const bool head_norms = m->layers[0].q_norm.rows > 0 && !tw_model_norms_apart(m);
     if (m->norm != TW_NORM_RMS && head_norms) return refuse(diag, "norms of heads beside layer norms");
     if (m->head_dim % (head_norms ? TW_MEGA_WIDE : 4) ||
         m->head_dim > (head_norms ? (int)TW_MEGA_PART_ROWS : 32 * (int)TW_MEGA_WIDE))
@@ -209,8 +209,13 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
             if (in->op == TW_INSTR_OUTPUT) p->slots = (int)s->buffers[in->operand[TW_OUTPUT_BEST]].shape[0];
             if (in->op == TW_INSTR_ROUTE) return refuse(diag, "routers that are not dealt out");
             if (is_of_mixture(in->op) && !p->experts) return refuse(diag, "experts of a model without any");
-            if (in->op == TW_INSTR_QKV && (in->operand[TW_QKV_ROPE] < 0) != (p->m->rope.kind == TW_ROPE_NONE))
+            if (in->op == TW_INSTR_QKV && (in->operand[TW_QKV_RAW_K] >= 0) != p->apart)
+                return refuse(diag, "schedules that norm heads elsewhere than the machine does");
+            if (in->op == TW_INSTR_QKV && !p->apart &&
+                (in->operand[TW_QKV_ROPE] < 0) != (p->m->rope.kind == TW_ROPE_NONE))
                 return refuse(diag, "schedules that rotate where the model does not, or do not where it does");
+            if (in->op == TW_INSTR_PROJECT && (in->operand[TW_PROJECT_Y] >= 0) != p->post_norm)
+                return refuse(diag, "schedules that norm what the model does not, or do not what it does");
             if (in->op == TW_INSTR_EMBED && (in->operand[TW_EMBED_POSITIONS] < 0) != !p->m->positions.rows)
                 return refuse(diag, "schedules whose learned positions are not the model's");
             if (in->op == TW_INSTR_SCORE) p->router = s->buffers[in->operand[TW_SCORE_ROUTER]].dtype;
@@ -342,6 +347,7 @@ static const struct {
 } activation[TW_INSTR_COUNT] = {
     [TW_INSTR_EMBED] = {TW_EMBED_X + 1, 0},
     [TW_INSTR_QKV] = {TW_QKV_Q + 1, TW_QKV_X + 1},
+    [TW_INSTR_TURN] = {TW_TURN_Q + 1, TW_TURN_RAW_Q + 1},
     [TW_INSTR_ATTEND] = {TW_ATTEND_OUT + 1, TW_ATTEND_Q + 1},
     [TW_INSTR_MERGE] = {TW_MERGE_OUT + 1, TW_MERGE_PART + 1},
     [TW_INSTR_PROJECT] = {TW_PROJECT_X + 1, TW_PROJECT_IN + 1},
@@ -456,7 +462,10 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
                         .gated = !gateless(&m->layers[0]),
                         .experts = m->n_experts > 0,
                         .layer_norm = m->norm == TW_NORM_LAYER,
-                        .qk_norm = m->layers[0].q_norm.rows > 0};
+                        .qk_norm = m->layers[0].q_norm.rows > 0 && !tw_model_norms_apart(m),
+                        .apart = tw_model_norms_apart(m),
+                        .post_norm = m->layers[0].attn_post_norm.weight.rows > 0,
+                        .two_ropes = m->rope_local.kind != TW_ROPE_NONE};
     tw_status st = covered(m, s->tokens, diag);
     if (st != TW_OK) return st;
     if (s->tokens > TW_CUDA_VM_TOKENS)

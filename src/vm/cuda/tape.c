@@ -40,7 +40,8 @@ static bool locate(const source *src, int64_t row, int *which, int64_t *at) {
     if (i >= range[TW_TO] - range[TW_FROM]) return false;
     *at = range[TW_FROM] + i;
     if (src->in->op != TW_INSTR_QKV) return true;
-    tw_qkv_row q = tw_qkv_locate(*at, m->n_heads, m->n_kv_heads, m->head_dim, m->rope.dims);
+    tw_qkv_row q =
+        tw_qkv_locate(*at, m->n_heads, m->n_kv_heads, m->head_dim, tw_model_norms_apart(m) ? 0 : m->rope.dims);
     *which = q.part;
     *at = q.head * m->head_dim + q.row;
     return true;

@@ -215,24 +215,10 @@ tw_mega_program *tw_mega_program_of(const tw_cuda_vm *vm, int id) {
 
 /* ---- rope's angles: a row of cosines and sines for each position of the cache */
 
-tw_status tw_mega_make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int64_t n, int64_t length,
-                              tw_diag *diag) {
-    const tw_rope *rope = &vm->m->rope;
+/* Fills n rows, `width` floats apart, with a rope's cosines and sines. */
+static void fill_angles(const tw_cuda_vm *vm, const tw_rope *rope, float *inv_freq, int64_t first, int64_t n,
+                        float *rows, int64_t width) {
     const int64_t half = rope->dims / 2;
-    const size_t row = (size_t)(2 * half) * sizeof(float);
-    const bool moves = rope->kind == TW_ROPE_DYNAMIC;
-    if (vm->has_angles && !moves) return TW_OK;
-    if (!moves) {
-        first = 0;
-        n = max_seq;
-    }
-    tw_status st = TW_OK;
-    if (!vm->angles) st = tw_mega_alloc(vm, NULL, "angles", NULL, (size_t)max_seq * row, true, &vm->angles, diag);
-    if (st != TW_OK || !half) return st;
-    float *rows = malloc((size_t)(n + 1) * row);
-    if (!rows) return tw_fail_memory(diag);
-    float *inv_freq = rows + n * 2 * half;
-    tw_rope_frequencies(rope, length, inv_freq);
     for (int64_t i = 0; i < half && vm->options.stored_rope; i++) {
         unsigned char stored[4];
         tw_from_f32(vm->m->embed.dtype, &inv_freq[i], stored, 1);
@@ -241,9 +227,32 @@ tw_status tw_mega_make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, in
     for (int64_t t = 0; t < n; t++)
         for (int64_t i = 0; i < half; i++) {
             float angle = (float)(first + t) * inv_freq[i];
-            rows[t * 2 * half + i] = cosf(angle) * rope->attention_factor;
-            rows[t * 2 * half + half + i] = sinf(angle) * rope->attention_factor;
+            rows[t * width + i] = cosf(angle) * rope->attention_factor;
+            rows[t * width + half + i] = sinf(angle) * rope->attention_factor;
         }
+}
+
+tw_status tw_mega_make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int64_t n, int64_t length,
+                              tw_diag *diag) {
+    const tw_rope *ropes[2] = {&vm->m->rope, &vm->m->rope_local};
+    const int64_t dims = ropes[0]->dims, width = tw_mega_angles_of(vm->m);
+    const size_t row = (size_t)width * sizeof(float);
+    const bool moves = tw_rope_moves(ropes[0]);
+    if (vm->has_angles && !moves) return TW_OK;
+    if (!moves) {
+        first = 0;
+        n = max_seq;
+    }
+    tw_status st = TW_OK;
+    if (!vm->angles) st = tw_mega_alloc(vm, NULL, "angles", NULL, (size_t)max_seq * row, true, &vm->angles, diag);
+    if (st != TW_OK || !dims) return st;
+    float *rows = malloc((size_t)(n + 1) * row);
+    if (!rows) return tw_fail_memory(diag);
+    for (int i = 0; i * dims < width; i++) {
+        float *inv_freq = rows + n * width;
+        tw_rope_frequencies(ropes[i], length, inv_freq);
+        fill_angles(vm, ropes[i], inv_freq, first, n, rows + i * dims, width);
+    }
     st = tw_mega_write(vm, vm->angles + (uint64_t)first * row, rows, (size_t)n * row, diag);
     free(rows);
     vm->has_angles = st == TW_OK;
@@ -430,7 +439,7 @@ static tw_status begin_batch(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *
         begin[count + i] = (int32_t)positions[i];
         st = check_step(p, positions[i], n, TW_CUDA_VM_GREEDY, diag);
     }
-    if (st == TW_OK && vm->m->rope.kind == TW_ROPE_DYNAMIC && n > 1)
+    if (st == TW_OK && tw_rope_moves(&vm->m->rope) && n > 1)
         st = tw_fail(diag, TW_ERR_UNSUPPORTED, "angles that change with the length allow one token a launch");
     if (st == TW_OK) st = settle(vm, p, diag);
     for (int64_t i = 0; i < count && st == TW_OK; i++)
@@ -474,7 +483,7 @@ tw_status tw_cuda_vm_draw_tokens(tw_cuda_vm *vm, tw_cuda_vm_draw *d, tw_diag *di
 
 bool tw_cuda_vm_draws(const tw_cuda_vm *vm, int id) {
     const tw_mega_program *p = tw_mega_program_of(vm, id);
-    return p && p->plan.samples && vm->m->rope.kind != TW_ROPE_DYNAMIC;
+    return p && p->plan.samples && !tw_rope_moves(&vm->m->rope);
 }
 
 static int64_t counted(const tw_cuda_vm *vm) {

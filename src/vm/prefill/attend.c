@@ -2,6 +2,7 @@
 /* Attention for every head and cache. A warp has a query. A few lanes share a position, so that each has eight elements
    of it, and a warp takes several positions at once, each with its own maximum and sum. */
 #include "base/divide.h"
+#include "kernels/parts/activation.h"
 #include "kernels/parts/reduce.h"
 #include "kernels/parts/softmax.h"
 #include "vm/prefill/generate.h"
@@ -40,6 +41,7 @@ static void walk(tw_prefill_gen *g, const query *q) {
         tw_val dot = tw_mul(b, q->x[0], k[0]), keep;
         for (int i = 1; i < WIDE; i++) dot = tw_fma(b, q->x[i], k[i], dot);
         dot = tw_part_warp_sum(b, dot, 1, q->lanes);
+        if (g->s->m->attn_cap > 0) dot = tw_part_cap(b, dot, g->s->m->attn_cap * TW_SOFTMAX_LOG2E);
         tw_val weight = tw_softmax_take(b, &q->seen, dot, there, &keep);
         for (int i = 0; i < WIDE; i++) {
             tw_val before = tw_mul(b, q->acc[i], keep);

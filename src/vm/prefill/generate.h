@@ -57,6 +57,7 @@ typedef struct tw_prefill_shape {
     int64_t window;         /* Attention: positions of the sliding window. 0: all. */
     bool bias;              /* A bias is added. */
     bool fused;             /* embed: rows of x are readied for a norm in the next product. */
+    bool bare;              /* norm: rows are converted and not normed. */
     tw_dtype router;        /* score: element type of the router. */
     bool gated;             /* gate: rows have gates and values. False: values alone. */
     bool many;              /* The step is one of many sequences. */
@@ -105,8 +106,8 @@ typedef struct tw_prefill_kind {
    values  Logits of ends, [ends][rows]: what the rules make of them, and the best of each slot of TW_PREFILL_SLOT ids.
    pick    The tokens of ends: the best of the bests, or of what the rules' cuts leave. */
 extern const tw_prefill_kind tw_prefill_embed, tw_prefill_norm, tw_prefill_rope, tw_prefill_attend, tw_prefill_gate,
-    tw_prefill_unpack, tw_prefill_score, tw_prefill_route, tw_prefill_sort, tw_prefill_gather, tw_prefill_sum_experts,
-    tw_prefill_head, tw_prefill_best, tw_prefill_values, tw_prefill_pick;
+    tw_prefill_residual, tw_prefill_factors, tw_prefill_unpack, tw_prefill_score, tw_prefill_route, tw_prefill_sort,
+    tw_prefill_gather, tw_prefill_sum_experts, tw_prefill_head, tw_prefill_best, tw_prefill_values, tw_prefill_pick;
 
 enum { TW_PREFILL_SLOT = 2048 };
 static inline int tw_prefill_slots(const tw_model *m) {

@@ -4,6 +4,7 @@
    A block has four units of the head's matrix. It norms the row for itself, in shared memory, which takes less time
    than another launch. A warp takes every fourth piece of each unit. */
 #include "base/divide.h"
+#include "kernels/parts/activation.h"
 #include "kernels/parts/argmax.h"
 #include "kernels/parts/meet.h"
 #include "kernels/parts/reduce.h"
@@ -120,6 +121,7 @@ static void build_head(tw_prefill_gen *g) {
             logit = tw_add(
                 b, logit, tw_ld(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .offset = 4 * ROWS * w}, at));
         }
+        if (g->s->m->logit_cap > 0) logit = tw_part_cap(b, logit, g->s->m->logit_cap);
         const tw_argmax best = tw_argmax_of(b, TW_SAMPLE_LEAST);
         TW_IF (b, tw_lt(b, id, tw_i32(b, (int)g->s->m->vocab))) {
             tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_prefill_at(g, g->buffer[LOGITS], id, 4), &logit);

@@ -140,6 +140,7 @@ static tw_status add_norm(const builder *o, int weight, int bias, tw_diag *diag)
     tw_prefill_shape shape;
     common(o, p->vm->m->dim, &shape);
     shape.bias = bias >= 0;
+    shape.bare = weight < 0;
     const binding to[] = {{"step", p->memory.step}, {"x", p->memory.x},        {"weight", shared(p, weight)},
                           {"y", p->memory.normed},  {"bias", shared(p, bias)}, {NULL, 0}};
     return add_kind(o, &tw_prefill_norm, &shape, to, diag);
@@ -206,6 +207,13 @@ static tw_status add_normed(const builder *o, const tw_instr *in, int norm, int 
     return add_product(o, in, &of, diag);
 }
 
+/* Returns the address of the first position's angles of a rope. */
+static uint64_t angles_of(const tw_prefill *p, int rope) {
+    const tw_instr *input = &p->s->workers[0].list[0];
+    const bool local = rope >= 0 && rope == input->operand[TW_INPUT_ROPE_LOCAL];
+    return p->vm->angles + (local ? 4 * (uint64_t)p->vm->m->rope.dims : 0);
+}
+
 static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill *p = o->p;
     const uint64_t bias = matrix_of(p, in)->bias;
@@ -213,18 +221,21 @@ static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
     common(o, 0, &shape);
     shape.bias = bias != 0;
     const int norm = in->operand[TW_QKV_NORM], norm_bias = in->operand[TW_QKV_NORM_BIAS];
-    const uint64_t q_norm = shared(p, in->operand[TW_QKV_Q_NORM]);
+    const int rope = in->operand[TW_QKV_ROPE];
+    /* Where norms are apart, the next instruction has them, and is done here. */
+    const tw_instr *turn = in->operand[TW_QKV_RAW_K] >= 0 ? in + 1 : NULL;
+    const uint64_t q_norm = shared(p, in->operand[TW_QKV_Q_NORM]), k_norm = shared(p, in->operand[TW_QKV_K_NORM]);
     const binding roped[] = {{"step", p->memory.step},
-                             {"angles", p->vm->angles},
+                             {"angles", angles_of(p, rope)},
                              {"queries", p->memory.q},
                              {"keys", shared(p, in->operand[TW_QKV_K])},
                              {"values", shared(p, in->operand[TW_QKV_V])},
                              {q_norm ? "q_norm" : NULL, q_norm},
-                             {"k_norm", shared(p, in->operand[TW_QKV_K_NORM])},
+                             {"k_norm", k_norm},
                              {NULL, 0}};
     product of = {.c = p->memory.sums, .epilogue = "out=f32"};
     /* Rows of many sequences have positions of their own, which the product does not know. */
-    if (!p->options.apart && !o->list->many && tw_prefill_qkv_covers(&shape)) {
+    if (!turn && !p->options.apart && !o->list->many && tw_prefill_qkv_covers(&shape)) {
         of.rope = &shape;
         of.roped = roped;
         of.bias = bias;
@@ -233,15 +244,22 @@ static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
         if (st != TW_ERR_UNSUPPORTED) return st; /* No tile has whole heads. */
         of = (product){.c = p->memory.sums, .epilogue = "out=f32"};
     }
-    const tw_status st = add_normed(o, in, norm, norm_bias, of, diag);
+    tw_status st = add_normed(o, in, norm, norm_bias, of, diag);
+    const binding of_factors[] = {{"step", p->memory.step},
+                                  {"y", p->memory.sums},
+                                  {"bias", bias},
+                                  {"factors", p->memory.head_factors},
+                                  {NULL, 0}};
+    if (p->vm->m->qk_norm_whole && st == TW_OK) st = add_kind(o, &tw_prefill_factors, &shape, of_factors, diag);
     const binding to[] = {{"step", p->memory.step},
                           {"y", p->memory.sums},
                           {"bias", bias},
-                          {"angles", p->vm->angles},
-                          {"q_norm", shared(p, in->operand[TW_QKV_Q_NORM])},
-                          {"k_norm", shared(p, in->operand[TW_QKV_K_NORM])},
+                          {"angles", angles_of(p, turn ? turn->operand[TW_TURN_ROPE] : rope)},
+                          {"q_norm", turn ? shared(p, turn->operand[TW_TURN_Q_NORM]) : q_norm},
+                          {"k_norm", turn ? shared(p, turn->operand[TW_TURN_K_NORM]) : k_norm},
                           {"q", p->memory.q},
-                          {"k", shared(p, in->operand[TW_QKV_K])},
+                          {"k", shared(p, turn ? turn->operand[TW_TURN_K] : in->operand[TW_QKV_K])},
+                          {"factors", p->memory.head_factors},
                           {"v", shared(p, in->operand[TW_QKV_V])},
                           {NULL, 0}};
     return st == TW_OK ? add_kind(o, &tw_prefill_rope, &shape, to, diag) : st;
@@ -258,8 +276,7 @@ static bool choose_attention(const builder *o, char *out, size_t size) {
     const int64_t tiles = (rows < p->sequences ? rows : p->sequences) * m->n_kv_heads;
     const int64_t blocks = tw_ceil_div(o->list->keys, COLUMNS), wanted = BLOCKS / tiles;
     const int64_t splits = wanted < 1 ? 1 : wanted < blocks ? wanted : blocks;
-    snprintf(out, size, "early=%d rows=64 columns=%d pingpong=0 persistent=0 splits=%lld", !p->options.late, COLUMNS,
-             (long long)splits);
+    snprintf(out, size, "early=1 rows=64 columns=%d pingpong=0 persistent=0 splits=%lld", COLUMNS, (long long)splits);
     return true;
 }
 
@@ -274,10 +291,11 @@ static tw_status open_attention(const builder *o, int64_t window, tw_prefill_ker
     if (p->type == TW_T_f32 || p->type != tw_prefill_element(p->kv)) return TW_OK;
     snprintf(words, sizeof words,
              "attention type=%s heads=%lld kv_heads=%lld head=%lld queries=%lld keys=%lld capacity=%lld causal=1 "
-             "ragged=1 window=%lld batch=%lld scale=%.9g",
+             "ragged=1 window=%lld batch=%lld scale=%.9g cap=%.9g",
              tw_type_name(p->type), (long long)m->n_heads, (long long)m->n_kv_heads, (long long)m->head_dim,
              (long long)o->list->tokens, (long long)o->list->keys, (long long)p->s->max_seq, (long long)window,
-             (long long)(o->list->many ? p->sequences : p->decode->s->sequences), (double)m->attn_scale);
+             (long long)(o->list->many ? p->sequences : p->decode->s->sequences), (double)m->attn_scale,
+             (double)m->attn_cap);
     if (choose_attention(o, configuration, sizeof configuration))
         st = tw_prefill_open_words(p, words, configuration, out, diag);
     if (st == TW_ERR_USAGE) st = tw_prefill_open_words(p, words, "early=1", out, diag);
@@ -347,12 +365,29 @@ static tw_status add_project(const builder *o, const tw_instr *in, tw_diag *diag
     const tw_prefill *p = o->p;
     const uint64_t bias = matrix_of(p, in)->bias;
     const uint64_t a = in->operand[TW_PROJECT_IN] == p->h ? p->memory.h : p->memory.attended;
+    if (in->operand[TW_PROJECT_X] < 0) {
+        const product of = {.a = a, .c = p->memory.sums, .bias = bias, .epilogue = bias ? "out=f32 bias=1" : "out=f32"};
+        return add_product(o, in, &of, diag);
+    }
     product of = {
         .a = a, .c = p->memory.x, .bias = bias, .epilogue = bias ? "out=f32 beta=1 bias=1" : "out=f32 beta=1"};
     char words[64];
     snprintf(words, sizeof words, "%s squares=1 scaled=1", of.epilogue);
     const tw_status st = ready_next(o, in, &of, words, diag);
     return st == TW_OK ? add_product(o, in, &of, diag) : st;
+}
+
+static tw_status add_residual(const builder *o, const tw_instr *in, tw_diag *diag) {
+    const tw_prefill *p = o->p;
+    tw_prefill_shape shape;
+    common(o, p->vm->m->dim, &shape);
+    *o->sums = 0; /* A kernel norms x. */
+    const binding to[] = {{"step", p->memory.step},
+                          {"y", p->memory.sums},
+                          {"weight", shared(p, in->operand[TW_RESIDUAL_NORM])},
+                          {"x", p->memory.x},
+                          {NULL, 0}};
+    return add_kind(o, &tw_prefill_residual, &shape, to, diag);
 }
 
 /* Names the activation as a product's words do. */
@@ -443,6 +478,8 @@ static tw_status add_instr(const builder *o, const tw_instr *in, tw_diag *diag) 
         return add_attend(o, in, diag);
     case TW_INSTR_PROJECT:
         return add_project(o, in, diag);
+    case TW_INSTR_RESIDUAL:
+        return add_residual(o, in, diag);
     case TW_INSTR_FFN:
         return add_ffn(o, in, diag);
     case TW_INSTR_ROUTE:
@@ -455,6 +492,7 @@ static tw_status add_instr(const builder *o, const tw_instr *in, tw_diag *diag) 
         return add_experts_up(o, in, diag);
     case TW_INSTR_EXPERTS_DOWN:
         return add_experts_down(o, in, diag);
+    case TW_INSTR_TURN:  /* It was done with the qkv before it. */
     case TW_INSTR_INPUT: /* The host uploads tokens and angles. */
     case TW_INSTR_HEAD:
     case TW_INSTR_OUTPUT:

@@ -113,7 +113,8 @@ static void read_bias(const tw_prefill *p, const tw_instr *in, const tw_weight *
     for (int64_t row = 0; row < in->param[TW_TO]; row++) {
         int64_t at = row;
         if (in->op == TW_INSTR_QKV) {
-            const tw_qkv_row q = tw_qkv_locate(row, m->n_heads, m->n_kv_heads, m->head_dim, m->rope.dims);
+            const tw_qkv_row q =
+                tw_qkv_locate(row, m->n_heads, m->n_kv_heads, m->head_dim, tw_model_norms_apart(m) ? 0 : m->rope.dims);
             if (q.part != which) continue;
             at = q.head * m->head_dim + q.row;
         }

@@ -56,6 +56,9 @@ static tw_status covered(const tw_prefill *p, tw_diag *diag) {
     int heads = 0;
     for (int i = 0; i < s->workers[0].count && !why; i++) {
         const tw_instr *in = &s->workers[0].list[i];
+        const bool raw = in->op == TW_INSTR_QKV && in->operand[TW_QKV_RAW_K] >= 0;
+        if (raw != tw_model_norms_apart(p->vm->m) && in->op == TW_INSTR_QKV) why = "norms of heads in other places";
+        if (raw && (i + 1 == s->workers[0].count || in[1].op != TW_INSTR_TURN)) why = "keys that are not normed next";
         heads += in->op == TW_INSTR_HEAD && !in->param[TW_FROM] && in->param[TW_TO] == p->vm->m->vocab;
         if (in->op != TW_INSTR_ATTEND) continue;
         const int64_t attended = in->param[TW_ATTEND_HEAD_TO] - in->param[TW_ATTEND_HEAD_FROM];
@@ -96,6 +99,7 @@ static void count(tw_prefill *p, need out[NEEDS]) {
         if (tw_prefill_gates_apart(m, m->layers[i].gate.bias.rows || m->layers[i].up.bias.rows) &&
             sums < 2 * m->ffn_dim)
             sums = 2 * m->ffn_dim;
+    if (sums < m->dim) sums = m->dim;
     const int64_t pairs = T * m->n_experts_used;
     if (sums < m->n_experts_used * m->dim) sums = m->n_experts_used * m->dim;
     tw_prefill_memory *to = &p->memory;
@@ -116,6 +120,7 @@ static void count(tw_prefill *p, need out[NEEDS]) {
                              {&to->factors, "factors", pairs * 4},
                              {&to->gathered, "gathered", pairs * m->dim * es},
                              {&to->chosen, "chosen", pairs * m->expert_dim * es},
+                             {&to->head_factors, "head_factors", m->qk_norm_whole ? T * 8 : 0},
                              {&to->logits, "logits", m->vocab * 4},
                              {&to->cells, "cells", tw_prefill_head_blocks(m) * TW_ARGMAX_BYTES}};
     memcpy(out, all, sizeof all);

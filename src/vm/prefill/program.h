@@ -20,26 +20,27 @@ typedef struct tw_prefill_kernel {
 
 /* Addresses of activations and of what all steps use. */
 typedef struct tw_prefill_memory {
-    uint64_t step;     /* Words TW_STEP_. */
-    uint64_t x;        /* f32 [tokens][dim]: the residual stream. */
-    uint64_t normed;   /* [tokens][dim]: rows of x, normed, or just times the norm's weights. */
-    uint64_t squares;  /* f32 [dim / 8 at most][tokens]: parts of sums of squares of x's rows. */
-    uint64_t sums;     /* f32: what products leave for rope, and for gate. */
-    uint64_t q;        /* [tokens][heads][head] */
-    uint64_t attended; /* [tokens][heads * head] */
-    uint64_t h;        /* [tokens][ffn] */
-    uint64_t scores;   /* f32 [tokens][experts] */
-    uint64_t route;    /* f32 [tokens][2][used] */
-    uint64_t ends;     /* i32 [experts]: the pair behind each expert's last. Pairs are sorted by expert. */
-    uint64_t rows;     /* i32 [pairs]: the position of each. */
-    uint64_t places;   /* i32 [pairs]: its number among the pairs by position. */
-    uint64_t factors;  /* f32 [pairs]: its weight. */
-    uint64_t gathered; /* [pairs][dim] */
-    uint64_t chosen;   /* [pairs][width of an expert] */
-    uint64_t matrix;   /* [rows][columns] of an unpacked matrix. 0: all products read the tapes. */
-    uint64_t logits;   /* f32 [vocab] of the prompt's last position. */
-    uint64_t cells;    /* TW_ARGMAX_BYTES for each block of the head. */
-    uint64_t token;    /* i32: the token, in memory of the host. */
+    uint64_t step;         /* Words TW_STEP_. */
+    uint64_t x;            /* f32 [tokens][dim]: the residual stream. */
+    uint64_t normed;       /* [tokens][dim]: rows of x, normed, or just times the norm's weights. */
+    uint64_t squares;      /* f32 [dim / 8 at most][tokens]: parts of sums of squares of x's rows. */
+    uint64_t sums;         /* f32: what products leave for rope, and for gate. */
+    uint64_t q;            /* [tokens][heads][head] */
+    uint64_t attended;     /* [tokens][heads * head] */
+    uint64_t h;            /* [tokens][ffn] */
+    uint64_t scores;       /* f32 [tokens][experts] */
+    uint64_t route;        /* f32 [tokens][2][used] */
+    uint64_t ends;         /* i32 [experts]: the pair behind each expert's last. Pairs are sorted by expert. */
+    uint64_t rows;         /* i32 [pairs]: the position of each. */
+    uint64_t places;       /* i32 [pairs]: its number among the pairs by position. */
+    uint64_t factors;      /* f32 [pairs]: its weight. */
+    uint64_t gathered;     /* [pairs][dim] */
+    uint64_t chosen;       /* [pairs][width of an expert] */
+    uint64_t matrix;       /* [rows][columns] of an unpacked matrix. 0: all products read the tapes. */
+    uint64_t logits;       /* f32 [vocab] of the prompt's last position. */
+    uint64_t head_factors; /* Floats of each position: 1 / rms of all heads of q, and of k. */
+    uint64_t cells;        /* TW_ARGMAX_BYTES for each block of the head. */
+    uint64_t token;        /* i32: the token, in memory of the host. */
     /* Of steps of many sequences. */
     uint64_t end_rows;   /* [ends][dim]: rows of ends, normed. */
     uint64_t end_logits; /* f32 [ends][rows of the head's matrix] */

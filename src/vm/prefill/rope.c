@@ -6,7 +6,7 @@
 #include "kernels/parts/reduce.h"
 #include "vm/prefill/generate.h"
 
-enum { STEP, Y, BIAS, ANGLES, Q_NORM, K_NORM, Q, K, V };
+enum { STEP, Y, BIAS, ANGLES, Q_NORM, K_NORM, Q, K, V, FACTORS };
 enum {
     LANES = 32,
     MOST_WIDTH = 4, /* Pairs that are loaded together. */
@@ -60,6 +60,25 @@ typedef struct head {
     part parts[MOST_PARTS];
 } head;
 
+/* Loads a part of a head of `row`, which has rotated pairs side by side, unless the model norms heads apart: then it
+   has elements in their order. */
+static void load_elements(tw_prefill_gen *g, const deal *d, const head *h, tw_val row, const part *p, tw_val *out) {
+    tw_builder *b = g->b;
+    const int n = 2 * d->width;
+    tw_val start = tw_mul_imm(b, h->number, g->s->m->head_dim);
+    if (!tw_model_norms_apart(g->s->m)) {
+        tw_val at = tw_add(b, start, tw_shl(b, p->first, 1));
+        tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, row, at, 4), n, p->inside, out);
+        return;
+    }
+    tw_val x[2 * MOST_WIDTH];
+    for (int half = 0; half < 2; half++) {
+        tw_val at = tw_add(b, start, half ? p->high : p->low);
+        tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, row, at, 4), d->width, p->inside, x + half * d->width);
+    }
+    for (int e = 0; e < n; e++) out[e] = tw_select(b, p->turned, x[e % 2 * d->width + e / 2], x[e]);
+}
+
 static void load_part(tw_prefill_gen *g, const deal *d, const head *h, tw_val row, part *p) {
     tw_builder *b = g->b;
     const int64_t size = g->s->m->head_dim;
@@ -70,11 +89,10 @@ static void load_part(tw_prefill_gen *g, const deal *d, const head *h, tw_val ro
     p->turned = tw_and(b, tw_not(b, h->is_v), tw_lt(b, first, tw_i32(b, dims)));
     p->low = tw_select(b, p->turned, p->first, first);
     p->high = tw_select(b, p->turned, tw_add_imm(b, p->first, dims / 2), tw_add_imm(b, first, d->width));
-    tw_val at = tw_add(b, tw_mul_imm(b, h->number, size), first);
-    tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, row, at, 4), n, p->inside, p->x);
+    load_elements(g, d, h, row, p, p->x);
     if (g->s->bias) {
         tw_val bias[2 * MOST_WIDTH];
-        tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[BIAS], at, 4), n, p->inside, bias);
+        load_elements(g, d, h, g->buffer[BIAS], p, bias);
         for (int e = 0; e < n; e++) p->x[e] = tw_add(b, p->x[e], bias[e]);
     }
 }
@@ -86,17 +104,24 @@ static void in_order(tw_prefill_gen *g, const deal *d, const part *p, tw_val out
             out[half * d->width + i] = tw_select(g->b, p->turned, p->x[2 * i + half], p->x[half * d->width + i]);
 }
 
-/* Applies the RMS norm of queries and keys. */
-static void norm(tw_prefill_gen *g, const deal *d, head *h) {
+/* Applies the RMS norm of queries and keys. `factors` are those of norms over all heads, of q and of k. */
+static void norm(tw_prefill_gen *g, const deal *d, head *h, const tw_val *factors) {
     tw_builder *b = g->b;
     const tw_model *m = g->s->m;
     const int n = 2 * d->width;
-    tw_val squares = tw_f32(b, 0);
-    for (int i = 0; i < d->parts; i++)
-        for (int e = 0; e < n; e++) squares = tw_fma(b, h->parts[i].x[e], h->parts[i].x[e], squares);
-    tw_val mean = tw_mul(b, tw_part_warp_sum(b, squares, 1, d->lanes), tw_f32(b, 1.0f / (float)m->head_dim));
-    tw_val factor = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, m->norm_eps)));
-    tw_val weights = tw_select(b, h->is_q, g->buffer[Q_NORM], g->buffer[K_NORM]);
+    tw_val weights = tw_select(b, h->is_q, g->buffer[Q_NORM], g->buffer[K_NORM]), factor;
+    if (m->qk_norm_whole) {
+        tw_val before = tw_select(b, h->is_q, tw_i32(b, 0), tw_i32(b, (int)m->n_heads));
+        tw_val of = tw_select(b, h->is_v, tw_i32(b, 0), tw_sub(b, h->number, before)); /* Values have no norm. */
+        weights = tw_prefill_at(g, weights, of, m->head_dim * 4);
+        factor = tw_select(b, h->is_q, factors[0], factors[1]);
+    } else {
+        tw_val squares = tw_f32(b, 0);
+        for (int i = 0; i < d->parts; i++)
+            for (int e = 0; e < n; e++) squares = tw_fma(b, h->parts[i].x[e], h->parts[i].x[e], squares);
+        tw_val mean = tw_mul(b, tw_part_warp_sum(b, squares, 1, d->lanes), tw_f32(b, 1.0f / (float)m->head_dim));
+        factor = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, m->norm_eps)));
+    }
     for (int i = 0; i < d->parts; i++) {
         part *p = &h->parts[i];
         tw_val w[2 * MOST_WIDTH];
@@ -181,7 +206,7 @@ static void build(tw_prefill_gen *g) {
         tw_val angles[MOST_PARTS][2 * MOST_WIDTH];
         tw_val position = tw_prefill_position(g, g->buffer[STEP], row);
         tw_val from = tw_prefill_at(g, g->buffer[Y], row, all * m->head_dim * 4);
-        tw_val turns = tw_prefill_at(g, g->buffer[ANGLES], position, 4 * m->rope.dims);
+        tw_val turns = tw_prefill_at(g, g->buffer[ANGLES], position, 4 * tw_mega_angles_of(m));
         tw_val lane = tw_mul_imm(b, tw_rem(b, g->thread, d.lanes), d.width), group = tw_div(b, g->thread, d.lanes);
         tw_val number = tw_add(b, tw_mul_imm(b, block, d.heads * d.groups), group);
         for (int j = 0; j < d.heads; j++) {
@@ -195,8 +220,11 @@ static void build(tw_prefill_gen *g) {
             }
         }
         for (int i = 0; i < d.parts; i++) load_angles(g, &d, turns, heads[0].parts[i].first, angles[i]);
+        tw_val factors[2] = {{0}};
+        if (m->qk_norm_whole)
+            tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 2}, tw_prefill_at(g, g->buffer[FACTORS], row, 8), factors);
         for (int j = 0; j < d.heads; j++) {
-            if (m->layers[0].q_norm.rows) norm(g, &d, &heads[j]);
+            if (m->layers[0].q_norm.rows) norm(g, &d, &heads[j], factors);
             for (int i = 0; i < d.parts; i++) turn(g, &d, angles[i], &heads[j].parts[i]);
             store_head(g, &d, &heads[j], row, position);
         }
@@ -214,4 +242,42 @@ const tw_prefill_kind tw_prefill_rope = {"prefill_rope",
                                           {"k_norm", false},
                                           {"q", true},
                                           {"k", true},
-                                          {"v", true}}};
+                                          {"v", true},
+                                          {"factors", false}}};
+
+/* ---- factors: step, y, bias, factors. 1 / rms of all heads of q, and of k */
+
+static int64_t row_each(const tw_prefill_shape *s) {
+    return s->tokens;
+}
+
+static void build_factors(tw_prefill_gen *g) {
+    enum { WIDE = 4 };
+    tw_builder *b = g->b;
+    const tw_model *m = g->s->m;
+    const int64_t d = m->head_dim, first[3] = {0, m->n_heads * d, (m->n_heads + m->n_kv_heads) * d};
+    TW_IF (b, tw_lt(b, g->block, tw_prefill_step(g, g->buffer[0], TW_STEP_COUNT))) {
+        tw_val row = tw_prefill_at(g, g->buffer[1], g->block, heads_of(g->s) * d * 4), factor[2];
+        for (int i = 0; i < 2; i++) {
+            tw_val sum = tw_var_of(b, tw_f32(b, 0));
+            TW_FOR (b, c, tw_add_imm(b, tw_mul_imm(b, g->thread, WIDE), first[i]), tw_i32(b, (int)first[i + 1]),
+                    tw_i32(b, WIDE * TW_PREFILL_THREADS), false) {
+                tw_val x[WIDE], bias[WIDE];
+                tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, row, c, 4), WIDE, TW_NONE, x);
+                if (g->s->bias) tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[2], c, 4), WIDE, TW_NONE, bias);
+                for (int e = 0; e < WIDE; e++) {
+                    tw_val y = g->s->bias ? tw_add(b, x[e], bias[e]) : x[e];
+                    tw_op_to(b, sum, TW_OP_fma_f32, y, y, sum);
+                }
+            }
+            tw_val all = tw_prefill_sum(g, sum, i ? "keys" : "queries");
+            tw_val mean = tw_mul(b, all, tw_f32(b, 1.0f / (float)(first[i + 1] - first[i])));
+            factor[i] = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, m->norm_eps)));
+        }
+        TW_IF (b, tw_eq(b, g->thread, tw_i32(b, 0)))
+            tw_st(b, (tw_attrs){.type = TW_T_f32, .vec = 2}, tw_prefill_at(g, g->buffer[3], g->block, 8), factor);
+    }
+}
+
+const tw_prefill_kind tw_prefill_factors = {
+    "prefill_factors", build_factors, row_each, {{"step", false}, {"y", false}, {"bias", false}, {"factors", true}}};

@@ -72,6 +72,8 @@ static void build_embed(tw_prefill_gen *g) {
         TW_LOOP (b, c, columns_of(g)) {
             tw_val x[WIDE];
             tw_prefill_load(g, t, tw_prefill_at(g, from, c, tw_prefill_bytes(t)), WIDE, TW_NONE, x);
+            for (int i = 0; i < WIDE && g->s->m->embed_scale != 1; i++)
+                x[i] = tw_mul(b, x[i], tw_f32(b, g->s->m->embed_scale));
             if (g->s->m->positions.rows) add_position(g, c, x);
             tw_prefill_store(g, TW_T_f32, tw_prefill_at(g, to, c, 4), WIDE, x);
             if (!g->s->fused) continue;
@@ -195,6 +197,10 @@ static void store_normed(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *cont
     tw_builder *b = g->b;
     const normed *n = context;
     tw_val w[WIDE], bias[WIDE], y[WIDE];
+    if (g->s->bare) {
+        tw_prefill_store(g, g->s->type, tw_prefill_at(g, n->to, c, tw_prefill_bytes(g->s->type)), WIDE, x);
+        return;
+    }
     tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[2], c, 4), WIDE, TW_NONE, w);
     if (g->s->bias) tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[4], c, 4), WIDE, TW_NONE, bias);
     for (int i = 0; i < WIDE; i++) {
@@ -218,9 +224,11 @@ static void build_norm(tw_prefill_gen *g) {
             n.center = tw_mul(b, tw_prefill_sum(g, n.sum, "means"), part);
             n.sum = tw_var_of(b, tw_f32(b, 0));
         }
-        pass(g, &r, add_squares, &n);
-        tw_val mean = tw_mul(b, tw_prefill_sum(g, n.sum, "sums"), part);
-        n.factor = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->s->m->norm_eps)));
+        if (!g->s->bare) {
+            pass(g, &r, add_squares, &n);
+            tw_val mean = tw_mul(b, tw_prefill_sum(g, n.sum, "sums"), part);
+            n.factor = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->s->m->norm_eps)));
+        }
         n.to = tw_prefill_at(g, g->buffer[3], g->block, columns * tw_prefill_bytes(g->s->type));
         pass(g, &r, store_normed, &n);
     }
@@ -231,6 +239,36 @@ const tw_prefill_kind tw_prefill_norm = {
     build_norm,
     row_each,
     {{"step", false}, {"x", false}, {"weight", false}, {"y", true}, {"bias", false}}};
+
+/* ---- residual: step, y, weight, x. x += norm(y) */
+
+static void add_normed(tw_prefill_gen *g, tw_val c, tw_val y[WIDE], void *context) {
+    tw_builder *b = g->b;
+    const normed *n = context;
+    tw_val w[WIDE], x[WIDE], at = tw_prefill_at(g, n->to, c, 4);
+    tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[2], c, 4), WIDE, TW_NONE, w);
+    tw_prefill_load(g, TW_T_f32, at, WIDE, TW_NONE, x);
+    for (int i = 0; i < WIDE; i++) x[i] = tw_fma(b, tw_mul(b, y[i], n->factor), w[i], x[i]);
+    tw_prefill_store(g, TW_T_f32, at, WIDE, x);
+}
+
+static void build_residual(tw_prefill_gen *g) {
+    tw_builder *b = g->b;
+    const int64_t columns = g->s->columns;
+    TW_IF (b, tw_lt(b, g->block, tw_prefill_step(g, g->buffer[0], TW_STEP_COUNT))) {
+        normed n = {.sum = tw_var_of(b, tw_f32(b, 0))};
+        row r;
+        load_row(g, tw_prefill_at(g, g->buffer[1], g->block, columns * 4), &r);
+        pass(g, &r, add_squares, &n);
+        tw_val mean = tw_mul(b, tw_prefill_sum(g, n.sum, "sums"), tw_f32(b, 1.0f / (float)columns));
+        n.factor = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->s->m->norm_eps)));
+        n.to = tw_prefill_at(g, g->buffer[3], g->block, columns * 4);
+        pass(g, &r, add_normed, &n);
+    }
+}
+
+const tw_prefill_kind tw_prefill_residual = {
+    "prefill_residual", build_residual, row_each, {{"step", false}, {"y", false}, {"weight", false}, {"x", true}}};
 
 /* ---- gate: step, y, h. Columns are those of h. */
 
