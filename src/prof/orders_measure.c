@@ -39,6 +39,16 @@ static double median(const meter *m, const char *name, tw_event_kind kind) {
     return quantile(m, name, kind, 0.5);
 }
 
+/* Estimates how many records were made for one that was kept. Most events have two. */
+static double made_for_one(const meter *m) {
+    int64_t kept = 0, dropped = 0;
+    for (int i = 0; i < m->t->n_events; i++)
+        if (m->multiplies[m->t->events[i].track]) kept += m->t->events[i].kind == TW_EVENT_MARK ? 1 : 2;
+    for (int i = 0; i < m->t->n_tracks; i++)
+        if (m->multiplies[i]) dropped += m->t->tracks[i].dropped;
+    return kept ? (double)(kept + dropped) / (double)kept : 1;
+}
+
 /* Finds the tracks that multiply, and the median time between two first products of a track. */
 static void measure_iterations(meter *m, tw_orders_times *out) {
     size_t n = 0;
@@ -55,7 +65,7 @@ static void measure_iterations(meter *m, tw_orders_times *out) {
     out->iteration = n ? tw_stats_quantile(m->samples, n, 0.5) : 0;
     for (int i = 0; i < m->t->n_tracks; i++)
         if (m->multiplies[i]) total += m->t->tracks[i].end - m->t->tracks[i].begin;
-    out->share = total > 0 ? fmin(out->iteration * m->firsts / total, 1) : 0;
+    out->share = total > 0 ? fmin(out->iteration * m->firsts * made_for_one(m) / total, 1) : 0;
 }
 
 /* Counts the tracks that multiply in the first block that has any. */

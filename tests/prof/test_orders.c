@@ -80,11 +80,12 @@ static void add_iterations(tw_trace *t, int track, bool overlaps, const tw_order
     }
 }
 
-static tw_orders_times measured(bool overlaps, const tw_orders_times *x, double begin, double length) {
+static tw_orders_times measured(bool overlaps, const tw_orders_times *x, double length, int64_t dropped) {
     tw_orders_times out;
     tw_trace *t = tw_trace_new("made up", "none", "ns");
     assert_non_null(t);
-    add_iterations(t, hand_track(t, 0, 0, "consumer", begin, length), overlaps, x);
+    add_iterations(t, hand_track(t, 0, 0, "consumer", 0, length), overlaps, x);
+    t->tracks[0].dropped = dropped;
     for (int i = 0; i < t->n_names; i++)
         if (!strcmp(t->names[i].text, "scores") || !strcmp(t->names[i].text, "values"))
             t->names[i].flops = !strcmp(t->names[i].text, "scores") ? x->first : x->second;
@@ -99,7 +100,7 @@ static void from_traces(void **state) {
     tw_orders_times x = times_of(1, 100, 300, 120, 50);
     x.loads = 20;
     x.other = 30;
-    const tw_orders_times a = measured(false, &x, 0, 62000), b = measured(true, &x, 0, 50000);
+    const tw_orders_times a = measured(false, &x, 62000, 0), b = measured(true, &x, 50000, 0);
     assert_false(a.order.overlapped || a.order.turns || b.order.turns);
     assert_true(b.order.overlapped);
     const tw_orders_times *const both[] = {&a, &b};
@@ -115,6 +116,7 @@ static void from_traces(void **state) {
     near(a.iteration, 620, 1e-9);
     near(b.iteration, 500, 1e-9);
     near(a.share, 0.4, 1e-9);
+    near(measured(false, &x, 62000, N * 14).share, 0.8, 1e-9); /* An iteration has seven events. */
     /* Each predicts the other. */
     near(tw_orders_iteration(&a, overlapped) / tw_orders_iteration(&a, in_order), 500.0 / 620, 0.01);
     near(tw_orders_iteration(&b, in_order) / tw_orders_iteration(&b, overlapped), 620.0 / 500, 0.01);

@@ -155,24 +155,6 @@ static void norms_and_rope_are_in_products(void **state) {
     }
 }
 
-/* Returns the bytes of shared memory of a product that fetches weights ahead, from its line in an explanation. 0: the
-   line is of no such product. */
-static int64_t shared_ahead(char *line, const tw_target *target) {
-    char *configuration = strstr(line, " mma="), *rope = strstr(line, " rope=1");
-    tw_gemm_problem p;
-    tw_gemm_config c;
-    tw_gemm_resources r;
-    tw_diag d;
-    if (strncmp(line, "type=", 5) != 0 || !configuration || !strstr(line, "early=2")) return 0;
-    *configuration++ = 0;
-    if (rope) *rope = 0;
-    if (tw_gemm_problem_parse(&p, line, &d) != TW_OK) fail_msg("%s", d.message);
-    c = tw_gemm_config_default(&p);
-    if (tw_gemm_config_parse(&c, configuration, &d) != TW_OK) fail_msg("%s", d.message);
-    assert_true(tw_gemm_legal(&p, &c, target, &r, NULL));
-    return r.shared_bytes;
-}
-
 /* A prompt's end has the last position's logits and token, as the machine that decodes has them: after one step and
    after several, behind a past and without, and however few positions there are. */
 static void ends_like_decoding(tw_model *m, const char *folder, double tolerance) {
@@ -391,7 +373,6 @@ int main(void) {
         cmocka_unit_test(norms_and_rope_are_in_products),
         cmocka_unit_test(ends_are_those_of_decoding),
         cmocka_unit_test(steps_of_many),
-        cmocka_unit_test(products_of_few_rows_leave_room),
         cmocka_unit_test(what_is_not_covered_is_refused),
         cmocka_unit_test(wrong_steps_are_refused),
         cmocka_unit_test(kernels_assemble),
