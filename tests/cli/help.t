@@ -125,6 +125,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     --device auto|cpu|cuda[:N]   where to run (default auto: a GPU that covers the model, else cpu)
     --golden FILE                the reference (default: golden.json in the model's folder)
     --rope auto|float|stored     frequencies as float32, or rounded to the weights' type (default: whichever agrees)
+    --chunk N                    positions that a step of a prompt takes at most (default: as `run` has them)
     -s SEED                      of the random prompts for quantised weights
     --json                       print the verdict as JSON
   

@@ -3,6 +3,10 @@
 $ for m in models/demo data/models/*; do tilewright verify $m | sed 's/, logits within.*//; s/ (reference.*//'; done
   agrees with models/demo/golden.json: 4 cases, 256 greedy tokens equal
   perplexity 25.92209
+  agrees with data/models/gemma-gelu/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/gemma2-caps/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/gemma3-ropes/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/gemma3-wide/golden.json: 4 cases, 128 greedy tokens equal
   agrees with data/models/gpt2-gelu-bare/golden.json: 4 cases, 128 greedy tokens equal
   agrees with data/models/gpt2-relu-untied/golden.json: 4 cases, 128 greedy tokens equal
   agrees with data/models/llama-biases/golden.json: 4 cases, 128 greedy tokens equal
@@ -13,10 +17,14 @@ $ for m in models/demo data/models/*; do tilewright verify $m | sed 's/, logits 
   agrees with data/models/mistral-window/golden.json: 4 cases, 128 greedy tokens equal
   agrees with data/models/mixtral-fused/golden.json: 4 cases, 128 greedy tokens equal
   agrees with data/models/mixtral-window/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/olmo2-norms/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/phi3-long/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/phi3-window/golden.json: 4 cases, 128 greedy tokens equal
   agrees with data/models/qwen2-window/golden.json: 4 cases, 128 greedy tokens equal
   agrees with data/models/qwen3-bias/golden.json: 4 cases, 128 greedy tokens equal
   agrees with data/models/qwen3moe-dense-first/golden.json: 4 cases, 128 greedy tokens equal
   agrees with data/models/qwen3moe-step-fused/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/smollm3-norope/golden.json: 4 cases, 128 greedy tokens equal
 # Quantised weights agree with the floats that the integers stand for.
 $ for m in models/demo data/models/llama-biases data/models/qwen3moe-step-fused; do tilewright verify $m --weights int8 | sed 's/, logits within.*//'; done
   agrees with its own dequantised weights: 4 cases, 128 greedy tokens equal

@@ -101,7 +101,7 @@ static columns columns_of(tw_gemm_gen *g, tw_val line, tw_val column, int n) {
     c.is_v = is_v;
     if (norms(o->s))
         c.weights = tw_add(b, tw_select(b, is_q, o->q_norm, o->k_norm), tw_mul_imm(b, tw_widen(b, place), 4));
-    tw_val of_position = tw_mul_imm(b, tw_widen(b, position), 4 * (int64_t)dims);
+    tw_val of_position = tw_mul_imm(b, tw_widen(b, position), 4 * (int64_t)tw_mega_angles_of(o->s->m));
     c.angles = tw_add(b, o->angles, tw_add(b, of_position, tw_mul_imm(b, tw_widen(b, pair), 4)));
     if (dims < size) c.has_angles = tw_lt(b, inner, tw_i32(b, dims));
     c.bias = tw_add(b, g->arg.bias, tw_mul_imm(b, tw_widen(b, column), 4));
@@ -133,7 +133,10 @@ static tw_val has_line(tw_gemm_gen *g, tw_val line, int offset) {
 /* Loads the cosines and sines of n pairs, of the line that is so far from the thread's first. No launch writes them. */
 static void load_angles(tw_gemm_gen *g, const columns *c, int line, int n, tw_val has, tw_val *cosines, tw_val *sines) {
     const int dims = (int)dims_of(state_of(g));
-    tw_attrs at = {.type = TW_T_f32, .vec = n, .offset = line * 4 * dims, .cache = TW_CACHE_nc};
+    tw_attrs at = {.type = TW_T_f32,
+                   .vec = n,
+                   .offset = line * 4 * (int)tw_mega_angles_of(state_of(g)->s->m),
+                   .cache = TW_CACHE_nc};
     if (!dims) return;
     if (c->has_angles.id) has = tw_and(g->b, has, c->has_angles);
     tw_when(g->b, has);
