@@ -53,9 +53,9 @@ struct tw_batch {
     tw_prefill_part *parts; /* [n]: of the step that is composed. */
     int32_t *tokens;        /* [n]: of the step that is over. */
     tw_batch_flight flights[TW_BATCH_FLIGHTS];
-    int begun, over; /* Numbers of steps. */
-    tw_status st;    /* Status of a launch's takes. */
-    tw_diag *diag;   /* Where they report. */
+    int64_t begun, over; /* Numbers of steps. */
+    tw_status st;        /* Status of a launch's takes. */
+    tw_diag *diag;       /* Where they report. */
 };
 
 /* batch.c. Gives idle lanes to the generations that wait. */

@@ -126,8 +126,12 @@ static tw_status load_decode(tw_engine *e, tw_diag *diag) {
         e->short_past = 0;
         st = check_many(e, diag);
         if (st == TW_OK) st = load_prompts(e, diag);
-        if (st == TW_ERR_UNSUPPORTED) e->together = e->sequences;
-        return st == TW_ERR_UNSUPPORTED ? TW_OK : st;
+        if (st != TW_ERR_UNSUPPORTED) return st;
+        /* The program for prompts may still be loaded for one sequence. */
+        tw_checked_free(e->checked[TW_PROGRAM_MANY]);
+        e->checked[TW_PROGRAM_MANY] = NULL;
+        e->together = e->sequences;
+        return TW_OK;
     }
     if (st != TW_OK || !e->short_past) return st;
     st = load(e, TW_PROGRAM_SHORT, diag);
@@ -181,7 +185,7 @@ static int64_t most_sequences(const tw_engine *e) {
 static void choose_sequences(tw_engine *e, int64_t sequences) {
     const tw_engine_backend *b = e->machine.backend;
     e->sequences = e->together = least(sequences, most_sequences(e));
-    const bool many = b->load_many && has_prompts(e) && !e->given && e->model->rope.kind != TW_ROPE_DYNAMIC;
+    const bool many = b->load_many && has_prompts(e) && !e->given && !tw_rope_moves(&e->model->rope);
     if (!many || sequences <= e->sequences) return;
     e->sequences = 1;
     e->together = least(sequences, TW_ENGINE_SEQUENCES);

@@ -2,6 +2,7 @@
 /* The ends of a step of many sequences: from logits to tokens, by the rules of each (vm/sample.h). The code is that of
    the persistent kernel, whose slots are parts of the vocabulary, too. */
 #include "base/divide.h"
+#include "kernels/parts/activation.h"
 #include "kernels/parts/meet.h"
 #include "vm/cuda/generate.h"
 #include "vm/prefill/generate.h"
@@ -61,13 +62,24 @@ static tw_val has_values(tw_prefill_gen *g, tw_val end) {
                  tw_eq(b, draws, tw_i32(b, TW_SAMPLE_DRAWS)));
 }
 
-/* Takes logits as they are. All loads of a thread are under way together. */
+/* Caps a logit, if the model caps logits. The head's product does not. */
+static tw_val cap(const tw_prefill_gen *g, tw_val z) {
+    const float most = g->s->m->logit_cap;
+    return most > 0 ? tw_part_cap(g->b, z, most) : z;
+}
+
+/* Takes logits as they are, and leaves those that are capped. All loads of a thread are under way together. */
 static void take_logits(tw_prefill_gen *g, tw_val logits, tw_val from, const tw_argmax *best) {
     tw_builder *b = g->b;
     tw_val z[AT_ONCE][FOUR], id[AT_ONCE], last = tw_i32(b, (int)g->s->rows);
     for (int i = 0; i < AT_ONCE; i++) {
         id[i] = tw_add(b, from, tw_add_imm(b, tw_mul_imm(b, g->thread, FOUR), (int64_t)i * ROUND));
         tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, logits, id[i], 4), FOUR, tw_lt(b, id[i], last), z[i]);
+    }
+    for (int i = 0; i < AT_ONCE && g->s->m->logit_cap > 0; i++) {
+        for (int e = 0; e < FOUR; e++) z[i][e] = cap(g, z[i][e]);
+        TW_IF (b, tw_lt(b, id[i], last))
+            tw_prefill_store(g, TW_T_f32, tw_prefill_at(g, logits, id[i], 4), FOUR, z[i]);
     }
     for (int i = 0; i < AT_ONCE; i++)
         for (int e = 0; e < FOUR; e++) {
@@ -76,13 +88,14 @@ static void take_logits(tw_prefill_gen *g, tw_val logits, tw_val from, const tw_
         }
 }
 
-/* Takes what rules make of logits, and leaves what penalties make of them. */
+/* Takes what rules make of logits, and leaves what caps and penalties make of them. */
 static void take_values(tw_prefill_gen *g, tw_mega_gen *m, tw_val end, tw_val logits, tw_val from,
                         const tw_argmax *best) {
     tw_builder *b = g->b;
     tw_val behind = tw_min(b, tw_add_imm(b, from, TW_PREFILL_SLOT), tw_i32(b, (int)g->s->m->vocab));
     TW_FOR (b, id, tw_add(b, from, g->thread), behind, tw_i32(b, TW_PREFILL_THREADS), false) {
-        tw_val at = tw_prefill_at(g, logits, id, 4), z = tw_ld(b, (tw_attrs){.type = TW_T_f32}, at), value = z;
+        tw_val at = tw_prefill_at(g, logits, id, 4);
+        tw_val z = cap(g, tw_ld(b, (tw_attrs){.type = TW_T_f32}, at)), value = z;
         tw_mega_build_value(m, end, id, &z, &value);
         tw_st(b, (tw_attrs){.type = TW_T_f32}, at, &z);
         tw_argmax_take(b, best, value, id);
