@@ -12,8 +12,8 @@ tw_val tw_part_gelu(tw_builder *b, tw_val x);
 /* GELU by the error function: x / 2 * (1 + erf(x / sqrt(2))), to 1.5e-7 |x|. Source: Abramowitz and Stegun, 7.1.26. */
 tw_val tw_part_gelu_erf(tw_builder *b, tw_val x);
 /* ReLU: x, or 0 where x is not above 0. */
+tw_val tw_part_relu(tw_builder *b, tw_val x);
 /* cap * tanh(x / cap), within 2^-21 of cap. */
 tw_val tw_part_cap(tw_builder *b, tw_val x, float cap);
-tw_val tw_part_relu(tw_builder *b, tw_val x);
 
 #endif

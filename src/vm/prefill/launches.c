@@ -47,6 +47,11 @@ static tw_status add_launch(const builder *o, const tw_prefill_kernel *k, const 
     return st;
 }
 
+/* Closes the list's launches from number n on. */
+static void drop_launches(tw_prefill_list *list, int n) {
+    while (list->n > n) tw_gpu_launch_close(list->launches[--list->n]);
+}
+
 /* Opens the kernel of a kind for a shape, unless it is open. */
 static tw_status open_kernel(tw_prefill *p, const tw_prefill_kind *kind, const tw_prefill_shape *shape,
                              tw_prefill_kernel **out, tw_diag *diag) {
@@ -240,8 +245,10 @@ static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
         of.roped = roped;
         of.bias = bias;
         if (bias) of.epilogue = "out=f32 bias=1";
+        const int before = o->list->n;
         const tw_status st = add_normed(o, in, norm, norm_bias, of, diag);
-        if (st != TW_ERR_UNSUPPORTED) return st; /* No tile has whole heads. */
+        if (st != TW_ERR_UNSUPPORTED) return st;
+        drop_launches(o->list, before); /* No tile has whole heads. The norm is added again below. */
         of = (product){.c = p->memory.sums, .epilogue = "out=f32"};
     }
     tw_status st = add_normed(o, in, norm, norm_bias, of, diag);
