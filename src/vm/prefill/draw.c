@@ -78,8 +78,7 @@ static void take_logits(tw_prefill_gen *g, tw_val logits, tw_val from, const tw_
     }
     for (int i = 0; i < AT_ONCE && g->s->m->logit_cap > 0; i++) {
         for (int e = 0; e < FOUR; e++) z[i][e] = cap(g, z[i][e]);
-        TW_IF (b, tw_lt(b, id[i], last))
-            tw_prefill_store(g, TW_T_f32, tw_prefill_at(g, logits, id[i], 4), FOUR, z[i]);
+        TW_IF (b, tw_lt(b, id[i], last)) tw_prefill_store(g, TW_T_f32, tw_prefill_at(g, logits, id[i], 4), FOUR, z[i]);
     }
     for (int i = 0; i < AT_ONCE; i++)
         for (int e = 0; e < FOUR; e++) {

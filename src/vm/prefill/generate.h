@@ -93,11 +93,13 @@ typedef struct tw_prefill_kind {
 } tw_prefill_kind;
 
 /* Kinds. Rows are those of a step; a row of x has `columns` f32, other activations have elements of `type`.
-   embed   Rows of the table become rows of x. With `fused` they also become sums of squares, one of each row, and rows
-   times gains.
+   embed   Rows of the table become rows of x. With `fused` also sums of squares, one of each row, and rows times gains.
    norm    The model's norm: rows of x, normed and times the weights, become rows of y.
+   residual  An RMS norm of y's f32 rows is added to rows of x.
    rope    A product's f32 rows, of q, k and v as tw_qkv_locate orders them, get biases, norms of heads and rope.
-   Queries go to q, [tokens][heads][head], keys and values to the cache. attend  Attention of all heads over the cache.
+           Queries go to q, [tokens][heads][head], keys and values to the cache.
+   factors What rope's norms multiply by where they go over all heads: 1 / rms of each row of q, and of k.
+   attend  Attention of all heads over the cache.
    gate    act(gate) * up of a product's f32 rows, which have eight gates, their eight values, and so on; or act(up).
    score, choose, sort, gather, sum_experts: experts.c.
    unpack  A matrix, from tapes to rows that are densely packed.

@@ -62,13 +62,13 @@ typedef struct tw_prefill_matrix {
 /* The launches of steps of up to `tokens` positions. */
 typedef struct tw_prefill_list {
     int64_t tokens;
-    int64_t keys;             /* The most positions of the sequence after a step. */
+    int64_t keys;             /* The most positions of a sequence after a step. */
     bool masked;              /* Products have as many rows as the step has positions. False: they have `tokens`. */
     bool many;                /* Steps are of many sequences. */
     int64_t ends;             /* With `many`: the most ends of a step. 0: there are none. */
     tw_gpu_launch **launches; /* In order. */
     int n, room;              /* Number of launches, and how many `launches` has room for. */
-    tw_cuda_graph *graph;     /* All launches, captured when they ran for the first time. NULL: not yet. */
+    tw_cuda_graph *graph;     /* All launches, captured after they ran for the first time. NULL: not yet. */
     bool one_by_one;          /* The driver does not capture them. */
 } tw_prefill_list;
 
@@ -162,7 +162,7 @@ bool tw_prefill_complete(const tw_gemm_problem *p, const tw_target *target, tw_g
 bool tw_prefill_chosen(tw_prefill *p, const tw_gemm_problem *problem, tw_gemm_config *out);
 void tw_prefill_forget_artefacts(tw_prefill *p); /* Closes all artefacts. */
 
-/* launches.c. Makes the launches of a list, whose `tokens`, `keys` and `masked` are set. */
+/* launches.c. Makes the launches of a list, whose `tokens`, `keys`, `masked`, `many` and `ends` are set. */
 tw_status tw_prefill_list_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag);
 /* Makes the launches that compute the logits and the token of a prompt's last position. They follow the launches of the
    prompt's last step. */
