@@ -37,6 +37,18 @@ static const tile tiles[] = {
      STEP,                                                                                                             \
      WAVE},
 #include "vm/prefill/tiles.def"
+#include "vm/prefill/tiles_long.def"
+#undef TILE
+};
+
+/* Products of so many rows draw all the power that a board has, and have the tiles of tiles_long.def. */
+enum { LONG = 2048 };
+
+/* The number of tiles for fewer rows, which come first. */
+enum {
+    FIRST_LONG = 0
+#define TILE(...) +1
+#include "vm/prefill/tiles.def"
 #undef TILE
 };
 
@@ -73,7 +85,9 @@ bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rop
                      tw_gemm_config *out) {
     double least = 1e30;
     if (problem->type != TW_GEMM_BF16 && problem->type != TW_GEMM_F16) return false;
-    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+    const int all = (int)(sizeof tiles / sizeof *tiles);
+    const int from = problem->m < LONG ? 0 : FIRST_LONG, to = problem->m < LONG ? FIRST_LONG : all;
+    for (int i = from; i < to; i++) {
         tw_gemm_config c = tiles[i].c;
         const double time = time_of(problem, &tiles[i], sms);
         /* Groups need blocks that stay. */
