@@ -164,10 +164,11 @@ static tw_prefill_list list_of(const tw_prefill *p, const int32_t *words) {
 tw_status tw_prefill_begin(tw_prefill *p, const tw_prefill_part *parts, int n, tw_diag *diag) {
     tw_prefill_flights *f = &p->flights;
     const int at = (int)(f->begun % TW_PREFILL_FLIGHTS);
-    int32_t *words = f->words + at * words_of(p), out = at * TW_MANY_SEQUENCES;
+    const int32_t out = at * TW_MANY_SEQUENCES;
     tw_prefill_list *list;
     tw_status st = check(p, parts, n, diag);
     if (st != TW_OK) return st;
+    int32_t *words = f->words + at * words_of(p);
     write_words(p, words, out, parts, n);
     const tw_prefill_list wanted = list_of(p, words);
     st = tw_prefill_list_find(p, &wanted, &list, diag);
