@@ -28,7 +28,8 @@ typedef enum tw_rope_kind {
     TW_ROPE_NONE,    /* learned positions, or none */
     TW_ROPE_FIXED,   /* default, linear, llama3, yarn: one table of inverse frequencies */
     TW_ROPE_DYNAMIC, /* NTK: the table depends on the length reached (tw_rope_frequencies) */
-    TW_ROPE_LONG,    /* longrope: one table up to original_max positions, another beyond */
+    TW_ROPE_LONG,    /* longrope: sequences of up to original_max positions have one table of frequencies, longer ones
+                        another */
 } tw_rope_kind;
 
 /* Rotates the first `dims` elements of a head, halves paired: (i, i + dims/2). */

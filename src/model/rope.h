@@ -21,7 +21,8 @@ typedef struct tw_rope_spec {
     double factor;
     double low_freq, high_freq;    /* llama3 */
     double beta_fast, beta_slow;   /* yarn */
-    double attention_factor;       /* yarn, longrope; below 0: from factor and what else the type has */
+    double attention_factor;       /* yarn, longrope: cosines and sines are multiplied by it; below 0: it follows from
+                                      `factor` */
     double mscale, mscale_all_dim; /* yarn; 0: not given */
     bool truncate;                 /* yarn */
     int64_t original_max;          /* llama3, yarn, dynamic, longrope */

@@ -107,7 +107,7 @@ static tw_status judge(const run *r, const tw_gemm_data *d, unsigned char *now, 
     return TW_OK;
 }
 
-/* Checks what is computed from C, which is right: sums of squares of its rows, and its cells times gains. */
+/* Checks the sums of squares of C's rows, and its cells times gains. C itself is known to be right. */
 static tw_status judge_more(const run *r, const tw_gemm_data *d, const tw_gemm_config *c, const unsigned char *now,
                             tw_diag *diag) {
     const tw_gemm_squares of = tw_gemm_squares_of(&d->problem, c);

@@ -202,7 +202,7 @@ typedef struct tw_gemm_gen {
     int columns;               /* Columns of C that a block stores of a tile. Only with wgmma. */
     tw_gemm_tape_walk walk;    /* The next stages of a tape. Only in its producer. */
     tw_val squares[TW_GEMM_MAX_ACC / 4];     /* Variables: sums of squares of the thread's rows of C in a tile. */
-    int n_squares;                           /* Number of sums. Only with swapped operands. */
+    int n_squares;                           /* Elements of `squares` in use. Only with swapped operands. */
     int line_of_square[TW_GEMM_MAX_ACC / 4]; /* Columns of Y from `first` to each sum's. */
     tw_val parts[TW_GEMM_PARTS];             /* Parts of sums of squares of A's rows that were loaded ahead. */
     tw_val next_part;                        /* Address of the next one of the thread's first row. */

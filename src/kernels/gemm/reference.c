@@ -75,7 +75,7 @@ static double block_scale_of(const tw_gemm_data *d, tw_gemm_buffer which, int64_
                                        : of[product * m.stride + i / TW_GEMM_BLOCK * m.ld + block]);
 }
 
-/* Returns what a row of A lacks, of its sums of squares. */
+/* Computes the factor of a row of A from its sums of squares: one over the root of their mean. */
 static double factor_of(const tw_gemm_data *d, int64_t row) {
     const tw_gemm_problem *p = &d->problem;
     const float *sums = d->of[TW_GEMM_ROW_SUMS];

@@ -524,7 +524,7 @@ static const tw_instr *head_of(const tw_schedule *s) {
     return in;
 }
 
-/* Adds what finds the tokens of a step's ends. */
+/* Adds the launches that find a step's new tokens: a norm, the head's product, and the draw. */
 static tw_status add_ends(const builder *o, tw_diag *diag) {
     tw_prefill *p = o->p;
     const tw_prefill_memory *m = &p->memory;

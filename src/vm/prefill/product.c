@@ -117,7 +117,7 @@ static tw_prefill_kernel *find(const tw_prefill *p, const char *words) {
     return k;
 }
 
-/* Opens a kernel of words, or of a problem that they name. */
+/* Opens a kernel by its words. `problem` is what they describe where a product also rotates; otherwise it is NULL. */
 static tw_status open_new(tw_prefill *p, const char *words, const char *configuration, const tw_prefill_qkv *problem,
                           tw_prefill_kernel **out, tw_diag *diag) {
     tw_prefill_kernel *k = tw_arena_alloc(&p->arena, sizeof *k);

@@ -51,7 +51,7 @@ static void add_squares_of(tw_builder *b, tw_val sum, const tw_val *x) {
     for (int i = 0; i < WIDE; i++) tw_op_to(b, sum, TW_OP_fma_f32, x[i], x[i], sum);
 }
 
-/* Stores the columns from c on times gains. */
+/* Stores the columns of a row from c on, times the next norm's weights. */
 static void store_gained(tw_prefill_gen *g, tw_val c, const tw_val *x) {
     tw_val gains[WIDE], y[WIDE];
     const int es = tw_prefill_bytes(g->s->type);
