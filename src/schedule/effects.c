@@ -248,6 +248,8 @@ static bool qkv_shapes(effects *e, int64_t *heads, int64_t *kv_heads, int64_t *d
     if (has(e, TW_QKV_K) == has(e, TW_QKV_RAW_K)) return bad(e, "keys go to k or to raw_k");
     if (has(e, TW_QKV_RAW_K) && (has(e, TW_QKV_ROPE) || has(e, TW_QKV_Q_NORM)))
         return bad(e, "raw keys are neither normed nor rotated");
+    /* Rows of two elements are what the head leaves of its best: buffers of raw keys cannot stand in for those. */
+    if (has(e, TW_QKV_RAW_K) && *d < 4) return bad(e, "raw keys of fewer than 4 elements a head");
     if (has(e, TW_QKV_NORM_BIAS) && !has(e, TW_QKV_NORM)) return bad(e, "a norm's bias without a norm");
     if (*kv_heads < 1 || *heads % *kv_heads) return bad(e, "heads are not a multiple of key/value heads");
     return true;

@@ -22,6 +22,7 @@ static tw_config draw_config(tw_random *r) {
     c.dim = 8;
     c.n_heads = draw_once_in(r, 2) ? 2 : 4;
     c.head_dim = draw_once_in(r, 2) ? 2 : 4;
+    if (c.family == TW_FAMILY_OLMO2) c.head_dim = 4; /* The least that raw keys have. */
     c.n_kv_heads = c.family == TW_FAMILY_GPT2 ? c.n_heads : c.n_heads >> draw_below(r, 2);
     c.ffn_dim = draw_once_in(r, 2) ? 8 : 12;
     c.vocab = draw_once_in(r, 2) ? 8 : 6;
