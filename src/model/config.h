@@ -39,7 +39,7 @@ typedef struct tw_config {
     int64_t first_windowed;
     int64_t window_pattern; /* every window_pattern-th layer is without a window; 0: not so */
     bool scale_attn;
-    int64_t query_scalar;       /* attention's scale is 1 / sqrt of it; 0: head_dim */
+    int64_t query_scalar;       /* scores are multiplied by 1 / sqrt(query_scalar); 0: by 1 / sqrt(head_dim) */
     double attn_cap, logit_cap; /* 0: none */
     tw_rope_spec rope;
     tw_rope_spec rope_local;  /* of layers with a window; gemma3 */

@@ -13,7 +13,7 @@ typedef struct tw_orders_names {
     const char *work;   /* The region of the work on these sums. */
     const char *second; /* The product of what the work made. */
     const char *rest;   /* The region of the work on the second product's sums. */
-    const char *turn;   /* The wait of a track for its turn to issue products. */
+    const char *turn;   /* Name of the event in which a track waits until it may issue products. */
 } tw_orders_names;
 
 typedef struct tw_orders_order {

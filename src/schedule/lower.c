@@ -292,7 +292,7 @@ static int rope_of(const lowering *b, int64_t layer) {
     return rope == TW_LAYER_ROPE ? b->rope : rope == TW_LAYER_ROPE_LOCAL ? b->rope_local : -1;
 }
 
-/* Lowers the norms of queries and keys to a stage of their own. Heads are dealt out. */
+/* Lowers the norms of queries and keys to a stage of their own, in which each worker has some heads. */
 static void lower_turn(lowering *b, int64_t i, int k) {
     const int64_t heads = b->m->n_heads + b->m->n_kv_heads;
     const operands o = OPERANDS(b->raw_q, b->raw_k, named(b, i, "attn.q_norm", false),

@@ -128,7 +128,7 @@ bool tw_attention_scales_first(const tw_attention_problem *p);
    block, by its place. Scores of keys that are not seen become -infinity. */
 void tw_attention_mask(tw_attention_gen *g, const tw_attention_sight *s, tw_val key, bool edge);
 
-/* softmax.c: forgets all scores and values. */
+/* softmax.c: resets the maximum and the sums of a row, for no scores yet. */
 void tw_attention_reset(tw_attention_gen *g);
 /* Returns what multiplies scores to make them exponents of 2. */
 float tw_attention_factor(const tw_attention_gen *g);

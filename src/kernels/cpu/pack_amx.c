@@ -13,7 +13,7 @@ static inline __mmask16 first(int64_t n) {
     return n >= 16 ? 0xffff : n > 0 ? (__mmask16)((1u << n) - 1) : 0;
 }
 
-/* What is left of x after its first term. Infinities and NaN have no rest. */
+/* Computes the second term of x: x less its first term. It is 0 for infinities and NaN. */
 static inline __m512 rest(__m512 x, __m256i term) {
     const __m512 t = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(term), 16));
     const __mmask16 odd = _mm512_fpclass_ps_mask(t, 0x99);

@@ -144,7 +144,7 @@ static void add_team(tw_gemm_gen *g) {
     tw_part_meet(b, &meeting);
 }
 
-/* Computes the factor of a column of Y from its sum. */
+/* Computes 1 / sqrt(mean + eps) of a column of Y from its sum of squares. */
 static tw_val team_factor(tw_gemm_gen *g, int column) {
     tw_builder *b = g->b;
     tw_val at = tw_add(b, shared_of(g), tw_mul_imm(b, tw_add_imm(b, g->y.first, column), 4)), sum = TW_NONE;

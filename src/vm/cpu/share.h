@@ -16,7 +16,7 @@ typedef struct tw_pack {
 tw_status tw_vm_share(tw_vm *vm, tw_program *p, tw_diag *diag);
 /* Bytes of the memory that the packs of such a program have. */
 size_t tw_vm_share_bytes(const tw_vm *vm, const tw_schedule *s);
-/* Begins a step of the program. All workers are idle. */
+/* Begins a step of the program: nothing is packed. The caller has all workers idle. */
 void tw_vm_share_begin(tw_program *p);
 
 /* Packs n rows of x, `dim` floats each, with the other workers of e->pack, and returns them. With `w` they are

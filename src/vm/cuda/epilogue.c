@@ -163,7 +163,8 @@ void tw_mega_put_cached(tw_mega_gen *g, tw_val cache, tw_val head, tw_val positi
     }
 }
 
-/* Stores queries in their buffer, and keys and values in the cache. Keys that are not normed yet have a buffer. */
+/* Stores queries in their buffer, and keys and values in the cache. Keys that an instruction `turn` norms later go to
+ * raw_k. */
 static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, tw_val k, tw_val v, const tw_val *index,
                     const tw_val *y) {
     tw_builder *b = g->b;
