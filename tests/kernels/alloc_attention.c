@@ -5,8 +5,16 @@
 
 #include "kernels/attention/attention.h"
 
-static const tw_attention_config config = {
-    .rows = 64, .columns = 16, .stages = 2, .overlap = 1, .pack = 1, .splits = 2, .persistent = 2, .band = 1};
+static const tw_attention_config config = {.rows = 64,
+                                           .columns = 16,
+                                           .stages = 2,
+                                           .overlap = 1,
+                                           .pack = 1,
+                                           .splits = 2,
+                                           .persistent = 2,
+                                           .band = 1,
+                                           .mma = 2,
+                                           .strips = 1};
 
 static tw_attention_problem problem_of(void) {
     tw_attention_problem p = {.heads = 2,

@@ -130,7 +130,22 @@ void attention_case_print(const attention_case *c, char *out, size_t size) {
     X(lazy, c->lazy)                                                                                                   \
     X(early, c->early == 1)                                                                                            \
     X(early_beside, c->early == 2)                                                                                     \
-    X(persistent, c->persistent)
+    X(persistent, c->persistent)                                                                                       \
+    X(warpgroups, c->mma == 2)                                                                                         \
+    X(warps, c->mma == 1)                                                                                              \
+    X(warps_of_two_strips, c->mma == 1 && c->strips == 2)                                                              \
+    X(warps_with_one_stage, c->mma == 1 && c->stages == 1 && p->keys > c->columns)                                     \
+    X(warps_with_stages, c->mma == 1 && c->stages > 2 && p->keys > 2 * c->columns)                                     \
+    X(warps_causal, c->mma == 1 && p->causal)                                                                          \
+    X(warps_with_window, c->mma == 1 && p->window)                                                                     \
+    X(warps_with_mask, c->mma == 1 && p->mask)                                                                         \
+    X(warps_ragged, c->mma == 1 && p->ragged)                                                                          \
+    X(warps_with_pages, c->mma == 1 && p->page && p->keys > c->columns)                                                \
+    X(warps_packed, c->mma == 1 && c->pack)                                                                            \
+    X(warps_split, c->mma == 1 && c->splits > 1 && p->keys > c->columns)                                               \
+    X(warps_with_half_a_sixteen, c->mma == 1 && p->head % 16)                                                          \
+    X(warps_lazy, c->mma == 1 && c->lazy)                                                                              \
+    X(warps_early, c->mma == 1 && c->early)
 FEATURES(FEATURE)
 
 #define ROW(name, condition) {#name, has_##name},

@@ -219,7 +219,7 @@ static int verdict_of(const char *words, const char *configuration, int fault, t
     tw_emu_report report;
     snprintf(copy, sizeof copy, "%s", words);
     assert_int_equal(tw_attention_parse(&p, copy, diag), TW_OK);
-    tw_attention_config c = tw_attention_config_default(&p);
+    tw_attention_config c = tw_attention_config_default(&p, t, 0);
     assert_int_equal(tw_attention_config_parse(&p, &c, configuration, diag), TW_OK);
     tw_kernel *k = tw_attention_make(&p, &c, t, true, diag);
     assert_non_null(k);

@@ -52,9 +52,12 @@ typedef struct tw_attention_problem {
     int64_t ldm;        /* Elements from a query to the next in the array, a multiple of 8. */
 } tw_attention_problem;
 
+/* Tensor cores are used by warps (mma.sync), as all targets have them, or by warpgroups (wgmma), by sm_90a alone. */
+enum { TW_ATTENTION_BY_WARPS = 1, TW_ATTENTION_BY_WARPGROUPS = 2 };
+
 /* The parameters of space.def. */
 typedef struct tw_attention_config {
-    int rows;       /* Queries of a tile: 64 for each warpgroup that multiplies. */
+    int rows;       /* Queries of a tile. By wgmma: 64 for each warpgroup that multiplies. */
     int columns;    /* Keys of a block. */
     int stages;     /* Blocks of keys, and of values, in shared memory. */
     int overlap;    /* 1: a block's scores are multiplied out while the block before is weighted. */
@@ -67,6 +70,8 @@ typedef struct tw_attention_config {
     /* 1: the launch begins, and waits, before the one before it is over. 2: its blocks have room beside those of that
        launch, and fetch their first keys and values into the L2 before they wait. */
     int early;
+    int mma;    /* TW_ATTENTION_BY_*: how to multiply. */
+    int strips; /* By mma.sync: sixteens of queries of each warp. */
 } tw_attention_config;
 
 typedef enum tw_attention_buffer {
@@ -109,7 +114,8 @@ typedef struct tw_attention_space_context {
     const tw_target *target;
 } tw_attention_space_context;
 extern const tw_space tw_attention_space;
-tw_attention_config tw_attention_config_default(const tw_attention_problem *p);
+/* `mma` is TW_ATTENTION_BY_*, or 0 for the faster of those that the target has. */
+tw_attention_config tw_attention_config_default(const tw_attention_problem *p, const tw_target *t, int mma);
 /* Sets the parameters that the text names, and brings the configuration to canonical form. */
 tw_status tw_attention_config_parse(const tw_attention_problem *p, tw_attention_config *c, const char *text,
                                     tw_diag *diag);

@@ -33,6 +33,10 @@ static void plain(const void *context, void *config) {
     const tw_attention_space_context *of = context;
     tw_attention_config *c = config;
     if (c->rows == 64) c->pingpong = 0;
+    if (c->mma == TW_ATTENTION_BY_WARPS)
+        c->overlap = c->pingpong = c->persistent = 0;
+    else
+        c->strips = 1;
     if (of->problem->heads == of->problem->kv_heads) c->pack = 0;
     if (of->problem->ragged) c->band = 1; /* Ragged tiles come by rows. */
 }
@@ -138,19 +142,40 @@ static void set_tile(const tw_attention_problem *p, tw_attention_config *c) {
     if (p->mask && p->head > 96) c->columns = p->head <= 128 ? 112 : p->head <= 192 ? 80 : 48;
 }
 
-tw_attention_config tw_attention_config_default(const tw_attention_problem *p) {
+/* A warp that has two strips loads keys and values for both at once. Larger heads leave no registers for that. */
+static void set_tile_by_warps(const tw_attention_problem *p, const tw_target *t, tw_attention_config *c) {
+    enum { TOGETHER = 2 /* Blocks of an SM, each of which computes while others wait. */ };
+    c->mma = TW_ATTENTION_BY_WARPS;
+    c->overlap = c->persistent = 0;
+    c->strips = c->rows > 64 && p->head <= (p->mask ? 96 : 128) ? 2 : 1;
+    c->columns = c->strips > 1 && p->head > 96 ? 32 : 64;
+    if (p->head > 128) c->rows = 64;
+    const int64_t tile = tw_ceil_div(p->head, 64) * 64 * 2;
+    const int64_t bytes = c->rows * tile + (int64_t)2 * c->stages * c->columns * tile;
+    if (TOGETHER * (bytes + t->shared_reserved) > t->shared_sm) c->stages = 1;
+}
+
+tw_attention_config tw_attention_config_default(const tw_attention_problem *p, const tw_target *t, int mma) {
+    const bool by_warps = mma ? mma == TW_ATTENTION_BY_WARPS : t->sm != 90;
     const int64_t shared = p->heads / p->kv_heads;
-    tw_attention_config c = {
-        .rows = 128, .stages = 2, .overlap = 1, .splits = 1, .persistent = SMS, .band = band_of(p)};
-    set_tile(p, &c);
+    tw_attention_config c = {.rows = 128,
+                             .stages = 2,
+                             .overlap = 1,
+                             .splits = 1,
+                             .persistent = SMS,
+                             .band = band_of(p),
+                             .mma = 2,
+                             .strips = 1};
+    if (!by_warps) set_tile(p, &c);
     if (p->queries * shared <= 64) {
         c.rows = 64;
         c.pingpong = 0;
         if (p->head <= 128 && !p->mask) c.columns = 128;
     }
+    if (by_warps) set_tile_by_warps(p, t, &c);
     c.pack = packs(p, c.rows);
     if (c.rows == 192 && c.pack && c.rows % shared) c.rows = 128;
-    c.columns = fit_pages(p, c.columns);
+    if (!by_warps) c.columns = fit_pages(p, c.columns);
     c.splits = splits_of(p, &c);
     return c;
 }

@@ -40,7 +40,7 @@ tw_attention_sight tw_attention_sight_of(tw_attention_gen *g, const tw_attention
                                          const tw_attention_blocks *blocks) {
     tw_builder *b = g->b;
     const int window = (int)g->p->window, behind = g->p->causal ? 0 : window ? window - 1 : -1;
-    tw_val row = tw_add(b, tw_mul_imm(b, g->warp, 16), tw_shr(b, g->lane, 2));
+    tw_val row = tw_add(b, tw_mul_imm(b, g->strip, TW_ATTENTION_STRIP), tw_shr(b, g->lane, 2));
     tw_val first = tw_mul_imm(b, tw_rem(b, g->lane, 4), 2); /* The thread's first column. */
     tw_attention_sight s;
     for (int r = 0; r < ROWS; r++) {

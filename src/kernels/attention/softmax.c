@@ -19,6 +19,30 @@ float tw_attention_factor(const tw_attention_gen *g) {
     return (float)((tw_attention_scales_first(g->p) ? 1 : g->p->scale) * (double)TW_SOFTMAX_LOG2E);
 }
 
+void tw_attention_turn_to(tw_attention_gen *g, int strip) {
+    tw_attention_registers *of = &g->of[strip];
+    g->strip = tw_add_imm(g->b, tw_mul_imm(g->b, g->warp, g->plan.own), strip);
+    g->scores = of->scores;
+    g->weights = of->weights;
+    g->sums = of->sums;
+    g->max = of->max;
+    g->sum = of->sum;
+}
+
+void tw_attention_declare(tw_attention_gen *g) {
+    tw_builder *b = g->b;
+    for (int strip = g->plan.own - 1; strip >= 0; strip--) {
+        tw_attention_turn_to(g, strip);
+        for (int i = 0; i < g->plan.scores; i++) g->scores[i] = tw_var_of(b, tw_f32(b, 0));
+        for (int i = 0; i < g->plan.scores / 2; i++) g->weights[i] = tw_var_of(b, tw_i32(b, 0));
+        for (int i = 0; i < g->plan.sums; i++) g->sums[i] = tw_var_of(b, tw_f32(b, 0));
+        for (int r = 0; r < ROWS; r++) {
+            g->max[r] = tw_var_of(b, tw_f32(b, 0));
+            g->sum[r] = tw_var_of(b, tw_f32(b, 0));
+        }
+    }
+}
+
 void tw_attention_reset(tw_attention_gen *g) {
     tw_builder *b = g->b;
     for (int i = 0; i < g->plan.sums; i++) tw_assign(b, g->sums[i], tw_f32(b, 0));
@@ -74,4 +98,19 @@ void tw_attention_convert(tw_attention_gen *g) {
         tw_val both = tw_part_pair(g->b, pair, g->scores[2 * i], g->scores[2 * i + 1]);
         tw_assign(g->b, g->weights[i], tw_bitcast(g->b, TW_T_i32, both));
     }
+}
+
+void tw_attention_rescale(tw_attention_gen *g, const tw_val keep[2]) {
+    tw_builder *b = g->b;
+    tw_scope some = TW_NO_BLOCK;
+    tw_record_begin(b, TW_ATTENTION_RESCALE, TW_ENGINE_OF_alu);
+    tw_attention_convert(g);
+    if (g->c->lazy) {
+        tw_val one = tw_f32(b, 1), raised = tw_or(b, tw_lt(b, keep[0], one), tw_lt(b, keep[1], one));
+        some = tw_push_if(b, tw_get(b, TW_OP_vote, (tw_attrs){.mode = TW_MODE_any}, TW_T_pred, raised, tw_i32(b, -1)));
+    }
+    for (int i = 0; i < g->plan.sums; i++)
+        tw_op_to(g->b, g->sums[i], TW_OP_mul_f32, g->sums[i], keep[row_of(i)], TW_NONE);
+    if (g->c->lazy) tw_pop(b, some);
+    tw_record_end(b, TW_ATTENTION_RESCALE);
 }

@@ -10,8 +10,8 @@ enum {
     VECTOR = 4,        /* Values of a load. */
     BYTES = 16,        /* Of a load. */
     LINE = 32 * BYTES, /* Of a warp's load. */
-    ROWS = 16,         /* Rows of a warp. */
-    AT_ONCE = 4        /* The most parts that are loaded at once. */
+    ROWS = TW_ATTENTION_STRIP,
+    AT_ONCE = 4 /* The most parts that are loaded at once. */
 };
 
 /* Returns sum i of those that are left: all, or if a warp's lower eight rows have no queries those of the upper ones.
@@ -37,16 +37,16 @@ static int parts_at_once(const tw_attention_gen *g) {
     return n < 1 ? 1 : n > AT_ONCE ? AT_ONCE : n;
 }
 
-static tw_val warp_of_tile(tw_attention_gen *g, const tw_attention_tile *t) {
-    return tw_add(g->b, tw_mul_imm(g->b, t->index, (int64_t)g->plan.groups * TW_ATTENTION_WARPS), g->warp);
+static tw_val strip_of_tile(tw_attention_gen *g, const tw_attention_tile *t) {
+    return tw_add(g->b, tw_mul_imm(g->b, t->index, g->plan.strips), g->strip);
 }
 
 /* Computes the address of the thread's values of part 0. Those of the next part follow behind all of the warp. */
 static tw_val first_part(tw_attention_gen *g, const tw_attention_tile *t) {
     tw_builder *b = g->b;
     const int64_t all = (int64_t)g->c->splits * vectors_of(g) * LINE;
-    tw_val warp = tw_mul_imm(b, tw_widen(b, warp_of_tile(g, t)), all);
-    return tw_add(b, g->arg.workspace, tw_add(b, warp, tw_widen(b, tw_mul_imm(b, g->lane, BYTES))));
+    tw_val strip = tw_mul_imm(b, tw_widen(b, strip_of_tile(g, t)), all);
+    return tw_add(b, g->arg.workspace, tw_add(b, strip, tw_widen(b, tw_mul_imm(b, g->lane, BYTES))));
 }
 
 static void leave(tw_attention_gen *g, tw_val at) {
@@ -65,7 +65,7 @@ static void leave(tw_attention_gen *g, tw_val at) {
 /* Counts the warp, after all its writes. Returns the predicate that all others were counted before. */
 static tw_val is_last(tw_attention_gen *g, const tw_attention_tile *t, tw_val parts) {
     tw_builder *b = g->b;
-    tw_val counter = tw_add(b, tw_add_imm(b, g->arg.counters, 4), tw_mul_imm(b, tw_widen(b, warp_of_tile(g, t)), 4));
+    tw_val counter = tw_add(b, tw_add_imm(b, g->arg.counters, 4), tw_mul_imm(b, tw_widen(b, strip_of_tile(g, t)), 4));
     tw_val others = tw_add_imm(b, parts, -1), before = tw_var_of(b, tw_i32(b, 0)), all = tw_i32(b, -1);
     tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, all, TW_NONE);
     TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
@@ -130,7 +130,7 @@ static void merge(tw_attention_gen *g, tw_val first, tw_val parts) {
 /* A warp whose rows have no queries neither leaves nor merges sums. */
 static tw_val has_queries(tw_attention_gen *g, const tw_attention_tile *t) {
     tw_builder *b = g->b;
-    return tw_lt(b, tw_attention_row_of(g, t, tw_mul_imm(b, g->warp, ROWS)).query, t->end);
+    return tw_lt(b, tw_attention_row_of(g, t, tw_mul_imm(b, g->strip, ROWS)).query, t->end);
 }
 
 tw_val tw_attention_merge(tw_attention_gen *g, const tw_attention_tile *t, tw_val parts) {
