@@ -47,6 +47,7 @@ static void draw_problem(tw_attention_problem *p, tw_random *r, const attention_
     if (!below(r, 4)) p->ldq = p->heads * p->head + 8 * below(r, 5);
     if (!below(r, 4)) p->ldo = p->heads * p->head + 8 * below(r, 5);
     if (!below(r, 4)) p->ldk = (p->capacity ? 1 : p->kv_heads) * p->head + 8 * below(r, 5);
+    if (!below(r, 6)) p->queries = 1;
 }
 
 /* What is drawn here changes nothing of what is drawn afterwards. */
@@ -70,7 +71,7 @@ bool attention_case_draw(attention_case *c, uint64_t number, const tw_target *t,
     for (int i = 0; i < TRIES; i++) {
         tw_space_draw_any(&tw_attention_space, NULL, &r, &c->config);
         /* Few blocks have several tiles each. */
-        c->config.splits = below(&r, 2) ? 1 : 1 + (int)below(&r, 5);
+        c->config.splits = below(&r, 2) && c->problem.queries > 1 ? 1 : 1 + (int)below(&r, 5);
         c->config.persistent = below(&r, 3) ? 1 + (int)below(&r, most->blocks) : 0;
         if (tw_space_judge(&tw_attention_space, &of, &c->config, NULL) == TW_OK) return true;
     }
@@ -124,7 +125,7 @@ void attention_case_print(const attention_case *c, char *out, size_t size) {
     X(ragged_pages, p->page && p->ragged)                                                                              \
     X(packed, c->pack)                                                                                                 \
     X(split, c->splits > 1 && p->keys > c->columns)                                                                    \
-    X(split_few_queries, c->splits > 1 && p->keys > c->columns && !p->ragged && p->queries == 1)                       \
+    X(split_few_queries, c->mma == 2 && c->splits > 1 && p->keys > c->columns && !p->ragged && p->queries == 1)        \
     X(split_pages, c->splits > 1 && p->keys > c->columns && p->page)                                                   \
     X(split_packed_ragged, c->splits > 1 && c->pack && p->ragged)                                                      \
     X(lazy, c->lazy)                                                                                                   \
@@ -143,6 +144,7 @@ void attention_case_print(const attention_case *c, char *out, size_t size) {
     X(warps_with_pages, c->mma == 1 && p->page && p->keys > c->columns)                                                \
     X(warps_packed, c->mma == 1 && c->pack)                                                                            \
     X(warps_split, c->mma == 1 && c->splits > 1 && p->keys > c->columns)                                               \
+    X(warps_split_few_queries, c->mma == 1 && c->splits > 1 && p->keys > c->columns && !p->ragged && p->queries == 1)  \
     X(warps_with_half_a_sixteen, c->mma == 1 && p->head % 16)                                                          \
     X(warps_lazy, c->mma == 1 && c->lazy)                                                                              \
     X(warps_early, c->mma == 1 && c->early)
