@@ -60,12 +60,20 @@ static void draw_mask(tw_attention_problem *p, tw_random r) {
     p->ldm = (p->keys + 7) / 8 * 8 + 8 * below(&r, 3);
 }
 
+/* Keys and values are of e4m3 in some problems that may have them. */
+static void draw_kv(tw_attention_problem *p, tw_random r) {
+    if (p->head % 32 || below(&r, 4)) return;
+    p->kv = TW_T_e4m3;
+    p->ldk = p->ldk ? (p->ldk + 15) / 16 * 16 : 0;
+}
+
 bool attention_case_draw(attention_case *c, uint64_t number, const tw_target *t, const attention_limits *most) {
     enum { TRIES = 200 };
     tw_random r = tw_random_seed(number);
     *c = (attention_case){.seed = number};
     draw_problem(&c->problem, &r, most);
     draw_mask(&c->problem, r);
+    draw_kv(&c->problem, tw_random_seed(~number));
     if (tw_attention_complete(&c->problem, NULL) != TW_OK) return false;
     const tw_attention_space_context of = {&c->problem, t};
     for (int i = 0; i < TRIES; i++) {
@@ -147,7 +155,16 @@ void attention_case_print(const attention_case *c, char *out, size_t size) {
     X(warps_split_few_queries, c->mma == 1 && c->splits > 1 && p->keys > c->columns && !p->ragged && p->queries == 1)  \
     X(warps_with_half_a_sixteen, c->mma == 1 && p->head % 16)                                                          \
     X(warps_lazy, c->mma == 1 && c->lazy)                                                                              \
-    X(warps_early, c->mma == 1 && c->early)
+    X(warps_early, c->mma == 1 && c->early)                                                                            \
+    X(e4m3, p->kv && p->type == TW_T_bf16)                                                                             \
+    X(e4m3_of_f16, p->kv && p->type == TW_T_f16)                                                                       \
+    X(e4m3_of_two_strips, p->kv && c->strips == 2)                                                                     \
+    X(e4m3_ragged, p->kv && p->ragged)                                                                                 \
+    X(e4m3_of_pages, p->kv && p->page)                                                                                 \
+    X(e4m3_split, p->kv && c->splits > 1 && p->keys > c->columns)                                                      \
+    X(e4m3_of_several_heads, p->kv && p->kv_heads > 1)                                                                 \
+    X(e4m3_with_mask_or_cap, p->kv && (p->mask || p->cap > 0))                                                         \
+    X(e4m3_lse, p->kv && p->lse)
 FEATURES(FEATURE)
 
 #define ROW(name, condition) {#name, has_##name},

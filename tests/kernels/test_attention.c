@@ -103,6 +103,9 @@ static void words_without_sense_are_refused(void **state) {
               {"heads=4 head=64 queries=4 keys=9 mask=f32 ldm=8", "a row has all keys"},
               {"heads=4 head=64 queries=4 mask=i8 mask_heads=2", "all sequences and heads, or of each"},
               {"heads=4 head=64 queries=4 mask=i8 ragged=1", "ragged sequences have no mask"},
+              {"heads=4 head=64 queries=4 kv=i8", "no such value"},
+              {"heads=4 head=80 queries=4 kv=e4m3", "multiples of 32"},
+              {"heads=4 head=64 queries=4 kv=e4m3 ldk=264", "rows of 16"},
               {"heads=4 head=64 queries=4 m=3", "says nothing of attention"}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         char words[100];
@@ -207,6 +210,10 @@ static void defaults_of_warps_do_not_spill(void **state) {
         "heads=64 kv_heads=8 head=64 queries=4096 window=128 causal=1 sinks=1 lse=1",
         "heads=8 kv_heads=4 head=256 queries=2048 window=512 causal=1 cap=50",
         "heads=32 head=128 queries=4096 mask=f32",
+        "heads=16 head=64 queries=4096 causal=1 kv=e4m3",
+        "heads=32 head=128 queries=4096 causal=1 kv=e4m3",
+        "heads=8 head=256 queries=4096 causal=1 kv=e4m3 type=f16",
+        "heads=32 kv_heads=8 head=128 queries=1 keys=8192 page=16 kv=e4m3",
     };
     static const char *const targets[][2] = {{"sm_80", "sm_80"},   {"sm_80", "sm_86"},     {"sm_89", "sm_89"},
                                              {"sm_90a", "sm_90a"}, {"sm_100a", "sm_100a"}, {"sm_120a", "sm_120a"}};
@@ -239,6 +246,9 @@ static void programs_open_it_by_words(void **state) {
     }
     tw_gpu_kernel_close(k);
     assert_int_equal(tw_gpu_kernel_open(&k, g, "attention heads=4 head=64 queries=9", "rows=100", &d), TW_ERR_USAGE);
+    assert_int_equal(tw_gpu_kernel_open(&k, g, "attention heads=4 head=64 queries=9 kv=e4m3", "mma=2", &d),
+                     TW_ERR_USAGE);
+    assert_non_null(strstr(d.message, "e4m3 need mma=1"));
     tw_gpu_close(g);
 }
 

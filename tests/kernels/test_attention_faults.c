@@ -166,6 +166,16 @@ static int fragments_not_swizzled(tw_kernel *k) {
     return changed;
 }
 
+/* Of e4m3 keys the elements in odd places are multiplied by queries' even ones. */
+static int queries_in_other_places(tw_kernel *k) {
+    int changed = 0;
+    uint64_t bits;
+    for (int i = 0, n = all(k, TW_OP_prmt_i32); i < n; i++)
+        if (tw_value_constant(k, found[i]->operands[2], &bits) && bits == 0x7632)
+            found[i]->operands[2] = tw_edit_constant(k, TW_T_i32, 0x5410), changed++;
+    return changed;
+}
+
 /* One page is fetched in the place of all. */
 static int stale_page(tw_kernel *k) {
     const int n = all(k, TW_OP_min_u32);
@@ -231,6 +241,8 @@ static const struct {
     {"warps: threads not waited for", copies_not_met, ASYNC, NULL, true},
     {"warps: fragments not swizzled", fragments_not_swizzled, WRONG | BIT(TW_EMU_BOUNDS) | ASYNC, NULL, true},
     {"warps: copied elsewhere", gathered_elsewhere, WRONG | ASYNC | BIT(TW_EMU_BOUNDS), NULL, true},
+    {"warps: queries in other places", queries_in_other_places, WRONG, "heads=2 head=64 queries=90 keys=120 kv=e4m3",
+     true},
     {"warps: a stale page", stale_page, WRONG, "heads=2 head=64 queries=90 keys=120 page=16 pool=20 causal=1", true},
     {"warps: a part merged twice", part_merged_twice, WRONG, "heads=4 kv_heads=2 head=64 queries=70 keys=140 causal=1",
      true},

@@ -24,7 +24,9 @@
 enum { TW_ATTENTION_LEAST_HEAD = 32, TW_ATTENTION_MOST_HEAD = 256 };
 
 typedef struct tw_attention_problem {
-    tw_type type;     /* Element type of Q, K, V and the result: f16 or bf16. */
+    tw_type type; /* Element type of Q, K, V and the result, and of weights: f16 or bf16. */
+    /* TW_T_e4m3: K and V are of that type, and each of their heads has a scale. TW_T_none: they are of `type`. */
+    tw_type kv;
     int64_t heads;    /* Heads of Q. */
     int64_t kv_heads; /* Heads of K and V, each for heads / kv_heads neighbouring heads of Q. */
     int64_t head;     /* Elements of a head, a multiple of 8. */
@@ -85,6 +87,8 @@ typedef enum tw_attention_buffer {
     TW_ATTENTION_LENGTHS,
     TW_ATTENTION_PAGES,
     TW_ATTENTION_MASK,
+    TW_ATTENTION_K_SCALES,
+    TW_ATTENTION_V_SCALES,
     TW_ATTENTION_WORKSPACE,
     TW_ATTENTION_COUNTERS,
     TW_ATTENTION_BUFFERS

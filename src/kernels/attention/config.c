@@ -147,7 +147,8 @@ static void set_tile_by_warps(const tw_attention_problem *p, const tw_target *t,
     enum { TOGETHER = 2 /* Blocks of an SM, each of which computes while others wait. */ };
     c->mma = TW_ATTENTION_BY_WARPS;
     c->overlap = c->persistent = 0;
-    c->strips = c->rows > 64 && p->head <= (p->mask ? 96 : 128) ? 2 : 1;
+    const int64_t most = p->kv ? 64 : p->mask ? 96 : 128;
+    c->strips = c->rows > 64 && p->head <= most ? 2 : 1;
     c->columns = c->strips > 1 && p->head > 96 ? 32 : 64;
     if (p->head > 128) c->rows = 64;
     const int64_t tile = tw_ceil_div(p->head, 64) * 64 * 2;
@@ -156,7 +157,7 @@ static void set_tile_by_warps(const tw_attention_problem *p, const tw_target *t,
 }
 
 tw_attention_config tw_attention_config_default(const tw_attention_problem *p, const tw_target *t, int mma) {
-    const bool by_warps = mma ? mma == TW_ATTENTION_BY_WARPS : t->sm != 90;
+    const bool by_warps = mma ? mma == TW_ATTENTION_BY_WARPS : t->sm != 90 || p->kv;
     const int64_t shared = p->heads / p->kv_heads;
     tw_attention_config c = {.rows = 128,
                              .stages = 2,

@@ -96,11 +96,12 @@ typedef struct tw_attention_gen {
     struct {
         tw_val map_q, map_k, map_v, map_o; /* Tensor maps. */
         tw_val q, k, v;                    /* By mma.sync, or of k and v if the plan gathers: in the place of maps. */
-        tw_val out, lse, sinks, starts, lengths, pages, mask, workspace, counters;
+        tw_val out, lse, sinks, starts, lengths, pages, mask, k_scales, v_scales, workspace, counters;
     } arg;
 
     tw_val shared;                 /* Address of Q's tile, and of the block's shared memory. */
     tw_ring q, keys, values, told; /* Rings. Q's has one stage. */
+    tw_val key_scale, value_scale; /* Of e4m3: the scales of the tile's keys and values (f32). */
     tw_val tid, lane, warp, group; /* The thread's number, and those of its lane, warp and warpgroup. */
     tw_attention_registers of[TW_ATTENTION_STRIPS]; /* What the thread has of each strip of its warp. */
     /* The strip that code is made for: its number in the tile, and what the thread has of it. */
@@ -154,8 +155,12 @@ void tw_attention_mask(tw_attention_gen *g, const tw_attention_sight *s, tw_val 
 
 /* softmax.c: resets the maximum and the sums of a row, for no scores yet. */
 void tw_attention_reset(tw_attention_gen *g);
-/* Returns what multiplies scores to make them exponents of 2. */
-float tw_attention_factor(const tw_attention_gen *g);
+/* Returns what multiplies scores to make them exponents of 2, times 1 or -1. */
+tw_val tw_attention_factor(tw_attention_gen *g, float sign);
+/* Returns x times the scale of the tile's keys, if these have one. */
+tw_val tw_attention_times_scale(tw_attention_gen *g, float x);
+/* Loads the scales of the tile's keys and values. */
+void tw_attention_load_scales(tw_attention_gen *g, const tw_attention_tile *t);
 /* Replaces the scores of the block of keys from `key` on by their weights, and updates the maxima and sums of the
    softmax. `edge` is as for tw_attention_mask. keep[] gets each row's factor for the values that were summed so far. */
 void tw_attention_weigh(tw_attention_gen *g, const tw_attention_sight *s, tw_val key, bool edge, tw_val keep[2]);

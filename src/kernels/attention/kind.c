@@ -29,6 +29,10 @@ static void declare(tw_attention_gen *g) {
     }
     if (g->p->page) g->arg.pages = tw_pointer_add(b, "pages", 4, false);
     if (g->p->mask) g->arg.mask = tw_pointer_add(b, "mask", 16, !g->c->early);
+    if (g->p->kv) {
+        g->arg.k_scales = tw_pointer_add(b, "k_scales", 4, !g->c->early);
+        g->arg.v_scales = tw_pointer_add(b, "v_scales", 4, !g->c->early);
+    }
     if (g->p->lse) g->arg.lse = tw_pointer_add(b, "lse", 4, false);
     if (g->p->sinks) g->arg.sinks = tw_pointer_add(b, "sinks", 4, !g->c->early);
     if (g->c->splits > 1) g->arg.workspace = tw_pointer_add(b, "workspace", 16, false);

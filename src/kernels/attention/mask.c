@@ -73,7 +73,8 @@ static void load_pair(tw_attention_gen *g, tw_val at, int offset, tw_val out[2])
 static void apply_array(tw_attention_gen *g, const tw_attention_sight *s, tw_val key, bool edge) {
     tw_builder *b = g->b;
     const int bytes = tw_type_bits(g->p->mask) / 8;
-    tw_val none = tw_f32(b, -INFINITY), scale = tw_f32(b, (float)g->p->scale), zero = tw_i32(b, 0), row[ROWS];
+    tw_val none = tw_f32(b, -INFINITY), scale = tw_attention_times_scale(g, (float)g->p->scale), zero = tw_i32(b, 0),
+           row[ROWS];
     for (int r = 0; r < ROWS; r++)
         row[r] = edge ? s->mask[r] : tw_add(b, s->mask[r], tw_mul_imm(b, tw_widen(b, key), bytes));
     for (int i = 0; i < g->plan.scores; i += 2) {

@@ -12,6 +12,7 @@ enum {
     MOST_SPLITS = 256,
     PRODUCT = 28 /* Registers that ptxas needs beside the sums of one product. */,
     FRAGMENTS = 16 /* By mma.sync: registers of B's fragments. */,
+    CONVERTED = 8 /* By mma.sync: registers of conversions of e4m3. */,
     ADDRESSES = 32 /* By mma.sync: registers of all else. */
 };
 
@@ -24,6 +25,7 @@ static const char *check(const tw_attention_problem *p, const tw_attention_confi
     const bool groups = c->mma == TW_ATTENTION_BY_WARPGROUPS;
     REFUSE(c->mma != TW_ATTENTION_BY_WARPS && !groups, "tensor cores are used by warps (1) or by warpgroups (2)");
     REFUSE(t && groups && t->sm != 90, "warpgroups' products (mma=2) are of sm_90a alone");
+    REFUSE(groups && p->kv, "keys and values of e4m3 need mma=1");
     REFUSE(groups && c->strips != 1, "a warp of a warpgroup has one strip");
     REFUSE(!groups && (c->overlap || c->pingpong || c->persistent), "overlap, pingpong and persistent need mma=2");
     REFUSE(!groups && (c->strips < 1 || c->strips > TW_ATTENTION_STRIPS), "a warp has one or two strips");
@@ -64,7 +66,8 @@ static const char *plan_registers(tw_attention_plan *p, bool array, int blocks) 
 }
 
 /* A thread holds its scores, sums and queries, or loads queries for each block. */
-static const char *plan_warps(tw_attention_plan *p, const tw_attention_config *c, const tw_target *t, bool array) {
+static const char *plan_warps(tw_attention_plan *p, const tw_attention_config *c, const tw_target *t, bool array,
+                              bool narrow) {
     enum { REGISTERS = 65536 /* Of an SM. */, MOST = 255 };
     p->own = c->strips;
     p->warps = p->strips / p->own;
@@ -72,7 +75,8 @@ static const char *plan_warps(tw_attention_plan *p, const tw_attention_config *c
     p->registers = REGISTERS / p->threads / UNIT * UNIT;
     if (p->registers > MOST) p->registers = MOST;
     const int queries = p->depth / 4 * p->own;
-    const int needed = p->own * (p->scores + p->sums) + FRAGMENTS + ADDRESSES + (array ? ARRAY : 0);
+    const int needed =
+        p->own * (p->scores + p->sums) + FRAGMENTS + ADDRESSES + (array ? ARRAY : 0) + (narrow ? CONVERTED : 0);
     p->holds = needed + queries + FRAGMENTS <= p->registers;
     REFUSE(needed + p->own * 4 > p->registers, "more registers than a thread may have");
     const int stage = tw_tile_bytes(&p->k);
@@ -130,14 +134,14 @@ const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attenti
                                 .height = c->rows / pack,
                                 .depth = depth,
                                 .q = tw_tile_of(true, ELEMENT, c->rows, depth),
-                                .k = tw_tile_of(true, ELEMENT, c->columns, depth),
+                                .k = tw_tile_of(true, p->kv ? 1 : ELEMENT, c->columns, depth),
                                 .v = tw_tile_of(false, ELEMENT, depth, c->columns),
                                 .lines = c->columns,
                                 .scores = c->columns / 2,
                                 .sums = depth / 2,
                                 .upper = !p->ragged && p->queries * pack <= 8,
                                 .band = band_of(p, c)};
-    why = c->mma == TW_ATTENTION_BY_WARPS ? plan_warps(plan, c, t, p->mask)
+    why = c->mma == TW_ATTENTION_BY_WARPS ? plan_warps(plan, c, t, p->mask, p->kv)
                                           : plan_groups(plan, p, c, t ? t : tw_target_find("sm_90a"));
     if (why) return why;
     plan->row_tiles = tw_ceil_div(p->queries, plan->height);

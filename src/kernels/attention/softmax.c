@@ -15,8 +15,24 @@ static int row_of(int i) {
     return i / 2 % 2;
 }
 
-float tw_attention_factor(const tw_attention_gen *g) {
-    return (float)((tw_attention_scales_first(g->p) ? 1 : g->p->scale) * (double)TW_SOFTMAX_LOG2E);
+tw_val tw_attention_times_scale(tw_attention_gen *g, float x) {
+    return g->p->kv ? tw_mul(g->b, g->key_scale, tw_f32(g->b, x)) : tw_f32(g->b, x);
+}
+
+tw_val tw_attention_factor(tw_attention_gen *g, float sign) {
+    const bool scaled = tw_attention_scales_first(g->p);
+    const float factor = (float)((scaled ? 1 : g->p->scale) * (double)TW_SOFTMAX_LOG2E) * sign;
+    return scaled ? tw_f32(g->b, factor) : tw_attention_times_scale(g, factor);
+}
+
+void tw_attention_load_scales(tw_attention_gen *g, const tw_attention_tile *t) {
+    tw_builder *b = g->b;
+    const float unit = g->p->type == TW_T_f16 ? TW_PART_E4M3_F16 : 1;
+    tw_val head = tw_div(b, t->head, g->plan.heads / (int)g->p->kv_heads);
+    tw_val offset = tw_mul_imm(b, tw_widen(b, head), 4), scale = tw_f32(b, unit);
+    const tw_attrs at = {.type = TW_T_f32};
+    g->key_scale = tw_mul(b, tw_ld(b, at, tw_add(b, g->arg.k_scales, offset)), scale);
+    g->value_scale = tw_mul(b, tw_ld(b, at, tw_add(b, g->arg.v_scales, offset)), scale);
 }
 
 void tw_attention_turn_to(tw_attention_gen *g, int strip) {
@@ -55,7 +71,7 @@ void tw_attention_reset(tw_attention_gen *g) {
 /* Computes cap * tanh(s * scale / cap). */
 static void cap(tw_attention_gen *g) {
     tw_builder *b = g->b;
-    tw_val before = tw_f32(b, (float)(g->p->scale / g->p->cap)), behind = tw_f32(b, (float)g->p->cap);
+    tw_val before = tw_attention_times_scale(g, (float)(g->p->scale / g->p->cap)), behind = tw_f32(b, (float)g->p->cap);
     for (int i = 0; i < g->plan.scores; i++) {
         tw_val bent = tw_unary(b, TW_OP_tanh_f32, tw_mul(b, g->scores[i], before));
         tw_assign(b, g->scores[i], tw_mul(b, bent, behind));
@@ -66,7 +82,7 @@ void tw_attention_weigh(tw_attention_gen *g, const tw_attention_sight *s, tw_val
     tw_builder *b = g->b;
     const bool masks = edge || g->p->mask;
     tw_val most[ROWS][CHAINS] = {{{0}}}, total[ROWS][CHAINS] = {{{0}}}, shift[ROWS];
-    tw_val by = tw_f32(b, tw_attention_factor(g)), zero = tw_f32(b, 0);
+    tw_val by = tw_attention_factor(g, 1), zero = tw_f32(b, 0);
     if (g->p->cap > 0) cap(g);
     if (masks) tw_attention_mask(g, s, key, edge);
     for (int i = 0; i < g->plan.scores; i++) {
@@ -78,7 +94,7 @@ void tw_attention_weigh(tw_attention_gen *g, const tw_attention_sight *s, tw_val
         m = tw_max(b, m, g->max[r]);
         /* The maximum of no scores is -infinity, whose differences are no numbers. */
         tw_val finite = masks ? tw_select(b, tw_eq(b, m, tw_f32(b, -INFINITY)), zero, m) : m;
-        shift[r] = tw_mul(b, finite, tw_f32(b, -tw_attention_factor(g)));
+        shift[r] = tw_mul(b, finite, tw_attention_factor(g, -1));
         keep[r] = tw_unary(b, TW_OP_exp2_f32, tw_mul(b, tw_sub(b, g->max[r], finite), by)); /* 1 if it stays. */
         tw_assign(b, g->max[r], m);
     }

@@ -96,7 +96,7 @@ static void add_part(tw_attention_gen *g, const part *p) {
     tw_val keep[2], take[2], none = tw_f32(b, -INFINITY), zero = tw_f32(b, 0);
     for (int r = 0; r < 2; r++) {
         tw_val max = tw_max(b, g->max[r], p->state[r]), finite = tw_select(b, tw_eq(b, max, none), zero, max);
-        tw_val scale = tw_f32(b, tw_attention_factor(g));
+        tw_val scale = tw_attention_factor(g, 1);
         keep[r] = tw_unary(b, TW_OP_exp2_f32, tw_mul(b, tw_sub(b, g->max[r], finite), scale));
         take[r] = tw_unary(b, TW_OP_exp2_f32, tw_mul(b, tw_sub(b, p->state[r], finite), scale));
         tw_assign(b, g->max[r], max);

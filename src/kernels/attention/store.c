@@ -56,9 +56,10 @@ static void finish_sums(tw_attention_gen *g, const tw_attention_tile *t, tw_val 
             sink = tw_mul(b, tw_ld(b, (tw_attrs){.type = TW_T_f32}, at), tw_f32(b, TW_SOFTMAX_LOG2E));
         }
         tw_val sum = tw_part_warp_sum(b, g->sum[r], 1, 4), sees = tw_lt(b, none, g->max[r]);
-        tw_val max = tw_select(b, sees, tw_mul(b, g->max[r], tw_f32(b, tw_attention_factor(g))), zero);
+        tw_val max = tw_select(b, sees, tw_mul(b, g->max[r], tw_attention_factor(g, 1)), zero);
         if (sink.id) sum = tw_add(b, sum, tw_unary(b, TW_OP_exp2_f32, tw_sub(b, sink, max)));
         factor[r] = tw_select(b, sees, tw_unary(b, TW_OP_rcp_f32, sum), zero);
+        if (g->p->kv) factor[r] = tw_mul(b, factor[r], g->value_scale);
         if (!g->p->lse) continue;
         tw_val lse = tw_mul(b, tw_add(b, max, tw_unary(b, TW_OP_log2_f32, sum)), tw_f32(b, 1 / TW_SOFTMAX_LOG2E));
         /* [heads][rows], for each sequence unless their rows follow one another. */
@@ -113,6 +114,31 @@ static void put_pairs(tw_attention_gen *g, tw_val rows, const tw_val factor[2]) 
             tw_val both = tw_bitcast(b, TW_T_i32, tw_part_pair(b, pair, x, y));
             const int offset = tw_tile_offset(q, r * MATRIX, column / q->width * q->width);
             tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = offset}, at, &both);
+        }
+    }
+}
+
+/* The same of sums of e4m3 (parts/fragment.h): of every 16 columns a thread has four neighbours. */
+static void put_fours(tw_attention_gen *g, tw_val rows, const tw_val factor[2]) {
+    tw_builder *b = g->b;
+    enum { COLUMNS = 2 * MATRIX, FOUR = 4 * 2 /* Bytes. */ };
+    const tw_tile *q = &g->plan.q;
+    const tw_type pair = g->p->type == TW_T_f16 ? TW_T_f16x2 : TW_T_bf16x2;
+    tw_val line = tw_shr(b, g->lane, 2), of_row = tw_rem(b, g->lane, 4), high = tw_shr(b, of_row, 1);
+    tw_val own = tw_add(b, rows, tw_mul_imm(b, tw_rem(b, of_row, 2), FOUR));
+    for (int column = 0; column < g->plan.depth; column += COLUMNS) {
+        tw_val piece = tw_add_imm(b, high, column % q->width / MATRIX);
+        tw_val at = tw_add(b, own, tw_tile_piece(b, q, line, piece));
+        for (int r = 0; r < 2; r++) {
+            tw_val out[2];
+            for (int i = 0; i < 2; i++) {
+                const tw_val *sums =
+                    g->sums + column / 2 + 2 * r + i; /* Of an even column. Odd ones have other sums. */
+                tw_val x = tw_mul(b, sums[0], factor[r]), y = tw_mul(b, sums[MATRIX / 2], factor[r]);
+                out[i] = tw_bitcast(b, TW_T_i32, tw_part_pair(b, pair, x, y));
+            }
+            const int offset = tw_tile_offset(q, r * MATRIX, column / q->width * q->width);
+            tw_st(b, (tw_attrs){.type = TW_T_i32, .vec = 2, .space = TW_SPACE_shared, .offset = offset}, at, out);
         }
     }
 }
@@ -187,7 +213,7 @@ static void store(tw_attention_gen *g, const tw_attention_tile *t) {
     tw_val rows = tw_add(b, place, tw_mul_imm(b, g->strip, tw_tile_offset(&g->plan.q, ROWS, 0)));
     finish_sums(g, t, factor);
     if (g->c->mma == TW_ATTENTION_BY_WARPS) {
-        put_pairs(g, rows, factor);
+        (g->p->kv ? put_fours : put_pairs)(g, rows, factor);
         tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
         copy(g, t, rows);
         return;

@@ -26,6 +26,15 @@ static tw_type pair_of(const tw_attention_gen *g) {
     return g->p->type == TW_T_f16 ? TW_T_f16x2 : TW_T_bf16x2;
 }
 
+/* Queries have k in the order in which keys of e4m3 have it. */
+static tw_fragment_order order_of_queries(const tw_attention_gen *g) {
+    return g->p->kv ? TW_FRAGMENT_A_FOURS : TW_FRAGMENT_A;
+}
+
+static int elements_of_load(const tw_attention_gen *g) {
+    return TW_FRAGMENT_BYTES / g->plan.k.es;
+}
+
 /* -- the ring */
 
 static const char *const copies = "copies";
@@ -99,7 +108,9 @@ static void next_block(tw_attention_gen *g, const state *s) {
 /* -- products */
 
 static void load_queries(tw_attention_gen *g, const state *s, int strip, int k, tw_val out[TW_FRAGMENT_REGISTERS]) {
-    tw_fragment_load(g->b, &g->plan.q, TW_FRAGMENT_A, s->q_at, strip * TW_ATTENTION_STRIP, k, pair_of(g), out);
+    tw_val x[TW_FRAGMENT_PRODUCTS][TW_FRAGMENT_REGISTERS];
+    tw_fragment_load(g->b, &g->plan.q, order_of_queries(g), s->q_at, strip * TW_ATTENTION_STRIP, k, pair_of(g), x);
+    for (int r = 0; r < TW_FRAGMENT_REGISTERS; r++) out[r] = x[0][r];
 }
 
 /* Adds the product of A, 16 by 16, and B's 16 columns. From zeros: `sums` are only written. */
@@ -111,15 +122,21 @@ static void multiply(tw_attention_gen *g, tw_val *sums, const tw_val *a, const t
 
 static void score(tw_attention_gen *g, const state *s) {
     tw_builder *b = g->b;
-    tw_val at = tw_add(b, s->k_at, s->stage), own[TW_ATTENTION_STRIPS][TW_FRAGMENT_REGISTERS];
+    const int step = elements_of_load(g);
+    tw_val at = tw_add(b, s->k_at, s->stage);
+    tw_val own[TW_ATTENTION_STRIPS][TW_FRAGMENT_PRODUCTS][TW_FRAGMENT_REGISTERS];
     tw_record_begin(b, TW_ATTENTION_SCORE, TW_ENGINE_OF_tensor);
-    for (int k = 0; k < g->plan.depth; k += STEP) {
-        for (int i = 0; i < g->plan.own && !g->plan.holds; i++) load_queries(g, s, i, k, own[i]);
+    for (int k = 0; k < g->plan.depth; k += step) {
+        for (int n = 0; n < step / STEP; n++)
+            for (int i = 0; i < g->plan.own && !g->plan.holds; i++) load_queries(g, s, i, k + n * STEP, own[i][n]);
         for (int key = 0; key < g->c->columns; key += TW_FRAGMENT) {
-            tw_val x[TW_FRAGMENT_REGISTERS];
+            tw_val x[TW_FRAGMENT_PRODUCTS][TW_FRAGMENT_REGISTERS];
             tw_fragment_load(b, &g->plan.k, TW_FRAGMENT_B, at, key, k, pair_of(g), x);
-            for (int i = 0; i < g->plan.own; i++)
-                multiply(g, g->of[i].scores + key / 2, g->plan.holds ? s->queries[i][k / STEP] : own[i], x, !k);
+            for (int n = 0; n < step / STEP; n++)
+                for (int i = 0; i < g->plan.own; i++) {
+                    const tw_val *a = g->plan.holds ? s->queries[i][k / STEP + n] : own[i][n];
+                    multiply(g, g->of[i].scores + key / 2, a, x[n], !k && !n);
+                }
         }
     }
     tw_record_end(b, TW_ATTENTION_SCORE);
@@ -127,17 +144,19 @@ static void score(tw_attention_gen *g, const state *s) {
 
 static void sum_values(tw_attention_gen *g, const state *s) {
     tw_builder *b = g->b;
+    const int step = elements_of_load(g);
     tw_val at = tw_add(b, s->v_at, s->stage);
     tw_record_begin(b, TW_ATTENTION_SUM, TW_ENGINE_OF_tensor);
     for (int key = 0; key < g->c->columns; key += STEP)
-        for (int column = 0; column < g->plan.depth; column += TW_FRAGMENT) {
-            tw_val x[TW_FRAGMENT_REGISTERS], a[TW_FRAGMENT_REGISTERS];
+        for (int column = 0; column < g->plan.depth; column += step) {
+            tw_val x[TW_FRAGMENT_PRODUCTS][TW_FRAGMENT_REGISTERS], a[TW_FRAGMENT_REGISTERS];
             tw_fragment_load(b, &g->plan.k, TW_FRAGMENT_B_ACROSS, at, key, column, pair_of(g), x);
-            for (int i = 0; i < g->plan.own; i++) {
-                const tw_val *weights = g->of[i].weights + key / STEP * TW_FRAGMENT_REGISTERS;
-                for (int r = 0; r < TW_FRAGMENT_REGISTERS; r++) a[r] = tw_bitcast(b, pair_of(g), weights[r]);
-                multiply(g, g->of[i].sums + column / 2, a, x, false);
-            }
+            for (int n = 0; n < step / TW_FRAGMENT; n++)
+                for (int i = 0; i < g->plan.own; i++) {
+                    const tw_val *weights = g->of[i].weights + key / STEP * TW_FRAGMENT_REGISTERS;
+                    for (int r = 0; r < TW_FRAGMENT_REGISTERS; r++) a[r] = tw_bitcast(b, pair_of(g), weights[r]);
+                    multiply(g, g->of[i].sums + (column + n * TW_FRAGMENT) / 2, a, x[n], false);
+                }
         }
     tw_record_end(b, TW_ATTENTION_SUM);
 }
@@ -193,6 +212,7 @@ static void compute_tile(tw_attention_gen *g, state *s, const tw_attention_tile 
     tw_val told_at = tw_add_imm(b, g->shared, told);
     TW_IF (b, tw_eq(b, g->tid, tw_i32(b, 0))) tw_attention_write_tile(b, told_at, t);
     begin_copies(g, s, t);
+    if (g->p->kv) tw_attention_load_scales(g, t);
     for (int i = 0; i < g->plan.own; i++) {
         tw_attention_turn_to(g, i);
         s->sight[i] = tw_attention_sight_of(g, t, blocks);
@@ -217,7 +237,7 @@ void tw_attention_by_warps(tw_attention_gen *g) {
     tw_val along = tw_add(b, g->shared, tw_fragment_lane(b, k, TW_FRAGMENT_B, g->lane));
     state s = {.block = tw_var_of(b, tw_i32(b, 0)),
                .stage = tw_var_of(b, tw_i32(b, 0)),
-               .q_at = tw_add(b, tw_add(b, g->shared, tw_fragment_lane(b, q, TW_FRAGMENT_A, g->lane)),
+               .q_at = tw_add(b, tw_add(b, g->shared, tw_fragment_lane(b, q, order_of_queries(g), g->lane)),
                               tw_mul_imm(b, g->warp, apart)),
                .k_at = tw_add_imm(b, along, g->keys.first),
                .v_at = tw_add_imm(b, across, g->values.first)};
