@@ -14,7 +14,8 @@ static const tw_attention_config config = {.rows = 64,
                                            .persistent = 2,
                                            .band = 1,
                                            .mma = 2,
-                                           .strips = 1};
+                                           .strips = 1,
+                                           .slices = 1};
 
 static tw_attention_problem problem_of(void) {
     tw_attention_problem p = {.heads = 2,

@@ -76,8 +76,10 @@ bool attention_case_draw(attention_case *c, uint64_t number, const tw_target *t,
     draw_kv(&c->problem, tw_random_seed(~number));
     if (tw_attention_complete(&c->problem, NULL) != TW_OK) return false;
     const tw_attention_space_context of = {&c->problem, t};
+    const bool warpgroups = t->sm == 90 && !c->problem.kv && below(&r, 3);
     for (int i = 0; i < TRIES; i++) {
         tw_space_draw_any(&tw_attention_space, NULL, &r, &c->config);
+        c->config.mma = warpgroups ? TW_ATTENTION_BY_WARPGROUPS : TW_ATTENTION_BY_WARPS;
         /* Few blocks have several tiles each. */
         c->config.splits = below(&r, 2) && c->problem.queries > 1 ? 1 : 1 + (int)below(&r, 5);
         c->config.persistent = below(&r, 3) ? 1 + (int)below(&r, most->blocks) : 0;
@@ -156,6 +158,12 @@ void attention_case_print(const attention_case *c, char *out, size_t size) {
     X(warps_with_half_a_sixteen, c->mma == 1 && p->head % 16)                                                          \
     X(warps_lazy, c->mma == 1 && c->lazy)                                                                              \
     X(warps_early, c->mma == 1 && c->early)                                                                            \
+    X(slices, c->slices > 1 && p->keys > c->columns)                                                                   \
+    X(slices_of_sixteen_rows, c->rows == 16)                                                                           \
+    X(slices_of_two_strips, c->slices > 1 && c->strips == 2)                                                           \
+    X(slices_of_split_keys, c->slices > 1 && c->splits > 1 && p->keys > c->columns)                                    \
+    X(slices_causal, c->slices > 1 && p->causal)                                                                       \
+    X(slices_of_e4m3, c->slices > 1 && p->kv)                                                                          \
     X(e4m3, p->kv && p->type == TW_T_bf16)                                                                             \
     X(e4m3_of_f16, p->kv && p->type == TW_T_f16)                                                                       \
     X(e4m3_of_two_strips, p->kv && c->strips == 2)                                                                     \

@@ -15,10 +15,11 @@ static void random_attention_is_right(void **state) {
     (void)state;
     const attention_limits most = {.queries = 70, .keys = 130, .heads = 4, .batch = 2, .blocks = 3};
     static const char *const targets[] = {"sm_90a", "sm_80", "sm_90a", "sm_90a", "sm_120a"};
-    enum { TARGETS = sizeof targets / sizeof *targets };
+    enum { TARGETS = sizeof targets / sizeof *targets, FEATURES = 100 };
     const char *other = getenv("TEST_ATTENTION");
     unsigned long long first = 1, count = TEST_SANITIZED ? 25 : 200;
-    int had[64] = {0}, legal = 0;
+    assert_true(attention_features() <= FEATURES);
+    int had[FEATURES] = {0}, legal = 0;
     if (other) sscanf(other, "%llu,%llu", &first, &count);
     for (unsigned long long i = first; i < first + count; i++) {
         attention_case c;
@@ -71,15 +72,22 @@ static void edges_of_masks_are_right(const attention_case *plain) {
 
 static void edges_of_masks_of_warpgroups_are_right(void **state) {
     (void)state;
-    edges_of_masks_are_right(&(attention_case){
-        .config = {
-            .rows = 64, .columns = 16, .stages = 2, .overlap = 1, .splits = 1, .band = 1, .mma = 2, .strips = 1}});
+    edges_of_masks_are_right(&(attention_case){.config = {.rows = 64,
+                                                          .columns = 16,
+                                                          .stages = 2,
+                                                          .overlap = 1,
+                                                          .splits = 1,
+                                                          .band = 1,
+                                                          .mma = 2,
+                                                          .strips = 1,
+                                                          .slices = 1}});
 }
 
 static void edges_of_masks_of_warps_are_right(void **state) {
     (void)state;
     edges_of_masks_are_right(&(attention_case){
-        .config = {.rows = 64, .columns = 16, .stages = 2, .splits = 1, .band = 1, .mma = 1, .strips = 2}});
+        .config = {
+            .rows = 64, .columns = 16, .stages = 2, .splits = 1, .band = 1, .mma = 1, .strips = 2, .slices = 1}});
 }
 
 static void words_without_sense_are_refused(void **state) {

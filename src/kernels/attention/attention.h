@@ -74,6 +74,7 @@ typedef struct tw_attention_config {
     int early;
     int mma;    /* TW_ATTENTION_BY_*: how to multiply. */
     int strips; /* By mma.sync: sixteens of queries of each warp. */
+    int slices; /* By mma.sync: warps that share queries, each of which has other keys of every block. */
 } tw_attention_config;
 
 typedef enum tw_attention_buffer {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/diag.h"
 #include "base/divide.h"
-#include "kernels/attention/attention.h"
+#include "kernels/attention/generate.h"
 
 #include <stddef.h>
 
@@ -36,7 +36,7 @@ static void plain(const void *context, void *config) {
     if (c->mma == TW_ATTENTION_BY_WARPS)
         c->overlap = c->pingpong = c->persistent = 0;
     else
-        c->strips = 1;
+        c->strips = c->slices = 1;
     if (of->problem->heads == of->problem->kv_heads) c->pack = 0;
     if (of->problem->ragged) c->band = 1; /* Ragged tiles come by rows. */
 }
@@ -142,7 +142,8 @@ static void set_tile(const tw_attention_problem *p, tw_attention_config *c) {
     if (p->mask && p->head > 96) c->columns = p->head <= 128 ? 112 : p->head <= 192 ? 80 : 48;
 }
 
-/* A warp that has two strips loads keys and values for both at once. Larger heads leave no registers for that. */
+/* A warp that has two strips loads keys and values for both at once. Larger heads leave no registers for that. Few
+   queries are shared by warps, each of which has other keys, so that all of them multiply. */
 static void set_tile_by_warps(const tw_attention_problem *p, const tw_target *t, tw_attention_config *c) {
     enum { TOGETHER = 2 /* Blocks of an SM, each of which computes while others wait. */ };
     c->mma = TW_ATTENTION_BY_WARPS;
@@ -151,8 +152,14 @@ static void set_tile_by_warps(const tw_attention_problem *p, const tw_target *t,
     c->strips = c->rows > 64 && p->head <= most ? 2 : 1;
     c->columns = c->strips > 1 && p->head > 96 ? 32 : 64;
     if (p->head > 128) c->rows = 64;
-    const int64_t tile = tw_ceil_div(p->head, 64) * 64 * 2;
-    const int64_t bytes = c->rows * tile + (int64_t)2 * c->stages * c->columns * tile;
+    const int64_t rows = p->queries * (p->heads / p->kv_heads);
+    if (rows <= 32) {
+        c->rows = rows <= TW_ATTENTION_STRIP ? 16 : 32;
+        c->columns = p->kv ? 128 : 64;
+        c->slices = 4;
+    }
+    const int64_t tile = tw_ceil_div(p->head, 64) * 64 * 2, of_keys = p->kv ? tile / 2 : tile;
+    const int64_t bytes = c->rows * tile + 2 * c->stages * c->columns * of_keys;
     if (TOGETHER * (bytes + t->shared_reserved) > t->shared_sm) c->stages = 1;
 }
 
@@ -166,7 +173,8 @@ tw_attention_config tw_attention_config_default(const tw_attention_problem *p, c
                              .persistent = SMS,
                              .band = band_of(p),
                              .mma = 2,
-                             .strips = 1};
+                             .strips = 1,
+                             .slices = 1};
     if (!by_warps) set_tile(p, &c);
     if (p->queries * shared <= 64) {
         c.rows = 64;

@@ -103,6 +103,7 @@ typedef struct tw_attention_gen {
     tw_ring q, keys, values, told; /* Rings. Q's has one stage. */
     tw_val key_scale, value_scale; /* Of e4m3: the scales of the tile's keys and values (f32). */
     tw_val tid, lane, warp, group; /* The thread's number, and those of its lane, warp and warpgroup. */
+    tw_val team; /* The number of the warp, or of the warps that share its queries. They have the same strips. */
     tw_attention_registers of[TW_ATTENTION_STRIPS]; /* What the thread has of each strip of its warp. */
     /* The strip that code is made for: its number in the tile, and what the thread has of it. */
     tw_val strip, *scores, *weights, *sums, *max, *sum;
@@ -175,6 +176,9 @@ void tw_attention_compute(tw_attention_gen *g);
 /* split.c: leaves the sums of a part of a tile's keys in the workspace. The warp that is the last to do so for its rows
    gets the sums of all parts. Returns the predicate that it is. */
 tw_val tw_attention_merge(tw_attention_gen *g, const tw_attention_tile *t, tw_val parts);
+/* Adds up the sums of the warps that share queries. All threads call it, who are done with the tile's keys and values,
+   in whose place sums are exchanged. `slice` is the warp's number among those. That with number 0 gets the sums. */
+void tw_attention_join_slices(tw_attention_gen *g, tw_val slice);
 
 /* A row of a tile: a query, and its head of Q. */
 typedef struct tw_attention_row {

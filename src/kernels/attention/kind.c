@@ -93,6 +93,7 @@ static void build(tw_attention_gen *g) {
     g->tid = tw_sreg(b, TW_SREG_tid_x);
     g->lane = tw_rem(b, g->tid, 32);
     g->warp = tw_sreg(b, TW_SREG_warpid);
+    g->team = tw_div(b, g->warp, g->c->slices);
     if (copies) {
         tw_attention_by_warps(g);
         return;

@@ -2,6 +2,7 @@
 /* Checks that a configuration is legal, and derives its plan: threads, registers and the layout of shared memory. */
 #include "base/divide.h"
 #include "kernels/attention/generate.h"
+#include "kernels/parts/fragment.h"
 
 enum {
     QUARTER = 512, /* Registers of a quarter of an SM for each lane. A quarter runs one warp of each warpgroup. */
@@ -26,12 +27,14 @@ static const char *check(const tw_attention_problem *p, const tw_attention_confi
     REFUSE(c->mma != TW_ATTENTION_BY_WARPS && !groups, "tensor cores are used by warps (1) or by warpgroups (2)");
     REFUSE(t && groups && t->sm != 90, "warpgroups' products (mma=2) are of sm_90a alone");
     REFUSE(groups && p->kv, "keys and values of e4m3 need mma=1");
-    REFUSE(groups && c->strips != 1, "a warp of a warpgroup has one strip");
+    REFUSE(groups && (c->strips != 1 || c->slices != 1), "strips and slices need mma=1");
+    REFUSE(groups && c->rows < TW_WGMMA_ROWS, "a warpgroup has 64 queries");
     REFUSE(!groups && (c->overlap || c->pingpong || c->persistent), "overlap, pingpong and persistent need mma=2");
     REFUSE(!groups && (c->strips < 1 || c->strips > TW_ATTENTION_STRIPS), "a warp has one or two strips");
     REFUSE(!groups && c->early > 1, "early=2 needs mma=2");
     REFUSE(t && t->sm < 90 && c->early, "launches of this target begin late");
-    REFUSE(c->rows != 64 && c->rows != 128 && c->rows != 192, "a tile has 64, 128 or 192 queries");
+    REFUSE(c->rows != 16 && c->rows != 32 && c->rows != 64 && c->rows != 128 && c->rows != 192,
+           "a tile has 16, 32, 64, 128 or 192 queries");
     REFUSE(c->columns < 16 || c->columns > 256 || c->columns % 16, "a block has 16 to 256 keys, whole sixteens");
     REFUSE(c->stages < 1 || c->stages > 8, "there are 1 to 8 stages");
     REFUSE(c->overlap && c->stages < 2 && p->keys > c->columns, "overlap takes two stages");
@@ -65,12 +68,23 @@ static const char *plan_registers(tw_attention_plan *p, bool array, int blocks) 
     return NULL;
 }
 
+/* Bytes of shared memory in which warps that share queries leave their sums, for one of them. */
+static int slices_bytes(const tw_attention_plan *p, const tw_attention_config *c) {
+    enum { LINE = 512 /* Bytes of four values of each lane. */ };
+    return p->strips * (c->slices - 1) * (p->sums / 4 + 1) * LINE;
+}
+
 /* A thread holds its scores, sums and queries, or loads queries for each block. */
 static const char *plan_warps(tw_attention_plan *p, const tw_attention_config *c, const tw_target *t, bool array,
                               bool narrow) {
     enum { REGISTERS = 65536 /* Of an SM. */, MOST = 255 };
+    enum { MOST_WARPS = 16 };
+    REFUSE(c->slices < 1 || c->columns % (TW_FRAGMENT * c->slices), "a warp's slice has whole sixteens of keys");
+    REFUSE(p->strips % c->strips, "a warp has more strips than the tile");
     p->own = c->strips;
-    p->warps = p->strips / p->own;
+    p->warps = p->strips / p->own * c->slices;
+    p->scores = c->columns / c->slices / 2;
+    REFUSE(p->warps < 2 || p->warps > MOST_WARPS, "a block has 2 to 16 warps");
     p->threads = p->warps * 32;
     p->registers = REGISTERS / p->threads / UNIT * UNIT;
     if (p->registers > MOST) p->registers = MOST;
@@ -81,6 +95,7 @@ static const char *plan_warps(tw_attention_plan *p, const tw_attention_config *c
     REFUSE(needed + p->own * 4 > p->registers, "more registers than a thread may have");
     const int stage = tw_tile_bytes(&p->k);
     p->shared_bytes = tw_tile_bytes(&p->q) + 2 * c->stages * stage + TW_ATTENTION_TILE_BYTES;
+    REFUSE(slices_bytes(p, c) > 2 * c->stages * stage, "sums of slices take more room than keys and values");
     REFUSE(t && p->shared_bytes > t->shared_block, "more shared memory than a block may have");
     REFUSE(t && tw_target_blocks(t, p->threads, p->registers, p->shared_bytes) < 1, "an SM cannot hold the block");
     return NULL;

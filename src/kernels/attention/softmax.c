@@ -37,7 +37,7 @@ void tw_attention_load_scales(tw_attention_gen *g, const tw_attention_tile *t) {
 
 void tw_attention_turn_to(tw_attention_gen *g, int strip) {
     tw_attention_registers *of = &g->of[strip];
-    g->strip = tw_add_imm(g->b, tw_mul_imm(g->b, g->warp, g->plan.own), strip);
+    g->strip = tw_add_imm(g->b, tw_mul_imm(g->b, g->team, g->plan.own), strip);
     g->scores = of->scores;
     g->weights = of->weights;
     g->sums = of->sums;

@@ -3,6 +3,7 @@
    itself. The last of the warps that have these rows, in as many blocks, merges the sums in the order of the parts. A
    thread's values lie as it holds them, so that loads and stores are whole lines. */
 #include "kernels/attention/generate.h"
+#include "kernels/parts/meet.h"
 
 #include <math.h>
 
@@ -49,9 +50,9 @@ static tw_val first_part(tw_attention_gen *g, const tw_attention_tile *t) {
     return tw_add(b, g->arg.workspace, tw_add(b, strip, tw_widen(b, tw_mul_imm(b, g->lane, BYTES))));
 }
 
-static void leave(tw_attention_gen *g, tw_val at) {
+static void leave(tw_attention_gen *g, tw_val at, int space) {
     tw_builder *b = g->b;
-    tw_attrs to = {.type = TW_T_f32, .vec = VECTOR};
+    tw_attrs to = {.type = TW_T_f32, .vec = VECTOR, .space = space};
     const tw_val state[VECTOR] = {g->max[0], g->max[1], g->sum[0], g->sum[1]};
     tw_st(b, to, at, state);
     for (int i = 0; i < sums_of(g); i += VECTOR) {
@@ -81,8 +82,9 @@ typedef struct part {
     tw_val state[VECTOR], sums[TW_ATTENTION_SUMS];
 } part;
 
-static void load_part(tw_attention_gen *g, tw_val at, part *p) {
-    tw_attrs from = {.type = TW_T_f32, .vec = VECTOR, .cache = TW_CACHE_cg};
+static void load_part(tw_attention_gen *g, tw_val at, int space, part *p) {
+    tw_attrs from = {.type = TW_T_f32, .vec = VECTOR, .space = space};
+    if (space == TW_SPACE_global) from.cache = TW_CACHE_cg;
     tw_ld_vec(g->b, from, at, p->state);
     for (int i = 0; i < sums_of(g); i += VECTOR) {
         from.offset += LINE;
@@ -117,7 +119,7 @@ static void merge(tw_attention_gen *g, tw_val first, tw_val parts) {
         part of[AT_ONCE] = {0};
         for (int k = 0; k < n; k++) {
             tw_val number = k ? tw_min(b, tw_add_imm(b, i, k), last) : i;
-            load_part(g, tw_add(b, first, tw_widen(b, tw_mul_imm(b, number, bytes))), &of[k]);
+            load_part(g, tw_add(b, first, tw_widen(b, tw_mul_imm(b, number, bytes))), TW_SPACE_global, &of[k]);
         }
         for (int k = 0; k < n; k++) {
             tw_val is_part = tw_le(b, tw_add_imm(b, i, k), last);
@@ -139,7 +141,7 @@ tw_val tw_attention_merge(tw_attention_gen *g, const tw_attention_tile *t, tw_va
     tw_val merges = tw_var_of(b, tw_const(b, TW_T_pred, 0));
     TW_IF (b, has_queries(g, t)) {
         tw_val first = first_part(g, t);
-        leave(g, tw_add(b, first, tw_widen(b, tw_mul_imm(b, t->split, bytes))));
+        leave(g, tw_add(b, first, tw_widen(b, tw_mul_imm(b, t->split, bytes))), TW_SPACE_global);
         tw_val last = is_last(g, t, parts);
         TW_IF (b, last) {
             tw_attention_reset(g);
@@ -148,4 +150,35 @@ tw_val tw_attention_merge(tw_attention_gen *g, const tw_attention_tile *t, tw_va
         tw_assign(b, merges, last);
     }
     return merges;
+}
+
+/* Computes the address of the thread's values of slice 1 of the strip. Those of the next slice follow. */
+static tw_val first_slice(tw_attention_gen *g) {
+    tw_builder *b = g->b;
+    const int64_t all = (int64_t)(g->c->slices - 1) * vectors_of(g) * LINE;
+    tw_val strip = tw_mul_imm(b, g->strip, all);
+    return tw_add(b, tw_add_imm(b, g->shared, g->keys.first), tw_add(b, strip, tw_mul_imm(b, g->lane, BYTES)));
+}
+
+void tw_attention_join_slices(tw_attention_gen *g, tw_val slice) {
+    tw_builder *b = g->b;
+    const int bytes = vectors_of(g) * LINE;
+    tw_val zero = tw_i32(b, 0);
+    tw_part_meet(b, &(tw_meeting){0});
+    TW_IF (b, tw_lt(b, zero, slice))
+        for (int i = 0; i < g->plan.own; i++) {
+            tw_attention_turn_to(g, i);
+            tw_val at = tw_add(b, first_slice(g), tw_mul_imm(b, tw_add_imm(b, slice, -1), bytes));
+            leave(g, at, TW_SPACE_shared);
+        }
+    tw_part_meet(b, &(tw_meeting){0});
+    TW_IF (b, tw_eq(b, slice, zero))
+        for (int i = 0; i < g->plan.own; i++) {
+            tw_attention_turn_to(g, i);
+            for (int k = 1; k < g->c->slices; k++) {
+                part other = {0};
+                load_part(g, tw_add_imm(b, first_slice(g), (int64_t)(k - 1) * bytes), TW_SPACE_shared, &other);
+                add_part(g, &other);
+            }
+        }
 }

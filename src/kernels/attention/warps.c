@@ -11,6 +11,7 @@ enum { STEP = TW_FRAGMENT /* Elements along k of a product. */, SUMS = 4 /* Of i
 typedef struct state {
     const tw_attention_source *source;
     tw_attention_sight sight[TW_ATTENTION_STRIPS];
+    tw_val slice;            /* The number of the warp's slice of keys. */
     tw_val first;            /* The tile's first block. */
     tw_val block;            /* Variable: the number of the block that is computed. */
     tw_val stage;            /* Variable: the offset of its stage in bytes. */
@@ -29,6 +30,10 @@ static tw_type pair_of(const tw_attention_gen *g) {
 /* Queries have k in the order in which keys of e4m3 have it. */
 static tw_fragment_order order_of_queries(const tw_attention_gen *g) {
     return g->p->kv ? TW_FRAGMENT_A_FOURS : TW_FRAGMENT_A;
+}
+
+static int keys_of_slice(const tw_attention_gen *g) {
+    return g->c->columns / g->c->slices;
 }
 
 static int elements_of_load(const tw_attention_gen *g) {
@@ -129,7 +134,7 @@ static void score(tw_attention_gen *g, const state *s) {
     for (int k = 0; k < g->plan.depth; k += step) {
         for (int n = 0; n < step / STEP; n++)
             for (int i = 0; i < g->plan.own && !g->plan.holds; i++) load_queries(g, s, i, k + n * STEP, own[i][n]);
-        for (int key = 0; key < g->c->columns; key += TW_FRAGMENT) {
+        for (int key = 0; key < keys_of_slice(g); key += TW_FRAGMENT) {
             tw_val x[TW_FRAGMENT_PRODUCTS][TW_FRAGMENT_REGISTERS];
             tw_fragment_load(b, &g->plan.k, TW_FRAGMENT_B, at, key, k, pair_of(g), x);
             for (int n = 0; n < step / STEP; n++)
@@ -147,7 +152,7 @@ static void sum_values(tw_attention_gen *g, const state *s) {
     const int step = elements_of_load(g);
     tw_val at = tw_add(b, s->v_at, s->stage);
     tw_record_begin(b, TW_ATTENTION_SUM, TW_ENGINE_OF_tensor);
-    for (int key = 0; key < g->c->columns; key += STEP)
+    for (int key = 0; key < keys_of_slice(g); key += STEP)
         for (int column = 0; column < g->plan.depth; column += step) {
             tw_val x[TW_FRAGMENT_PRODUCTS][TW_FRAGMENT_REGISTERS], a[TW_FRAGMENT_REGISTERS];
             tw_fragment_load(b, &g->plan.k, TW_FRAGMENT_B_ACROSS, at, key, column, pair_of(g), x);
@@ -166,7 +171,9 @@ static void sum_values(tw_attention_gen *g, const state *s) {
 /* Makes weights of the scores of all strips. Sums of no block before are zeros, and not rescaled. */
 static void weigh(tw_attention_gen *g, const state *s, bool masked, bool rescales) {
     tw_builder *b = g->b;
-    tw_val key = masked || g->p->mask ? tw_mul_imm(b, s->block, g->c->columns) : TW_NONE, keep[2];
+    tw_val key = TW_NONE, keep[2];
+    if (masked || g->p->mask)
+        key = tw_add(b, tw_mul_imm(b, s->block, g->c->columns), tw_mul_imm(b, s->slice, keys_of_slice(g)));
     for (int i = 0; i < g->plan.own; i++) {
         tw_attention_turn_to(g, i);
         tw_record_begin(b, TW_ATTENTION_WEIGH, TW_ENGINE_OF_alu);
@@ -222,10 +229,17 @@ static void compute_tile(tw_attention_gen *g, state *s, const tw_attention_tile 
     if (g->p->causal || g->p->window) blocks_down_to(g, s, tw_max(b, blocks->whole_below, blocks->first), true);
     blocks_down_to(g, s, tw_max(b, blocks->whole_from, blocks->first), false);
     if (g->p->window) blocks_down_to(g, s, blocks->first, true);
-    const tw_attention_tile same = tw_attention_read_tile(b, told_at);
-    for (int i = 0; i < g->plan.own; i++) {
-        tw_attention_turn_to(g, i);
-        tw_attention_store(g, &same, blocks->parts);
+    tw_scope stores = TW_NO_BLOCK;
+    if (g->c->slices > 1) {
+        tw_attention_join_slices(g, s->slice);
+        stores = tw_push_if(b, tw_eq(b, s->slice, tw_i32(b, 0)));
+    }
+    TW_BLOCK (b, stores) {
+        const tw_attention_tile same = tw_attention_read_tile(b, told_at);
+        for (int i = 0; i < g->plan.own; i++) {
+            tw_attention_turn_to(g, i);
+            tw_attention_store(g, &same, blocks->parts);
+        }
     }
 }
 
@@ -233,14 +247,17 @@ void tw_attention_by_warps(tw_attention_gen *g) {
     tw_builder *b = g->b;
     const tw_tile *q = &g->plan.q, *k = &g->plan.k;
     const int apart = tw_tile_offset(q, TW_ATTENTION_STRIP * g->plan.own, 0);
+    tw_val slice = tw_rem(b, g->warp, g->c->slices);
+    tw_val keys = tw_mul_imm(b, slice, tw_tile_offset(k, keys_of_slice(g), 0));
     tw_val across = tw_add(b, g->shared, tw_fragment_lane(b, k, TW_FRAGMENT_B_ACROSS, g->lane));
     tw_val along = tw_add(b, g->shared, tw_fragment_lane(b, k, TW_FRAGMENT_B, g->lane));
-    state s = {.block = tw_var_of(b, tw_i32(b, 0)),
+    state s = {.slice = slice,
+               .block = tw_var_of(b, tw_i32(b, 0)),
                .stage = tw_var_of(b, tw_i32(b, 0)),
                .q_at = tw_add(b, tw_add(b, g->shared, tw_fragment_lane(b, q, order_of_queries(g), g->lane)),
-                              tw_mul_imm(b, g->warp, apart)),
-               .k_at = tw_add_imm(b, along, g->keys.first),
-               .v_at = tw_add_imm(b, across, g->values.first)};
+                              tw_mul_imm(b, g->team, apart)),
+               .k_at = tw_add(b, tw_add_imm(b, along, g->keys.first), keys),
+               .v_at = tw_add(b, tw_add_imm(b, across, g->values.first), keys)};
     tw_attention_declare(g);
     if (g->c->early) {
         tw_do(b, TW_OP_griddep_launch, (tw_attrs){0}, TW_NONE, TW_NONE);
