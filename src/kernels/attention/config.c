@@ -71,28 +71,30 @@ static bool packs(const tw_attention_problem *p, int rows) {
     return p->ragged || packed * 10 < tiles * heads * 9;
 }
 
-/* The share of SMs' time in which they have blocks of keys, if each of `tiles` has its keys in `splits` parts. */
-static double busy(int64_t tiles, int64_t blocks, int splits) {
+/* The share of time in which `places` for blocks have blocks of keys, if each of `tiles` has its keys in `splits`
+ * parts. */
+static double busy(int64_t tiles, int64_t blocks, int splits, int places) {
     const int64_t each = tw_ceil_div(blocks, splits), parts = tw_ceil_div(blocks, each);
-    return (double)(tiles * blocks) / (double)(SMS * each * tw_ceil_div(tiles * parts, SMS));
+    return (double)(tiles * blocks) / (double)(places * each * tw_ceil_div(tiles * parts, places));
 }
 
-/* Splits keys until blocks fill the SMs, as far as each has a few blocks of keys. Of the splits that fill them about as
-   well as it can be done, the fewest are taken. */
+/* Splits keys until blocks fill the SMs, by mma.sync with two each, as far as each has a few blocks of keys. Of the
+   splits that fill them about as well as it can be done, the fewest are taken. */
 static int splits_of(const tw_attention_problem *p, const tw_attention_config *c) {
     enum { FEW = 4 /* Blocks of keys that are not split. */, MOST = 64 };
+    const int places = c->mma == TW_ATTENTION_BY_WARPS ? 2 * SMS : SMS;
     const int64_t heads = c->pack ? p->kv_heads : p->heads, height = c->rows / (p->heads / heads);
     const int64_t tiles =
         heads * (p->ragged ? tw_ceil_div(p->queries, height) : p->batch * tw_ceil_div(p->queries, height));
     const int64_t seen = height + (p->causal ? 1 : 2) * p->window; /* Keys that a tile with a window sees. */
     const int64_t blocks = tw_ceil_div(p->window && seen < p->keys ? seen : p->keys, c->columns);
-    if (tiles * 5 >= SMS * 4 || blocks <= FEW) return 1;
+    if (tiles * 5 >= places * 4 || blocks <= FEW) return 1;
     const int most = blocks < MOST ? (int)blocks : MOST;
     double best = 0;
     for (int s = 1; s <= most; s++)
-        if (busy(tiles, blocks, s) > best) best = busy(tiles, blocks, s);
+        if (busy(tiles, blocks, s, places) > best) best = busy(tiles, blocks, s, places);
     int splits = 1;
-    while (busy(tiles, blocks, splits) < 0.9 * best) splits++;
+    while (busy(tiles, blocks, splits, places) < 0.9 * best) splits++;
     return splits;
 }
 
