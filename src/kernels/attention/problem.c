@@ -12,8 +12,9 @@
 #include <string.h>
 
 const char tw_attention_words[] =
-    "type=bf16|f16; kv=e4m3: K and V are, with a scale for each of their heads; heads kv_heads head (elements); "
+    "type=bf16|f16; heads kv_heads head (elements); "
     "queries keys batch; causal=1; window=W; scale cap; lse=1 sinks=1;\n"
+    "kv=e4m3: K and V are of that type, and their heads have scales;\n"
     "ldq ldk ldo (elements from row to row); capacity=C: K and V are [batch][kv_heads][C][head];\n"
     "page=P pool=N: K and V are [N][P][kv_heads][head], and each sequence has a list of pages;\n"
     "ragged=1: the device knows each sequence's queries (starts) and keys (lengths);\n"
