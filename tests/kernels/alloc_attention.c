@@ -46,6 +46,19 @@ static int print(void *context) {
     return result(st);
 }
 
+static int print_of_warps(void *context) {
+    const tw_target *t = tw_target_find("sm_80");
+    tw_attention_problem p = problem_of();
+    tw_buf ptx = {0};
+    (void)context;
+    p.kv = TW_T_e4m3;
+    const tw_attention_config c = {
+        .rows = 16, .columns = 32, .stages = 2, .splits = 2, .band = 1, .mma = 1, .strips = 1, .slices = 2};
+    const tw_status st = tw_attention_ptx(&p, &c, t, &ptx, NULL);
+    tw_buf_free(&ptx);
+    return result(st);
+}
+
 static int make_data(void *context) {
     const tw_attention_problem p = problem_of();
     tw_attention_data d;
@@ -68,6 +81,7 @@ static int emulate(void *context) {
 static void building_survives_every_failure(void **state) {
     (void)state;
     alloc_fail_exhaust(print, NULL);
+    alloc_fail_exhaust(print_of_warps, NULL);
 }
 
 static void data_survives_every_failure(void **state) {

@@ -8,15 +8,18 @@
 
 enum { STEP = TW_FRAGMENT /* Elements along k of a product. */, SUMS = 4 /* Of its eight columns. */ };
 
+/* A thread's part of a strip's queries, of each step along k. */
+typedef tw_val held_queries[TW_ATTENTION_MOST_HEAD / STEP][TW_FRAGMENT_REGISTERS];
+
 typedef struct state {
-    const tw_attention_source *source;
+    tw_attention_source source;
     tw_attention_sight sight[TW_ATTENTION_STRIPS];
     tw_val slice;            /* The number of the warp's slice of keys. */
     tw_val first;            /* The tile's first block. */
     tw_val block;            /* Variable: the number of the block that is computed. */
     tw_val stage;            /* Variable: the offset of its stage in bytes. */
     tw_val q_at, k_at, v_at; /* Where the lane's first lines of the warp's queries and of the first stages are. */
-    tw_val queries[TW_ATTENTION_STRIPS][TW_ATTENTION_MOST_HEAD / STEP][TW_FRAGMENT_REGISTERS]; /* If they are held. */
+    held_queries *queries;   /* Those of each strip, if they are held. */
 } state;
 
 static tw_mma_kind kind_of(const tw_attention_gen *g) {
@@ -66,7 +69,7 @@ static void wait_for_copy(tw_attention_gen *g) {
 static void copy_if_there(tw_attention_gen *g, const state *s, bool values, tw_val block, tw_val stage, bool last) {
     tw_builder *b = g->b;
     TW_BLOCK (b, last ? TW_NO_BLOCK : tw_push_if(b, tw_le(b, s->first, block)))
-        tw_attention_copy_block(g, s->source, values, block, stage, last);
+        tw_attention_copy_block(g, &s->source, values, block, stage, last);
     commit(g);
 }
 
@@ -76,7 +79,7 @@ static void begin_copies(tw_attention_gen *g, const state *s, const tw_attention
     tw_attention_copy_queries(g, t);
     for (int i = 0; i < g->c->stages; i++) {
         tw_val block = tw_add_imm(b, s->block, -i), stage = tw_i32(b, i * g->keys.bytes);
-        tw_attention_look_up(g, s->source, block);
+        tw_attention_look_up(g, &s->source, block);
         copy_if_there(g, s, false, block, stage, i == 0);
         if (i + 1 < g->c->stages) copy_if_there(g, s, true, block, stage, i == 0);
     }
@@ -92,7 +95,7 @@ static void wait_for_keys(tw_attention_gen *g, const state *s, bool last) {
         before =
             tw_select(b, tw_eq(b, s->stage, zero), tw_i32(b, (stages - 1) * bytes), tw_add_imm(b, s->stage, -bytes));
     copy_if_there(g, s, true, tw_add_imm(b, s->block, 1 - stages), before, last && stages == 1);
-    tw_attention_look_up(g, s->source, tw_add_imm(b, s->block, -stages));
+    tw_attention_look_up(g, &s->source, tw_add_imm(b, s->block, -stages));
 }
 
 /* Waits for the block's values, and copies keys where its own were. */
@@ -209,55 +212,66 @@ static void blocks_down_to(tw_attention_gen *g, state *s, tw_val from, bool mask
     TW_FOR (b, i, tw_i32(b, 0), count, tw_i32(b, 1), false) compute_block(g, s, masked, false);
 }
 
-static void compute_tile(tw_attention_gen *g, state *s, const tw_attention_tile *t, const tw_attention_blocks *blocks) {
+static state begin(tw_attention_gen *g, const tw_attention_tile *t, const tw_attention_blocks *blocks) {
     tw_builder *b = g->b;
-    const tw_attention_source source = tw_attention_source_of(g, t);
-    s->source = &source;
-    s->first = blocks->first;
-    tw_assign(b, s->block, tw_add_imm(b, blocks->below, -1));
-    const int told = g->values.first + g->c->stages * g->values.bytes;
-    tw_val told_at = tw_add_imm(b, g->shared, told);
-    TW_IF (b, tw_eq(b, g->tid, tw_i32(b, 0))) tw_attention_write_tile(b, told_at, t);
-    begin_copies(g, s, t);
-    if (g->p->kv) tw_attention_load_scales(g, t);
-    for (int i = 0; i < g->plan.own; i++) {
-        tw_attention_turn_to(g, i);
-        s->sight[i] = tw_attention_sight_of(g, t, blocks);
-        tw_attention_reset(g);
-    }
-    compute_block(g, s, !tw_attention_sees_all(g), true);
-    if (g->p->causal || g->p->window) blocks_down_to(g, s, tw_max(b, blocks->whole_below, blocks->first), true);
-    blocks_down_to(g, s, tw_max(b, blocks->whole_from, blocks->first), false);
-    if (g->p->window) blocks_down_to(g, s, blocks->first, true);
+    const tw_tile *q = &g->plan.q, *k = &g->plan.k;
+    const int apart = tw_tile_offset(q, TW_ATTENTION_STRIP * g->plan.own, 0);
+    tw_val slice = tw_rem(b, g->warp, g->c->slices);
+    tw_val keys = tw_mul_imm(b, slice, tw_tile_offset(k, keys_of_slice(g), 0));
+    tw_val own = tw_add(b, g->shared, tw_fragment_lane(b, q, order_of_queries(g), g->lane));
+    tw_val along = tw_add(b, g->shared, tw_fragment_lane(b, k, TW_FRAGMENT_B, g->lane));
+    tw_val across = tw_add(b, g->shared, tw_fragment_lane(b, k, TW_FRAGMENT_B_ACROSS, g->lane));
+    return (state){.source = tw_attention_source_of(g, t),
+                   .slice = slice,
+                   .first = blocks->first,
+                   .block = tw_var_of(b, tw_add_imm(b, blocks->below, -1)),
+                   .stage = tw_var_of(b, tw_i32(b, 0)),
+                   .q_at = tw_add(b, own, tw_mul_imm(b, g->team, apart)),
+                   .k_at = tw_add(b, tw_add_imm(b, along, g->keys.first), keys),
+                   .v_at = tw_add(b, tw_add_imm(b, across, g->values.first), keys)};
+}
+
+/* Stores the tile's results. The tile is read again from where it was left, since nothing needs its registers before.
+ */
+static void end(tw_attention_gen *g, const state *s, tw_val tile, tw_val parts) {
+    tw_builder *b = g->b;
     tw_scope stores = TW_NO_BLOCK;
     if (g->c->slices > 1) {
         tw_attention_join_slices(g, s->slice);
         stores = tw_push_if(b, tw_eq(b, s->slice, tw_i32(b, 0)));
     }
     TW_BLOCK (b, stores) {
-        const tw_attention_tile same = tw_attention_read_tile(b, told_at);
+        const tw_attention_tile same = tw_attention_read_tile(b, tile);
         for (int i = 0; i < g->plan.own; i++) {
             tw_attention_turn_to(g, i);
-            tw_attention_store(g, &same, blocks->parts);
+            tw_attention_store(g, &same, parts);
         }
     }
 }
 
+static void compute_tile(tw_attention_gen *g, const tw_attention_tile *t, const tw_attention_blocks *blocks) {
+    tw_builder *b = g->b;
+    held_queries queries[TW_ATTENTION_STRIPS];
+    state s = begin(g, t, blocks);
+    s.queries = queries;
+    tw_val tile = tw_add_imm(b, g->shared, g->values.first + g->c->stages * g->values.bytes);
+    TW_IF (b, tw_eq(b, g->tid, tw_i32(b, 0))) tw_attention_write_tile(b, tile, t);
+    begin_copies(g, &s, t);
+    if (g->p->kv) tw_attention_load_scales(g, t);
+    for (int i = 0; i < g->plan.own; i++) {
+        tw_attention_turn_to(g, i);
+        s.sight[i] = tw_attention_sight_of(g, t, blocks);
+        tw_attention_reset(g);
+    }
+    compute_block(g, &s, !tw_attention_sees_all(g), true);
+    if (g->p->causal || g->p->window) blocks_down_to(g, &s, tw_max(b, blocks->whole_below, blocks->first), true);
+    blocks_down_to(g, &s, tw_max(b, blocks->whole_from, blocks->first), false);
+    if (g->p->window) blocks_down_to(g, &s, blocks->first, true);
+    end(g, &s, tile, blocks->parts);
+}
+
 void tw_attention_by_warps(tw_attention_gen *g) {
     tw_builder *b = g->b;
-    const tw_tile *q = &g->plan.q, *k = &g->plan.k;
-    const int apart = tw_tile_offset(q, TW_ATTENTION_STRIP * g->plan.own, 0);
-    tw_val slice = tw_rem(b, g->warp, g->c->slices);
-    tw_val keys = tw_mul_imm(b, slice, tw_tile_offset(k, keys_of_slice(g), 0));
-    tw_val across = tw_add(b, g->shared, tw_fragment_lane(b, k, TW_FRAGMENT_B_ACROSS, g->lane));
-    tw_val along = tw_add(b, g->shared, tw_fragment_lane(b, k, TW_FRAGMENT_B, g->lane));
-    state s = {.slice = slice,
-               .block = tw_var_of(b, tw_i32(b, 0)),
-               .stage = tw_var_of(b, tw_i32(b, 0)),
-               .q_at = tw_add(b, tw_add(b, g->shared, tw_fragment_lane(b, q, order_of_queries(g), g->lane)),
-                              tw_mul_imm(b, g->team, apart)),
-               .k_at = tw_add(b, tw_add_imm(b, along, g->keys.first), keys),
-               .v_at = tw_add(b, tw_add_imm(b, across, g->values.first), keys)};
     tw_attention_declare(g);
     if (g->c->early) {
         tw_do(b, TW_OP_griddep_launch, (tw_attrs){0}, TW_NONE, TW_NONE);
@@ -266,6 +280,6 @@ void tw_attention_by_warps(tw_attention_gen *g) {
     const tw_attention_tile t = tw_attention_first_tile(g);
     TW_IF (b, tw_le(b, tw_i32(b, 0), t.sequence)) {
         const tw_attention_blocks blocks = tw_attention_blocks_of(g, &t);
-        TW_BLOCK (b, tw_attention_push_part(g, &t, &blocks)) compute_tile(g, &s, &t, &blocks);
+        TW_BLOCK (b, tw_attention_push_part(g, &t, &blocks)) compute_tile(g, &t, &blocks);
     }
 }
