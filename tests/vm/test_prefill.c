@@ -319,12 +319,12 @@ static void add_job(const tw_prefill_problem *p, tw_buf *ptx, tw_ptx_job *job) {
 
 static void kernels_assemble(void **state) {
     (void)state;
-    enum { MANY = 6, KINDS = 12, FORMATS = 6, JOBS = KINDS + 2 * FORMATS };
+    enum { MANY = 7, KINDS = 14, FORMATS = 6, JOBS = KINDS + 2 * FORMATS };
     /* From number MANY on, of many sequences. */
-    static const tw_prefill_kind *const kinds[KINDS] = {&tw_prefill_embed,  &tw_prefill_norm,   &tw_prefill_rope,
-                                                        &tw_prefill_attend, &tw_prefill_gate,   &tw_prefill_best,
-                                                        &tw_prefill_embed,  &tw_prefill_norm,   &tw_prefill_rope,
-                                                        &tw_prefill_attend, &tw_prefill_values, &tw_prefill_pick};
+    static const tw_prefill_kind *const kinds[KINDS] = {
+        &tw_prefill_embed,  &tw_prefill_norm,   &tw_prefill_rope,  &tw_prefill_attend, &tw_prefill_gate,
+        &tw_prefill_best,   &tw_prefill_take,   &tw_prefill_embed, &tw_prefill_norm,   &tw_prefill_rope,
+        &tw_prefill_attend, &tw_prefill_values, &tw_prefill_pick,  &tw_prefill_take};
     static const struct {
         tw_dtype dtype;
         int group;
@@ -347,7 +347,7 @@ static void kernels_assemble(void **state) {
         s->rows = m->dim;
         s->columns = i < KINDS + FORMATS ? m->ffn_dim : m->dim;
         s->bias = s->early = true;
-        s->many = s->ends = i >= MANY && i < KINDS;
+        s->many = i >= MANY && i < KINDS;
         s->cut_list = 512;
         if (s->many) s->rows = m->vocab;
         if (i >= KINDS) assert_true(tw_mega_format_of(formats[format].dtype, formats[format].group, &s->format));
