@@ -205,6 +205,39 @@ static void ends_are_those_of_decoding(void **state) {
     ends_like_decoding(test_open_llama(&odd), "a vocabulary that 8 does not divide", 1e-4);
 }
 
+/* Behind the only layer's keys and values a step without ends computes nothing, and one with an end a row. */
+static void ends_are_computed_alone(void **state) {
+    (void)state;
+    const test_llama shape = {.dim = 64, .heads = 2, .kv_heads = 1, .head_dim = 32, .ffn = 96};
+    static char said[1 << 16];
+    static const char *const behind[] = {"prefill_attend type=f32 tokens=", " n=192 ", " n=64 k=96 "};
+    tw_model *m = test_open_llama(&shape);
+    machine r;
+    tw_diag d;
+    int32_t ids[MAX_SEQ];
+    text(ids, m->vocab);
+    if (try_open(&r, m, (tw_lowering){0}, list, NULL, &(tw_prefill_options){0}, &d) != TW_OK) fail_msg("%s", d.message);
+    for (int ends = 0; ends < 2; ends++) {
+        tw_vm_step s = {.tokens = ids, .n = 20, .length = MAX_SEQ};
+        if (tw_prefill_run(r.prefill, 0, &s, ends, &d) != TW_OK) fail_msg("%s", d.message);
+        tw_prefill_explain(r.prefill, said, sizeof said);
+        assert_non_null(strstr(said, "m=32 n=128 k=64"));
+        for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
+            int found = 0;
+            for (char *line = said, *end; (end = strchr(line, '\n')); line = end + 1) {
+                *end = 0;
+                const bool is = strstr(line, behind[i]);
+                if (is && !strstr(line, " m=1 ") && !strstr(line, " tokens=1 ")) fail_msg("%s", line);
+                found += is;
+                *end = '\n';
+            }
+            if (found != ends) fail_msg("%s: %d kernels of %s", ends ? "with an end" : "without", found, behind[i]);
+        }
+    }
+    end(&r);
+    tw_model_close(m);
+}
+
 /* A machine for many sequences. */
 static tw_status open_many(machine *r, const tw_model *m, tw_checked **many, int64_t rows, tw_diag *d) {
     enum { SEQUENCES = 3 };
@@ -373,6 +406,7 @@ int main(void) {
         cmocka_unit_test(steps_of_all_sizes),
         cmocka_unit_test(norms_and_rope_are_in_products),
         cmocka_unit_test(ends_are_those_of_decoding),
+        cmocka_unit_test(ends_are_computed_alone),
         cmocka_unit_test(steps_of_many),
         cmocka_unit_test(what_is_not_covered_is_refused),
         cmocka_unit_test(wrong_steps_are_refused),

@@ -162,6 +162,10 @@ int64_t tw_prefill_vectors(const tw_prefill *p, const tw_prefill_list *list, con
 bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
                      tw_gemm_config *out);
 
+/* few.c. The same for products of a few rows, by rules. False: there are more, or no such tile is legal. */
+bool tw_prefill_few(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
+                    tw_gemm_config *out);
+
 /* Takes the most stages, and the most direct way to store C, with which a configuration is legal. False: with none. */
 bool tw_prefill_complete(const tw_gemm_problem *p, const tw_target *target, tw_gemm_config *c);
 
