@@ -239,11 +239,13 @@ static void ends_are_computed_alone(void **state) {
 }
 
 /* A machine for many sequences. */
-static tw_status open_many(machine *r, const tw_model *m, tw_checked **many, int64_t rows, tw_diag *d) {
+static tw_status open_many(machine *r, const tw_model *m, tw_checked **many, int64_t tokens, tw_diag *d) {
     enum { SEQUENCES = 3 };
+    tw_lowering prompt = list;
+    prompt.tokens = tokens;
     const tw_lowering l = {.workers = 1, .sequences = SEQUENCES, .tokens = SEQUENCES, .kv_splits = 1, .row_blocks = 1};
     *many = test_lower(m, l, MAX_SEQ);
-    return try_open(r, m, (tw_lowering){0}, list, NULL, &(tw_prefill_options){.many = *many, .rows = rows}, d);
+    return try_open(r, m, (tw_lowering){0}, prompt, NULL, &(tw_prefill_options){.many = *many}, d);
 }
 
 /* Steps of many sequences, one begun before the tokens of the other are known, have the tokens of one alone. */
@@ -256,7 +258,7 @@ static void steps_of_many(void **state) {
     tw_diag d;
     int32_t ids[MAX_SEQ], said[TOKENS], token[1];
     text(ids, m->vocab);
-    if (open_many(&r, m, &many, 0, &d) != TW_OK) fail_msg("%s", d.message);
+    if (open_many(&r, m, &many, MAX_SEQ, &d) != TW_OK) fail_msg("%s", d.message);
     const tw_sample_rules greedy = {0};
     const tw_prefill_part first[] = {{0, 0, 2, ids + 7, NULL}, {2, 0, N, ids, &greedy}},
                           second = {2, N, 1, NULL, &greedy};
@@ -286,6 +288,28 @@ static void steps_of_many(void **state) {
         assert_int_equal(s.token, said[i]);
     }
     assert_int_equal(tw_prefill_begin(r.prefill, &second, 1, &d), TW_ERR_USAGE);
+    end(&r);
+    tw_checked_free(many);
+    tw_model_close(m);
+}
+
+/* Steps of fewer rows than lists have ends. */
+static void few_rows_of_many(void **state) {
+    (void)state;
+    tw_model *m = open_model("llama-linear-mqa");
+    tw_checked *many;
+    machine r;
+    tw_diag d;
+    int32_t ids[MAX_SEQ], said[3];
+    text(ids, m->vocab);
+    if (open_many(&r, m, &many, 2, &d) != TW_OK) fail_msg("%s", d.message);
+    const tw_sample_rules greedy = {0};
+    const tw_prefill_part parts[][2] = {{{0, 0, 1, ids, NULL}, {2, 0, 2, ids, &greedy}},
+                                        {{0, 1, 1, ids + 1, &greedy}, {1, 0, 1, ids, &greedy}}};
+    for (int i = 0; i < 2; i++)
+        if (tw_prefill_begin(r.prefill, parts[i], 2, &d) != TW_OK || tw_prefill_end(r.prefill, said + i, &d) != TW_OK)
+            fail_msg("%s", d.message);
+    assert_int_equal(said[1], said[0]);
     end(&r);
     tw_checked_free(many);
     tw_model_close(m);
@@ -408,6 +432,7 @@ int main(void) {
         cmocka_unit_test(ends_are_those_of_decoding),
         cmocka_unit_test(ends_are_computed_alone),
         cmocka_unit_test(steps_of_many),
+        cmocka_unit_test(few_rows_of_many),
         cmocka_unit_test(what_is_not_covered_is_refused),
         cmocka_unit_test(wrong_steps_are_refused),
         cmocka_unit_test(kernels_assemble),
