@@ -300,7 +300,7 @@ static void few_rows_of_many(void **state) {
     tw_checked *many;
     machine r;
     tw_diag d;
-    int32_t ids[MAX_SEQ], said[3];
+    int32_t ids[MAX_SEQ], said[3] = {0};
     text(ids, m->vocab);
     if (open_many(&r, m, &many, 2, &d) != TW_OK) fail_msg("%s", d.message);
     const tw_sample_rules greedy = {0};
