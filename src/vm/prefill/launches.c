@@ -15,7 +15,7 @@ typedef struct builder {
     tw_prefill_list *list;
     const tw_prefill_list
         *rows; /* A list with as many rows as launches have: `list`, or one of as many as it has ends. */
-    const tw_prefill_memory *memory; /* The program's, or with what a tail has of its own. */
+    const tw_prefill_memory *memory; /* The program's, or a copy with a tail's step, x and q. */
     /* Number of vectors of sums of squares of x's rows, beside which `normed` has the rows times the norm's weights.
        0: the rows are to be normed by a kernel. */
     int64_t *sums;

@@ -161,8 +161,7 @@ static void write_words(const tw_prefill *p, int32_t *tail, int32_t out, const t
     words[TW_STEP_COUNT] = row;
 }
 
-/* Returns the list of a step, whose words and tail are written. Attention reads as many keys as the longest sequence
- * has. */
+/* Returns the list of a step and its tail, which are written. Attention reads the longest sequence's keys. */
 static tw_prefill_list list_of(const tw_prefill *p, const int32_t *tail) {
     enum { LEAST = 256, MORE = 4 };
     const int32_t *words = tail + TW_TAIL_WORDS;
