@@ -31,7 +31,6 @@ EPILOGUES = {"qkv": "out=f32 " + DIVIDES, "o": READIES, "gateup": "gated=1 activ
 MODELS = {"1b": {"qkv": (3072, 2048), "o": (2048, 2048), "gateup": (16384, 2048), "down": (2048, 8192)},
           "8b": {"qkv": (6144, 4096), "o": (4096, 4096), "gateup": (28672, 4096), "down": (4096, 14336)},
           "0.6b": {"qkv": (4096, 1024), "o": (1024, 2048), "gateup": (6144, 1024), "down": (1024, 3072)}}
-FEWEST = (1,)  # With --few: the rows of a prompt's tail.
 ROWS = (512, 128, 2048, 256, 1024, 8192, 64)  # The most telling first, should time be up.
 MOST, MOST_LONG, LONG = 64, 32, 4096  # Tiles of a product, and of one of more than LONG rows.
 FEW = 512  # Products of so many rows also have tiles that leave room on an SM for another block, of the next launch, too.
@@ -79,6 +78,9 @@ def words_of(key):
     return ("mma=2 ml=%d ms=%d nl=%d u=%d kg=%d split=%d multicast=%d group=%d swap=%d pingpong=%d persistent=%d blocks=%d" %
             (ml, ms, nl, u, kg, 3 if kg > 1 else 0, multicast, 1 if multicast and not swap else 8, swap, pingpong,
              SMS if persistent else 0, blocks))
+
+
+FEWEST = (1,)  # With --few: the rows of a prompt's tail.
 
 
 def few():
