@@ -21,7 +21,7 @@ static void elements_have_places(void **state) {
     tw_gemm_unit units[UNITS];
     assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
     assert_int_equal(tw_gemm_depth(&p), 2 * CHUNK);
-    assert_int_equal(tw_gemm_tape_units(&p), UNITS);
+    assert_int_equal(tw_gemm_tape_entries(&p), UNITS);
     assert_int_equal(tw_gemm_tape_bytes(&p), sizeof tape);
     for (int i = 0; i < N * K; i++) b[i] = (uint16_t)(i + 1);
     tw_gemm_tape_place(&p, 3, 1024, units);

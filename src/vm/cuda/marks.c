@@ -82,7 +82,8 @@ tw_status tw_mega_sum_marks(tw_cuda_vm *vm, const tw_mega_program *p, tw_cuda_vm
                             tw_diag *diag) {
     static const char *const names[TW_CUDA_VM_KINDS] = {"input",   "embed",    "qkv",  "attend",     "merge",
                                                         "project", "ffn",      "head", "output",     "score",
-                                                        "choose",  "residual", "turn", "experts_up", "experts_down"};
+                                                        "choose",  "residual", "turn", "experts_up", "experts_down",
+                                                        "partial", "sum"};
     const int rows = p->plan.most_records, workers = p->s->n_workers;
     int64_t(*marks)[TW_MEGA_MARKS] = calloc((size_t)workers * (size_t)rows, sizeof *marks);
     tw_mega_anchor *anchors = calloc((size_t)workers, sizeof *anchors);
