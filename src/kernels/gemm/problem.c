@@ -170,7 +170,8 @@ static tw_status check_tape(const tw_gemm_problem *p, tw_diag *diag) {
     enum { MOST = 1 << 20 /* Pieces of a chunk. */ };
     const tw_gemm_tape *t = &p->tape;
     if (!t->warps && !t->blocks && !t->run && !t->apart) return TW_OK;
-    if (t->apart < 0 || t->apart > 1 || t->warps < 1 || t->blocks < 1 || t->run < 1 || t->run % t->blocks || (int64_t)t->warps * t->run > MOST)
+    if (t->apart < 0 || t->apart > 1 || t->warps < 1 || t->blocks < 1 || t->run < 1 || t->run % t->blocks ||
+        (int64_t)t->warps * t->run > MOST)
         return tw_fail(diag, TW_ERR_USAGE, "a tape's run has whole blocks, and its chunk at most %d pieces", MOST);
     if (p->type != TW_GEMM_F16 && p->type != TW_GEMM_BF16)
         return tw_fail(diag, TW_ERR_USAGE, "a tape has f16 or bf16, not %s", tw_gemm_types[p->type].name);

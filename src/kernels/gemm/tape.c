@@ -58,8 +58,7 @@ static void pack_column(const tw_gemm_problem *p, const char *column, int line, 
     for (int64_t at = 0; at < depth; at += EIGHT) {
         const int64_t k = element_of(&p->tape, at), left = p->k - k, n = left < EIGHT ? left : EIGHT;
         const int64_t number = at / chunk;
-        const uint64_t begin =
-            p->tape.apart ? u[number].address : u->address + (uint64_t)(number * u->stride);
+        const uint64_t begin = p->tape.apart ? u[number].address : u->address + (uint64_t)(number * u->stride);
         char *to = tape + (begin - address) + at % chunk / DEPTH * TW_TILE_PIECE + line * TW_TILE_PIECE_LINE;
         if (n > 0) memcpy(to + (at % DEPTH / EIGHT ^ line / 2 % 4) * QUARTER, column + 2 * k, (size_t)n * 2);
     }
@@ -68,8 +67,7 @@ static void pack_column(const tw_gemm_problem *p, const char *column, int line, 
 void tw_gemm_tape_place(const tw_gemm_problem *p, uint64_t seed, uint64_t address, tw_gemm_unit *units) {
     enum { MOST = 16 /* Units of a strip. */ };
     if (!p->tape.warps) return;
-    const int64_t n = units_in(p), bytes = chunk_of(&p->tape) * COLUMN,
-                  chunks = tw_gemm_depth(p) * COLUMN / bytes;
+    const int64_t n = units_in(p), bytes = chunk_of(&p->tape) * COLUMN, chunks = tw_gemm_depth(p) * COLUMN / bytes;
     tw_random r = tw_random_seed(seed ^ 0x74617065);
     if (p->tape.apart) { /* Chunks lie in a random order. */
         const int64_t all = n * chunks;

@@ -135,8 +135,7 @@ static tw_status find_matrix(tw_prefill *p, const tw_instr *in, tw_prefill_matri
     tw_status st = enter_all(p, in, table, diag);
     for (int64_t i = 0; i < entries && st == TW_OK; i++)
         if (!table[i].first) st = tw_fail(diag, TW_ERR_UNSUPPORTED, "the decode program lacks rows of a matrix");
-    if (st == TW_OK)
-        st = tw_mega_alloc(p->vm, p, "units", table, (size_t)all * sizeof *table, true, &out->table, diag);
+    if (st == TW_OK) st = tw_mega_alloc(p->vm, p, "units", table, (size_t)all * sizeof *table, true, &out->table, diag);
     free(table);
     return st;
 }
