@@ -516,8 +516,8 @@ static tw_status choose(lowering *b, const tw_lowering *l, tw_diag *diag) {
         return tw_fail(diag, TW_ERR_USAGE, "kv: %s is not f32, bf16 or f16", tw_dtype_name(l->kv));
     b->parts = b->T > 1 && l->down_splits && m->ffn_dim ? l->down_splits : 1;
     if (b->parts < 1 || m->ffn_dim % b->parts)
-        return tw_fail(diag, TW_ERR_USAGE, "down_splits: %lld parts of %lld columns are not equal", (long long)b->parts,
-                       (long long)m->ffn_dim);
+        return tw_fail(diag, TW_ERR_USAGE, "down_splits: %lld must be a number of equal parts of %lld columns",
+                       (long long)b->parts, (long long)m->ffn_dim);
     choose_parts(b, l);
     if (b->row_blocks > b->T) b->row_blocks = b->T;
     if (b->splits < 1 || b->splits > 4096 || b->row_blocks < 1)
