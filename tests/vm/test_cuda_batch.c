@@ -281,6 +281,39 @@ static void down_in_parts(void **state) {
                        .target = "sm_80"});
 }
 
+/* With as many positions as make the activations of the whole product more than two chunks, parts are so many that one
+   has a chunk. */
+static void parts_are_chosen(void **state) {
+    (void)state;
+    static const struct {
+        const char *shape;
+        int64_t tokens, sequences;
+        tw_dtype weights;
+        int workers;
+        int64_t parts;
+    } cases[] = {{"llama-1b", 1, 1, TW_F32, 132, 1}, {"llama-1b", 4, 4, TW_F32, 132, 1},
+                 {"llama-1b", 8, 8, TW_F32, 132, 4}, {"llama-1b", 0, 8, TW_F32, 132, 4},
+                 {"llama-1b", 8, 1, TW_I4, 132, 4},  {"llama-1b", 8, 8, TW_F32, 3, 1},
+                 {"llama-8b", 2, 2, TW_F32, 132, 1}, {"llama-8b", 3, 3, TW_F32, 132, 7},
+                 {"llama-8b", 8, 8, TW_I8, 132, 7},  {"qwen3-30b-a3b", 8, 8, TW_F32, 132, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const tw_cuda_vm_options o = {.emulate = true, .workers = cases[i].workers};
+        tw_lowering l = {.tokens = cases[i].tokens, .sequences = cases[i].sequences, .weights = cases[i].weights};
+        tw_model *m;
+        tw_cuda_vm *vm;
+        tw_diag d;
+        assert_int_equal(tw_model_synthetic(&m, cases[i].shape, TW_BF16, 1, &d), TW_OK);
+        assert_int_equal(tw_cuda_vm_open(&vm, m, &o, &d), TW_OK);
+        tw_cuda_vm_lowering(vm, &l);
+        assert_int_equal(l.down_splits, cases[i].parts);
+        l.down_splits = 2;
+        tw_cuda_vm_lowering(vm, &l);
+        assert_int_equal(l.down_splits, 2);
+        tw_cuda_vm_close(vm);
+        tw_model_close(m);
+    }
+}
+
 static void what_does_not_fit_is_refused(void **state) {
     (void)state;
     machines x;
@@ -305,6 +338,12 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_int_equal(tw_vm_load(x.cpu, batch, &id, &d), TW_ERR_UNSUPPORTED);
     assert_non_null(strstr(d.message, "2 sequences"));
     tw_checked_free(batch);
+    batch = lower(x.m, (tw_lowering){.workers = 1, .max_seq = ROWS, .tokens = 2, .down_splits = 2});
+    assert_int_equal(tw_vm_load(x.cpu, batch, &id, &d), TW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(d.message, "products in parts"));
+    assert_int_equal(tw_cuda_vm_load(x.gpu, batch, &id, &d), TW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(d.message, "whole stages"));
+    tw_checked_free(batch);
     batch = lower(x.m, (tw_lowering){.workers = 2, .max_seq = ROWS, .sequences = MOST + 1});
     assert_int_equal(tw_cuda_vm_load(x.gpu, batch, &id, &d), TW_ERR_UNSUPPORTED);
     tw_checked_free(batch);
@@ -313,9 +352,13 @@ static void what_does_not_fit_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_number_of_sequences),          cmocka_unit_test(weights_of_every_type),
-        cmocka_unit_test(windows_and_angles_of_every_kind), cmocka_unit_test(without_bulk_copies),
-        cmocka_unit_test(attention_dealt_out_in_every_way), cmocka_unit_test(down_in_parts),
+        cmocka_unit_test(any_number_of_sequences),
+        cmocka_unit_test(weights_of_every_type),
+        cmocka_unit_test(windows_and_angles_of_every_kind),
+        cmocka_unit_test(without_bulk_copies),
+        cmocka_unit_test(attention_dealt_out_in_every_way),
+        cmocka_unit_test(down_in_parts),
+        cmocka_unit_test(parts_are_chosen),
         cmocka_unit_test(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
