@@ -28,7 +28,7 @@ typedef struct batch_case {
     int sequences, workers;
     uint64_t seed;
     tw_dtype weights;
-    int64_t kv_splits, row_blocks, down_splits;
+    int64_t kv_splits, row_blocks, down_splits, row_unit;
     tw_cuda_vm_tuning tuning;
     bool dequantise;    /* integers are multiplied as floats */
     int steps;          /* launches of one step */
@@ -78,6 +78,7 @@ static void open_machines(machines *x, const batch_case *c) {
     l.kv_splits = c->kv_splits;
     l.row_blocks = c->row_blocks;
     l.down_splits = c->down_splits;
+    l.row_unit = c->row_unit;
     tw_cuda_vm_lowering(x->gpu, &l);
     l.kv = TW_F32;
     x->of_gpu = lower(x->m, l);
@@ -264,6 +265,7 @@ static void down_in_parts(void **state) {
     in_parts("gpt2-gelu-bare", 2, 7, 6, TW_F32, single);
     in_parts("gpt2-gelu-bare", 4, 4, 3, TW_I8, single);
     in_parts("llama-biases", 4, 8, 7, TW_F32, single);
+    agree((batch_case){.sequences = 3, .workers = 13, .seed = 47, .down_splits = 4, .row_unit = 2, .tuning = one});
     agree((batch_case){.folder = "olmo2-norms",
                        .sequences = 4,
                        .workers = 15,

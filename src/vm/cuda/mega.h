@@ -116,6 +116,7 @@ typedef struct tw_mega_plan {
     bool flags;       /* True: data is its own flag, and x and the ffn's h carry tags. */
     int uses_x, uses; /* Writes of x and of h in a step. */
     int parts;        /* Parts that columns of partial are split in. 0: there is no partial and no sum. */
+    bool sum_fours;   /* Ranges of sums begin and end at multiples of 4. */
     bool experts;     /* True: the model is a mixture of experts. */
     tw_dtype router;  /* experts: element type of routers. */
     int padded;       /* experts: columns of an expert's down, rounded up to whole segments. */

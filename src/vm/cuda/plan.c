@@ -194,6 +194,7 @@ static bool is_of_mixture(tw_instr_op op) {
 static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool dequantise, tw_diag *diag) {
     p->head_last = true;
     p->fours = p->vocab % 4 == 0;
+    p->sum_fours = true;
     for (int w = 0; w < s->n_workers; w++) {
         bool head = false;
         for (int i = 0; i < s->workers[w].count; i++) {
@@ -225,6 +226,7 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
                 if (parts > TW_MEGA_PARTS || (p->parts && p->parts != parts))
                     return refuse(diag, "products in so many parts, or in different numbers of parts");
                 p->parts = parts;
+                if (in->op == TW_INSTR_SUM) p->sum_fours &= in->param[TW_FROM] % 4 == 0 && in->param[TW_TO] % 4 == 0;
             }
             if (in->op == TW_INSTR_EMBED && (in->operand[TW_EMBED_POSITIONS] < 0) != !p->m->positions.rows)
                 return refuse(diag, "schedules whose learned positions are not the model's");
