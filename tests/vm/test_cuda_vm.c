@@ -8,6 +8,7 @@
 #include "base/diag.h"
 #include "prof/trace.h"
 #include "vm/cuda/machine.h"
+#include "vm/traced.h"
 
 #include <math.h>
 #include <stdio.h>
