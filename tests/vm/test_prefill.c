@@ -248,6 +248,16 @@ static tw_status open_many(machine *r, const tw_model *m, tw_checked **many, int
     return try_open(r, m, (tw_lowering){0}, prompt, NULL, &(tw_prefill_options){.many = *many}, d);
 }
 
+/* Feeds a prompt, then each of its tokens but the last, and checks that they follow. */
+static void says_the_same(machine *r, const int32_t *ids, int64_t n, const int32_t *said, int count) {
+    tw_diag d;
+    for (int i = 0; i < count; i++) {
+        tw_vm_step s = {.tokens = i ? said + i - 1 : ids, .n = i ? 1 : n, .pos = i ? n + i - 1 : 0, .length = MAX_SEQ};
+        if (tw_prefill_run(r->prefill, 0, &s, true, &d) != TW_OK) fail_msg("%s", d.message);
+        assert_int_equal(s.token, said[i]);
+    }
+}
+
 /* Steps of many sequences, one begun before the tokens of the other are known, have the tokens of one alone. */
 static void steps_of_many(void **state) {
     (void)state;
@@ -277,16 +287,13 @@ static void steps_of_many(void **state) {
     assert_int_equal(tw_prefill_begin(r.prefill, &second, 1, &d), TW_ERR_USAGE);
     for (int i = 0; i < TOKENS; i++)
         if (tw_prefill_end(r.prefill, &said[i], &d) != TW_OK) fail_msg("%s", d.message);
-    /* The same by steps of one sequence. */
+    /* The same by steps of one sequence, of this program and of one that has no others. */
+    says_the_same(&r, ids, N, said, TOKENS);
     tw_prefill_close(r.prefill);
     r.prefill = NULL;
     const tw_prefill_options one = {0};
     if (tw_prefill_open(&r.prefill, r.vm, r.id, r.prompt, &one, &d) != TW_OK) fail_msg("%s", d.message);
-    for (int i = 0; i < TOKENS; i++) {
-        tw_vm_step s = {.tokens = i ? said : ids, .n = i ? 1 : N, .pos = i ? N : 0, .length = MAX_SEQ};
-        if (tw_prefill_run(r.prefill, 0, &s, true, &d) != TW_OK) fail_msg("%s", d.message);
-        assert_int_equal(s.token, said[i]);
-    }
+    says_the_same(&r, ids, N, said, TOKENS);
     assert_int_equal(tw_prefill_begin(r.prefill, &second, 1, &d), TW_ERR_USAGE);
     end(&r);
     tw_checked_free(many);

@@ -287,8 +287,9 @@ static bool choose_attention(const builder *o, char *out, size_t size) {
     const tw_prefill *p = o->p;
     const tw_model *m = p->vm->m;
     const int64_t rows = o->rows->tokens;
-    if (rows > FEW * p->sequences || m->head_dim > NARROW) return false;
-    const int64_t tiles = (rows < p->sequences ? rows : p->sequences) * m->n_kv_heads;
+    const int64_t sequences = o->list->many ? p->sequences : 1;
+    if (rows > FEW * sequences || m->head_dim > NARROW) return false;
+    const int64_t tiles = (rows < sequences ? rows : sequences) * m->n_kv_heads;
     const int64_t blocks = tw_ceil_div(o->list->keys, COLUMNS), wanted = BLOCKS / tiles;
     const int64_t splits = wanted < 1 ? 1 : wanted < blocks ? wanted : blocks;
     snprintf(out, size, "early=1 rows=64 columns=%d pingpong=0 persistent=0 splits=%lld", COLUMNS, (long long)splits);
@@ -582,7 +583,7 @@ static tw_status add_tail(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
     const tw_worker *w = &p->s->workers[0];
     tw_prefill_memory memory = p->memory;
     int64_t sums = 0;
-    memory.step = memory.tail;
+    memory.step -= 4 * (uint64_t)tw_prefill_tail_words(list->many);
     if (!list->whole) {
         memory.x = memory.tail_x;
         memory.q = memory.tail_q;

@@ -192,7 +192,7 @@ tw_status tw_prefill_begin(tw_prefill *p, const tw_prefill_part *parts, int n, t
     const int64_t skipped = list->ends ? 0 : TW_TAIL_WORDS; /* A list without a tail reads no words of it. */
     const size_t bytes =
         (size_t)(TW_TAIL_WORDS - skipped + TW_MANY_ROWS + TW_ROW_WORDS * words[TW_STEP_COUNT]) * sizeof *words;
-    const uint64_t to = p->memory.tail + 4 * (uint64_t)skipped;
+    const uint64_t to = p->memory.step - 4 * (uint64_t)(TW_TAIL_WORDS - skipped);
     for (int i = 0; i < tail[TW_STEP_COUNT] && f->out; i++)
         atomic_store_explicit(&f->out[out + i], UNSAID, memory_order_relaxed);
     st = p->vm->emu ? tw_mega_write(p->vm, to, tail + skipped, bytes, diag)

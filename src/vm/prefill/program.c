@@ -106,7 +106,7 @@ static void count(tw_prefill *p, need out[NEEDS]) {
     if (sums < m->n_experts_used * m->dim) sums = m->n_experts_used * m->dim;
     tw_prefill_memory *to = &p->memory;
     const int64_t words = many ? TW_TAIL_WORDS + TW_MANY_ROWS + TW_ROW_WORDS * T : TW_STEP_TAIL + TW_STEP_TOKENS + T;
-    const need all[NEEDS] = {{&to->tail, "step", words * 4},
+    const need all[NEEDS] = {{&to->step, "step", words * 4},
                              {&to->x, "x", T * m->dim * 4},
                              {&to->normed, "normed", T * m->dim * es},
                              {&to->squares, "squares", T * (m->dim / 8) * 4},
@@ -152,7 +152,8 @@ static tw_status allocate(tw_prefill *p, tw_diag *diag) {
     bytes += tw_prefill_many_bytes(p);
     tw_status st = fits(p, bytes, diag);
     for (int i = 0; i < NEEDS && st == TW_OK; i++) st = tw_prefill_alloc(p, all[i].name, all[i].bytes, all[i].to, diag);
-    p->memory.step = p->memory.tail + 4 * (p->sequences > 1 ? TW_TAIL_WORDS : TW_STEP_TAIL);
+    /* Steps of one sequence have a shorter tail, before the same words. */
+    p->memory.step += 4 * (uint64_t)tw_prefill_tail_words(p->sequences > 1);
     return st;
 }
 
@@ -342,8 +343,9 @@ static tw_status send(tw_prefill *p, int64_t number, int64_t sequence, const int
     tail[TW_STEP_TOKENS] = (int32_t)n - 1;
     write_words(p, words, sequence, n, pos);
     memcpy(words + TW_STEP_TOKENS, tokens, (size_t)n * sizeof *tokens);
-    if (p->vm->emu) return tw_mega_write(p->vm, p->memory.tail, tail, bytes, diag);
-    return tw_cuda_send(p->vm->cuda, p->memory.tail, tail, bytes, diag);
+    const uint64_t to = p->memory.step - 4 * TW_STEP_TAIL;
+    if (p->vm->emu) return tw_mega_write(p->vm, to, tail, bytes, diag);
+    return tw_cuda_send(p->vm->cuda, to, tail, bytes, diag);
 }
 
 /* Waits for the token. Looks at the stream report faults of the kernels. */

@@ -20,7 +20,7 @@ typedef struct tw_prefill_kernel {
 
 /* Addresses of activations and of what all steps use. */
 typedef struct tw_prefill_memory {
-    uint64_t step;         /* Words TW_STEP_, or TW_MANY_. */
+    uint64_t step;         /* Words TW_STEP_, or TW_MANY_. Those of a tail lie before them: tw_prefill_tail_words. */
     uint64_t x;            /* f32 [tokens][dim]: the residual stream. */
     uint64_t normed;       /* [tokens][dim]: rows of x, normed, or just times the norm's weights. */
     uint64_t squares;      /* f32 [dim / 8 at most][tokens]: parts of sums of squares of x's rows. */
@@ -37,7 +37,6 @@ typedef struct tw_prefill_memory {
     uint64_t gathered;     /* [pairs][dim] */
     uint64_t chosen;       /* [pairs][width of an expert] */
     uint64_t matrix;       /* [rows][columns] of an unpacked matrix. 0: all products read the tapes. */
-    uint64_t tail;         /* The tail's words, right before `step`. */
     uint64_t tail_x;       /* f32 [ends][dim]: the residual stream of a tail. */
     uint64_t tail_q;       /* [ends][heads][head] */
     uint64_t logits;       /* f32 [vocab] of the prompt's last position. */
@@ -129,6 +128,8 @@ int64_t tw_prefill_list_tokens(const tw_prefill *p, int64_t n);
 
 /* tail.c. Returns the number of the first instruction of a tail: the one behind the last that writes keys or values. */
 int tw_prefill_tail(const tw_schedule *s);
+/* Returns the number of words of a tail, which end where the words of its step begin. */
+int64_t tw_prefill_tail_words(bool many);
 
 /* many.c. Returns the ends of a list of so many rows: as many as there may be, so that lists differ by their rows
    alone. */

@@ -11,6 +11,10 @@ int tw_prefill_tail(const tw_schedule *s) {
     return last + 1;
 }
 
+int64_t tw_prefill_tail_words(bool many) {
+    return many ? TW_TAIL_WORDS : TW_STEP_TAIL;
+}
+
 /* ---- take: step, x, q, tail_x, tail_q. A block has a part of a row. */
 
 enum { STEP, X, Q, TAIL_X, TAIL_Q };
