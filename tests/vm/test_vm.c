@@ -259,11 +259,42 @@ static void idle_workers_leave_too(void **state) {
     tw_model_close(m);
 }
 
+/* A sum may add up what another instruction wrote: here what a norm then adds to the residual stream. */
+static void sums_are_refused(void **state) {
+    (void)state;
+    tw_model *m;
+    tw_schedule *s;
+    tw_checked *c;
+    tw_diag d;
+    int id;
+    const tw_lowering l = {.workers = 1, .max_seq = MAX_SEQ};
+    if (tw_model_open(&m, TEST_DATA "/models/olmo2-norms", &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(tw_schedule_lower(&s, m, &l, &d), TW_OK);
+    tw_instr *in = s->workers[0].list;
+    while (in->op != TW_INSTR_RESIDUAL) in++;
+    const int y = in->operand[TW_RESIDUAL_Y], x = in->operand[TW_RESIDUAL_X];
+    for (int i = 0; i < TW_MAX_OPERANDS; i++) in->operand[i] = -1;
+    in->op = TW_INSTR_SUM;
+    in->operand[TW_SUM_SUMS] = y;
+    in->operand[TW_SUM_X] = x;
+    if (tw_schedule_check(&c, &s, NULL, &d) != TW_OK) fail_msg("%s", d.message);
+    tw_vm *vm = machine(m, 1);
+    assert_int_equal(tw_vm_load(vm, c, &id, &d), TW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(d.message, "in parts"));
+    tw_vm_close(vm);
+    tw_checked_free(c);
+    tw_model_close(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_family_runs_every_way), cmocka_unit_test(programs_share_the_cache),
-        cmocka_unit_test(counters_may_wrap),           cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(a_router_of_nan_runs),        cmocka_unit_test(idle_workers_leave_too),
+        cmocka_unit_test(every_family_runs_every_way),
+        cmocka_unit_test(programs_share_the_cache),
+        cmocka_unit_test(counters_may_wrap),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(a_router_of_nan_runs),
+        cmocka_unit_test(idle_workers_leave_too),
+        cmocka_unit_test(sums_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
