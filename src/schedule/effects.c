@@ -421,6 +421,11 @@ static void residual(effects *e) {
     columns(e, TW_RESIDUAL_X, true, e->in->param[TW_FROM], e->in->param[TW_TO]);
 }
 
+/* Returns part / parts of n, rounded down. Their product may not fit. */
+static int64_t share_of(int64_t n, int64_t part, int64_t parts) {
+    return n / parts * part + n % parts * part / parts;
+}
+
 static void partial(effects *e) {
     const tw_buffer *sums = buffer(e, TW_PARTIAL_SUMS), *w = buffer(e, TW_PARTIAL_W);
     const int64_t T = e->s->tokens, in = buffer(e, TW_PARTIAL_IN)->shape[2], parts = sums->shape[1];
@@ -434,7 +439,8 @@ static void partial(effects *e) {
     }
     const int64_t of_row = tw_buffer_row_bytes(w), columns_of = in / parts;
     columns(e, TW_PARTIAL_IN, false, part * columns_of, (part + 1) * columns_of);
-    access_box(e, TW_PARTIAL_W, false, 0, 1, from, to, of_row * part / parts, of_row * (part + 1) / parts);
+    access_box(e, TW_PARTIAL_W, false, 0, 1, from, to, share_of(of_row, part, parts),
+               share_of(of_row, part + 1, parts));
     access_box(e, TW_PARTIAL_SUMS, true, 0, T, part, part + 1, 4 * from, 4 * to);
 }
 
