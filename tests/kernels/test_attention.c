@@ -2,6 +2,7 @@
 /* Random attention in the emulator, with every checker, against double precision; words that make no sense. */
 #include "support/support.h"
 
+#include "kernels/attention/generate.h"
 #include "kernels/random_attention.h"
 #include "ptx/load.h"
 #include "ptx/ptxas.h"
@@ -164,6 +165,41 @@ static void assemble(const char *ptxas, const char *problem, const char *target,
     tw_buf_free(&ptx);
 }
 
+/* Checks what is chosen for a target where nothing is said. `keys` describes keys and values. */
+static void is_legal(const char *target, int64_t head, int64_t shared, int64_t queries, const char *keys) {
+    const tw_target *t = tw_target_find(target);
+    char words[200];
+    tw_attention_problem p;
+    tw_attention_plan plan;
+    tw_diag d;
+    snprintf(words, sizeof words, "kv_heads=2 heads=%d head=%d queries=%d keys=4000 batch=3 %s", (int)(2 * shared),
+             (int)head, (int)queries, keys);
+    if (tw_attention_parse(&p, words, &d) != TW_OK) fail_msg("%s", d.message);
+    for (int warps = t->sm != 90; warps < 2; warps++) {
+        const tw_attention_config c = tw_attention_config_default(&p, t, warps ? TW_ATTENTION_BY_WARPS : 0);
+        const char *why = tw_attention_plan_of(&p, &c, t, &plan);
+        if (why) fail_msg("%s for %s: %s", words, target, why);
+    }
+}
+
+/* What is chosen where nothing is said is legal, for every target. */
+static void defaults_are_legal(void **state) {
+    (void)state;
+    static const char *const targets[] = {"sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"},
+                             *const keys[] = {"causal=1",         "ragged=1 capacity=4096",
+                                              "page=16",          "page=1",
+                                              "mask=bf16",        "kv=e4m3",
+                                              "kv=e4m3 mask=f32", "kv=e4m3 ragged=1 page=16"};
+    static const int64_t heads[] = {32, 64, 80, 96, 128, 160, 192, 256},
+                         queries[] = {1, 8, 16, 17, 32, 33, 64, 65, 129}, shared[] = {1, 2, 3, 4, 8};
+    enum { TARGETS = 5, KEYS = 8, HEADS = 8, QUERIES = 9, SHARED = 5 };
+    for (int t = 0; t < TARGETS; t++)
+        for (int k = 0; k < KEYS; k++)
+            for (int h = 0; h < HEADS; h++)
+                for (int i = 0; i < QUERIES * SHARED && (heads[h] % 32 == 0 || !strstr(keys[k], "kv=")); i++)
+                    is_legal(targets[t], heads[h], shared[i % SHARED], queries[i / SHARED], keys[k]);
+}
+
 /* What is chosen where nothing is said takes no more registers than a thread has. */
 static void defaults_do_not_spill(void **state) {
     (void)state;
@@ -261,10 +297,14 @@ static void programs_open_it_by_words(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_attention_is_right),         cmocka_unit_test(edges_of_masks_of_warpgroups_are_right),
-        cmocka_unit_test(edges_of_masks_of_warps_are_right), cmocka_unit_test(words_without_sense_are_refused),
-        cmocka_unit_test(printed_problems_are_read_again),   cmocka_unit_test(defaults_do_not_spill),
-        cmocka_unit_test(defaults_of_warps_do_not_spill),    cmocka_unit_test(programs_open_it_by_words)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_attention_is_right),
+                                       cmocka_unit_test(edges_of_masks_of_warpgroups_are_right),
+                                       cmocka_unit_test(edges_of_masks_of_warps_are_right),
+                                       cmocka_unit_test(words_without_sense_are_refused),
+                                       cmocka_unit_test(printed_problems_are_read_again),
+                                       cmocka_unit_test(defaults_are_legal),
+                                       cmocka_unit_test(defaults_do_not_spill),
+                                       cmocka_unit_test(defaults_of_warps_do_not_spill),
+                                       cmocka_unit_test(programs_open_it_by_words)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

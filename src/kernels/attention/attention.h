@@ -25,7 +25,8 @@ enum { TW_ATTENTION_LEAST_HEAD = 32, TW_ATTENTION_MOST_HEAD = 256 };
 
 typedef struct tw_attention_problem {
     tw_type type; /* Element type of Q, K, V and the result, and of weights: f16 or bf16. */
-    /* TW_T_e4m3: K and V are of that type, and each of their heads has a scale. TW_T_none: they are of `type`. */
+    /* TW_T_e4m3: K and V are of that type, and each of their heads has a scale above 0. TW_T_none: they are of `type`.
+     */
     tw_type kv;
     int64_t heads;    /* Heads of Q. */
     int64_t kv_heads; /* Heads of K and V, each for heads / kv_heads neighbouring heads of Q. */

@@ -163,6 +163,8 @@ static void set_tile_by_warps(const tw_attention_problem *p, const tw_target *t,
     const int64_t tile = tw_ceil_div(p->head, 64) * 64 * 2, of_keys = p->kv ? tile / 2 : tile;
     const int64_t bytes = c->rows * tile + 2 * c->stages * c->columns * of_keys;
     if (TOGETHER * (bytes + t->shared_reserved) > t->shared_sm) c->stages = 1;
+    /* Of large heads the sums of four warps take more room than one stage has. */
+    while (tw_attention_slices_bytes(p, c) > 2 * c->stages * c->columns * of_keys) c->slices /= 2;
 }
 
 tw_attention_config tw_attention_config_default(const tw_attention_problem *p, const tw_target *t, int mma) {

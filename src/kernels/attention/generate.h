@@ -58,6 +58,8 @@ typedef struct tw_attention_plan {
 /* Derives the plan. Returns NULL, or why the configuration is illegal. Target NULL: one that can run it. */
 const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attention_config *c, const tw_target *t,
                                  tw_attention_plan *plan);
+/* Counts the bytes in which warps that share queries leave their sums, in the place of keys and values. */
+int tw_attention_slices_bytes(const tw_attention_problem *p, const tw_attention_config *c);
 
 /* A tile: queries of one head. */
 typedef struct tw_attention_tile {

@@ -68,15 +68,15 @@ static const char *plan_registers(tw_attention_plan *p, bool array, int blocks) 
     return NULL;
 }
 
-/* Bytes of shared memory in which warps that share queries leave their sums, for one of them. */
-static int slices_bytes(const tw_attention_plan *p, const tw_attention_config *c) {
+int tw_attention_slices_bytes(const tw_attention_problem *p, const tw_attention_config *c) {
     enum { LINE = 512 /* Bytes of four values of each lane. */ };
-    return p->strips * (c->slices - 1) * (p->sums / 4 + 1) * LINE;
+    const int sums = (int)tw_ceil_div(p->head, 16) * 16 / 2;
+    return c->rows / TW_ATTENTION_STRIP * (c->slices - 1) * (sums / 4 + 1) * LINE;
 }
 
 /* A thread holds its scores, sums and queries, or loads queries for each block. */
-static const char *plan_warps(tw_attention_plan *p, const tw_attention_config *c, const tw_target *t, bool array,
-                              bool narrow) {
+static const char *plan_warps(tw_attention_plan *p, const tw_attention_problem *of, const tw_attention_config *c,
+                              const tw_target *t) {
     enum { REGISTERS = 65536 /* Of an SM. */, MOST = 255 };
     enum { MOST_WARPS = 16 };
     REFUSE(c->slices < 1 || c->columns % (TW_FRAGMENT * c->slices), "a warp's slice has whole sixteens of keys");
@@ -90,12 +90,13 @@ static const char *plan_warps(tw_attention_plan *p, const tw_attention_config *c
     if (p->registers > MOST) p->registers = MOST;
     const int queries = p->depth / 4 * p->own;
     const int needed =
-        p->own * (p->scores + p->sums) + FRAGMENTS + ADDRESSES + (array ? ARRAY : 0) + (narrow ? CONVERTED : 0);
+        p->own * (p->scores + p->sums) + FRAGMENTS + ADDRESSES + (of->mask ? ARRAY : 0) + (of->kv ? CONVERTED : 0);
     p->holds = needed + queries + FRAGMENTS <= p->registers;
     REFUSE(needed + p->own * 4 > p->registers, "more registers than a thread may have");
     const int stage = tw_tile_bytes(&p->k);
     p->shared_bytes = tw_tile_bytes(&p->q) + 2 * c->stages * stage + TW_ATTENTION_TILE_BYTES;
-    REFUSE(slices_bytes(p, c) > 2 * c->stages * stage, "sums of slices take more room than keys and values");
+    REFUSE(tw_attention_slices_bytes(of, c) > 2 * c->stages * stage,
+           "sums of slices take more room than keys and values");
     REFUSE(t && p->shared_bytes > t->shared_block, "more shared memory than a block may have");
     REFUSE(t && tw_target_blocks(t, p->threads, p->registers, p->shared_bytes) < 1, "an SM cannot hold the block");
     return NULL;
@@ -156,7 +157,7 @@ const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attenti
                                 .sums = depth / 2,
                                 .upper = !p->ragged && p->queries * pack <= 8,
                                 .band = band_of(p, c)};
-    why = c->mma == TW_ATTENTION_BY_WARPS ? plan_warps(plan, c, t, p->mask, p->kv)
+    why = c->mma == TW_ATTENTION_BY_WARPS ? plan_warps(plan, p, c, t)
                                           : plan_groups(plan, p, c, t ? t : tw_target_find("sm_90a"));
     if (why) return why;
     plan->row_tiles = tw_ceil_div(p->queries, plan->height);
