@@ -250,7 +250,7 @@ static void chunks_are_found(void **state) {
 /* Columns in parts on several workers' tapes, each of one chunk or of several. */
 static void parts_are_found(void **state) {
     (void)state;
-    static const struct { int ffn, parts, chunks, workers; } of[] = {{3072, 3, 3, 7}, {8192, 2, 4, 2}};
+    static const struct { int ffn, parts, chunks, workers; } of[] = {{3072, 3, 3, 7}, {8192, 2, 4, 2}, {7680, 2, 6, 3}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         void *data[NAMES];
         tw_model *m = open_wide(of[i].ffn, data);

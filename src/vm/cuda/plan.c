@@ -90,6 +90,8 @@ tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, cons
     const int64_t rows = in->param[TW_TO] - in->param[TW_FROM], a_stage = tw_mega_stage_columns(p, f);
     tw_mega_shape x = {.columns = columns_of(p, s, in), .group_units = TW_MEGA_PART_ROWS / TW_MEGA_ROWS};
     x.chunks = (int)tw_ceil_div(up(x.columns, a_stage), p->chunk_most);
+    /* Prompts find columns in parts by their chunks, which therefore are equal. */
+    while (in->op == TW_INSTR_PARTIAL && x.columns / a_stage % x.chunks) x.chunks++;
     x.chunk_columns = up(tw_ceil_div(x.columns, x.chunks), a_stage);
     x.run = (int)(x.chunk_columns / p->tuning.warps / f->depth);
     x.units = (int)(up(rows, TW_MEGA_ROWS) / TW_MEGA_ROWS) * (tw_mega_gated(in) ? 2 : 1);
@@ -190,6 +192,14 @@ static bool is_of_mixture(tw_instr_op op) {
     return tw_mega_is_pooled(op) || op == TW_INSTR_SCORE || op == TW_INSTR_CHOOSE;
 }
 
+/* Returns the columns of which a part of a product has a multiple: those of a stage that ends where a group does. */
+static int64_t part_unit(const tw_mega_plan *p, const tw_mega_format *f) {
+    const int64_t stage = tw_mega_stage_columns(p, f);
+    int64_t unit = stage;
+    while (f->group && unit % f->group) unit += stage;
+    return unit;
+}
+
 /* Reads the formats and other properties of the instructions, which must agree. */
 static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool dequantise, tw_diag *diag) {
     p->head_last = true;
@@ -250,8 +260,8 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
                 return refuse(diag, "layers whose weights are of several types");
             *known = f;
             const int64_t columns = columns_of(p, s, in);
-            if (in->op == TW_INSTR_PARTIAL && columns % tw_mega_stage_columns(p, &f))
-                return refuse(diag, "parts of products that are not whole stages");
+            if (in->op == TW_INSTR_PARTIAL && columns % part_unit(p, &f))
+                return refuse(diag, "parts of products that are not whole stages, with whole groups of scales");
             if (columns > p->max_columns) p->max_columns = (int)columns;
         }
     }
@@ -312,6 +322,13 @@ static int64_t chunk_bytes(const tw_target *t, bool experts) {
     return experts ? 2 * third : third < CHUNK_BYTES ? third : CHUNK_BYTES;
 }
 
+/* Returns the most columns of a chunk where the widest product has so many. */
+static int64_t chunk_columns(int64_t widest, int64_t stage, int64_t positions, int64_t bytes) {
+    int64_t most = up(widest, stage);
+    while (most > stage && positions * 4 * most > bytes) most = up(most / 2, stage);
+    return most;
+}
+
 int64_t tw_mega_down_splits(const tw_model *m, const tw_target *t, const tw_cuda_vm_options *options,
                             const tw_lowering *l) {
     const tw_dtype stored = m->layers[0].q.weight.dtype;
@@ -322,10 +339,15 @@ int64_t tw_mega_down_splits(const tw_model *m, const tw_target *t, const tw_cuda
     choose_stage(&p.tuning, t);
     const bool known = tw_mega_format_of(l->weights == TW_F32 ? stored : l->weights,
                                          l->weights == TW_I4 && !l->group ? 64 : l->group, &f);
-    const int64_t stage = known ? tw_mega_stage_columns(&p, &f) : 0;
-    if (positions < 2 || m->n_experts || stage < 1 || m->ffn_dim % stage || bytes <= 2 * most) return 1;
-    for (int64_t parts = 2; parts <= TW_MEGA_PARTS && parts <= l->workers; parts++)
-        if (m->ffn_dim / stage % parts == 0 && bytes / parts <= most) return parts;
+    const int64_t unit = known ? part_unit(&p, &f) : 0, heads = m->n_heads * m->head_dim;
+    const int64_t others = m->dim > heads ? m->dim : heads; /* The most columns of another product. */
+    if (positions < 2 || m->n_experts || unit < 1 || m->ffn_dim % unit || bytes <= 2 * most) return 1;
+    for (int64_t parts = 2; parts <= TW_MEGA_PARTS && parts <= l->workers; parts++) {
+        const int64_t part = m->ffn_dim / parts, widest = part > others ? part : others;
+        if (m->ffn_dim / unit % parts == 0 &&
+            part <= chunk_columns(widest, tw_mega_stage_columns(&p, &f), positions, most))
+            return parts;
+    }
     return 1;
 }
 
@@ -337,9 +359,7 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     const int of_head = pieces * (TW_MEGA_PIECE + p->head.scale_bytes) + p->head.row_bytes;
     const int64_t a_stage = tw_mega_stage_columns(p, p->body.depth > p->head.depth ? &p->body : &p->head);
     const int64_t T = p->tokens;
-    int64_t most = up(p->max_columns, a_stage);
-    const int64_t chunk = chunk_bytes(p->target, p->experts);
-    while (most > a_stage && T * 4 * most > chunk) most = up(most / 2, a_stage);
+    const int64_t most = chunk_columns(p->max_columns, a_stage, T, chunk_bytes(p->target, p->experts));
     p->chunk_most = most;
     p->one_chunk = most >= p->max_columns;
     const int64_t blocks = up(most, TW_MEGA_BLOCK) / TW_MEGA_BLOCK;

@@ -112,8 +112,6 @@ static tw_status find_matrix(tw_prefill *p, const tw_instr *in, tw_prefill_matri
     memset(out, 0, sizeof *out);
     out->groups = pooled ? p->vm->m->n_experts : 0;
     const int64_t rows = of_one * (pooled ? out->groups : 1), units = rows / TW_MEGA_ROWS;
-    if (of_part.chunks * of_part.chunk_columns != of_part.columns)
-        return tw_fail(diag, TW_ERR_UNSUPPORTED, "prompts: parts of a matrix that are not whole chunks");
     out->rows = rows;
     out->columns = shape.columns;
     out->shape.rows = rows;
