@@ -15,7 +15,10 @@ enum { T = 32, DIM = 64, MAX_SEQ = 64 };
 static tw_vm *machine(const tw_model *m, int workers, bool rounded) {
     tw_vm *vm;
     tw_diag d;
-    tw_vm_options o = {.workers = workers, .no_vendor = true, .no_pin = true, .bf16_activations = rounded};
+    tw_vm_options o = {.workers = workers,
+                       .no_vendor = true,
+                       .no_pin = true,
+                       .activations = rounded ? TW_ACTIVATIONS_BF16 : TW_ACTIVATIONS_FLOAT};
     if (tw_vm_open(&vm, m, &o, &d) != TW_OK) fail_msg("%s", d.message);
     return vm;
 }

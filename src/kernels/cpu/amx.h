@@ -14,6 +14,9 @@ enum {
     TW_AMX_STEP = 32,   /* Columns of bf16 in a tile. */
 };
 
+/* Returns the columns of x that one tile has (pack_amx.c). */
+int64_t tw_amx_step(tw_panel_format f, int terms);
+
 /* gcc does not know that loading a tile or the configuration reads memory. After this call the memory has its
    contents. */
 static inline void tw_amx_settle(const void *p) {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm on bf16, int8 and int4 weights with AMX. Weights of int8 and int4 are exact in bf16.
+/* gemm on bf16, int8 and int4 weights with AMX.
 
-   x is laid out once as tiles of bf16 terms (pack_amx.c). Each TDPBF16PS takes one term of x, and sums are f32. Integer
-   weights are unscaled in the tiles: at the end of each group the sums leave their tile and are scaled. Weights of f32
-   and f16 have more than 8 bits, and are left to AVX-512. */
+   x is laid out once as tiles (pack_amx.c): of bf16 terms, or of bytes. Each TDPBF16PS takes one term of x, and sums
+   are f32. Weights of int8 and int4 are exact in bf16. TDPBSSD takes bytes of x and integer weights as bytes, and sums
+   are integers. Integer weights are unscaled in the tiles: sums leave their tile and are scaled at the end of each
+   group, and with bytes of x at the end of each of its blocks. Weights of f32 and f16 have more than 8 bits, and are
+   left to AVX-512. */
 #include "kernels/cpu/amx.h"
 
 #include <string.h>
@@ -11,7 +13,6 @@
 enum {
     ROWS = TW_PANEL_ROWS,
     TILE = TW_AMX_TILE,
-    STEP = TW_AMX_STEP,
     BLOCK_PANELS = TW_SINK_COLS / ROWS,
     BLOCK_STEPS = 16, /* Steps of a block of weights. With all panels it takes 512 KiB of the second-level cache. */
     /* From so many rows on, weights of bf16 are copied, since panels a power of two apart share sets of the cache. */
@@ -32,7 +33,7 @@ size_t tw_gemm_packed_scratch_amx(void) {
 }
 
 size_t tw_gemm_scratch_amx(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows, tw_gemm_blocking by) {
-    size_t own = tw_gemm_packed_scratch_amx() + tw_gemm_pack_bytes_amx(rows, cols, TW_AMX_TERMS),
+    size_t own = tw_gemm_packed_scratch_amx() + tw_gemm_pack_bytes_amx(f, rows, cols, TW_AMX_TERMS),
            other = tw_gemm_scratch_avx512(f, n_panels, cols, rows, by);
     return own > other ? own : other;
 }
@@ -65,6 +66,23 @@ static void widen_i4(const char *data, int64_t n, char *out) {
     }
 }
 
+/* Converts int8 to signed bytes. */
+static void shift_i8(const char *data, int64_t n, char *out) {
+    const __m512i top = _mm512_set1_epi8((char)0x80);
+    for (int64_t k = 0; k < n; k += 4, data += 64, out += 64)
+        _mm512_store_si512(out, _mm512_xor_si512(_mm512_loadu_si512(data), top));
+}
+
+/* Converts int4 to signed bytes. */
+static void shift_i4(const char *data, int64_t n, char *out) {
+    const __m512i nibble = _mm512_set1_epi8(15), offset = _mm512_set1_epi8(8);
+    for (int64_t k = 0; k < n; k += 8, data += 64, out += 128) {
+        const __m512i w = _mm512_loadu_si512(data);
+        _mm512_store_si512(out, _mm512_sub_epi8(_mm512_and_si512(w, nibble), offset));
+        _mm512_store_si512(out + 64, _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi16(w, 4), nibble), offset));
+    }
+}
+
 /* A product, and the block of it that is being computed. */
 typedef struct block {
     tw_panel_format f;
@@ -76,8 +94,11 @@ typedef struct block {
     int64_t k, steps;     /* The block's first column, and its steps. */
     int64_t depth;        /* Columns of the block that the product has. */
     size_t panel_bytes;
-    float *y; /* The product's rows. */
-    int terms;
+    float *y;                    /* The product's rows. */
+    int terms;                   /* Terms of x. TW_PACK_BYTES: x is bytes. */
+    int tiles;                   /* Tiles of x in a step. */
+    int64_t step;                /* Columns in a step. */
+    int64_t scales;              /* Bytes from 16 packed rows to their scales. */
     const char *w[BLOCK_PANELS]; /* Tiles of weights of each panel. */
     room r;
 } block;
@@ -86,15 +107,34 @@ static const char *panel_data(const block *b, int64_t p) {
     return b->panels + (size_t)p * b->panel_bytes + tw_panel_scale_bytes(b->f, b->cols);
 }
 
+/* Bytes of a panel's column on the tape. */
+static int64_t column_bytes(tw_panel_format f) {
+    return f.dtype == TW_BF16 ? 2 * ROWS : f.dtype == TW_I8 ? ROWS : ROWS / 2;
+}
+
+/* Makes tiles of bytes of `n` columns. A step of fewer columns than a tile has leaves zeros. */
+static void make_bytes(const block *b, const char *data, int64_t n, char *out) {
+    for (int64_t k = 0; k < n; k += b->step, out += TILE) {
+        const int64_t count = n - k < b->step ? n - k : b->step;
+        if (b->f.dtype == TW_I8) shift_i8(data + k * ROWS, count, out);
+        if (b->f.dtype == TW_I4) shift_i4(data + k * ROWS / 2, count, out);
+        if (count * ROWS < TILE) memset(out + count * ROWS, 0, (size_t)(TILE - count * ROWS));
+    }
+}
+
 /* Finds the block's columns of a panel as tiles of weights, or makes them in `out`. The panel's last columns are padded
    with zeros, since another panel or nothing follows them. */
 static const char *weights(const block *b, int64_t p, char *out) {
-    const char *data = panel_data(b, p);
-    const int64_t n = tw_ceil_div(b->depth, TW_PANEL_K) * TW_PANEL_K, whole = b->steps * STEP;
-    if (b->f.dtype == TW_BF16 && n == whole && b->rows < COPIED_ROWS) return data + b->k * 2 * ROWS;
-    if (b->f.dtype == TW_BF16) memcpy(out, data + b->k * 2 * ROWS, (size_t)(n * 2 * ROWS));
-    if (b->f.dtype == TW_I8) widen_i8(data + b->k * ROWS, n, out);
-    if (b->f.dtype == TW_I4) widen_i4(data + b->k * ROWS / 2, n, out);
+    const char *data = panel_data(b, p) + b->k * column_bytes(b->f);
+    const int64_t n = tw_ceil_div(b->depth, TW_PANEL_K) * TW_PANEL_K, whole = b->steps * b->step;
+    if (b->terms == TW_PACK_BYTES) {
+        make_bytes(b, data, n, out);
+        return out;
+    }
+    if (b->f.dtype == TW_BF16 && n == whole && b->rows < COPIED_ROWS) return data;
+    if (b->f.dtype == TW_BF16) memcpy(out, data, (size_t)(n * 2 * ROWS));
+    if (b->f.dtype == TW_I8) widen_i8(data, n, out);
+    if (b->f.dtype == TW_I4) widen_i4(data, n, out);
     memset(out + n * 2 * ROWS, 0, (size_t)((whole - n) * 2 * ROWS));
     return out;
 }
@@ -105,6 +145,15 @@ typedef struct corner {
     char *to;
     int64_t stride, next_rows; /* Bytes from a row to the next, and to the sums of the next 16 rows. */
 } corner;
+
+/* Adds a tile's product. `bytes` is a constant where this is used. */
+#define ADD_PRODUCT(sums, x, w)                                                                                        \
+    do {                                                                                                               \
+        if (bytes)                                                                                                     \
+            _tile_dpbssd(sums, x, w);                                                                                  \
+        else                                                                                                           \
+            _tile_dpbf16ps(sums, x, w);                                                                                \
+    } while (0)
 
 static inline void begin_four(const corner *c) {
     if (c->from) {
@@ -121,8 +170,9 @@ static inline void begin_four(const corner *c) {
 }
 
 /* Multiplies two tiles of rows by two panels over `steps` steps. */
-static void multiply_four(const char *x, int64_t next, const char *w0, const char *w1, int64_t steps, int terms,
-                          const corner *c) {
+static inline __attribute__((always_inline)) void multiply_four(const char *x, int64_t next, const char *w0,
+                                                                const char *w1, int64_t steps, int tiles, bool bytes,
+                                                                const corner *c) {
     tw_amx_settle(x);
     begin_four(c);
     for (int64_t s = 0; s < steps; s++, w0 += TILE, w1 += TILE) {
@@ -131,17 +181,17 @@ static void multiply_four(const char *x, int64_t next, const char *w0, const cha
         _tile_loadd(7, w1, 64);
         _tile_loadd(5, x + next, 64);
         x += TILE;
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
-        for (int t = 1; t < terms; t++, x += TILE) {
+        ADD_PRODUCT(0, 4, 6);
+        ADD_PRODUCT(1, 4, 7);
+        ADD_PRODUCT(2, 5, 6);
+        ADD_PRODUCT(3, 5, 7);
+        for (int t = 1; t < tiles; t++, x += TILE) {
             _tile_loadd(4, x, 64);
             _tile_loadd(5, x + next, 64);
-            _tile_dpbf16ps(0, 4, 6);
-            _tile_dpbf16ps(1, 4, 7);
-            _tile_dpbf16ps(2, 5, 6);
-            _tile_dpbf16ps(3, 5, 7);
+            ADD_PRODUCT(0, 4, 6);
+            ADD_PRODUCT(1, 4, 7);
+            ADD_PRODUCT(2, 5, 6);
+            ADD_PRODUCT(3, 5, 7);
         }
     }
     _tile_stored(0, c->to, c->stride);
@@ -151,7 +201,8 @@ static void multiply_four(const char *x, int64_t next, const char *w0, const cha
 }
 
 /* Multiplies one tile of rows by two panels. */
-static void multiply_two(const char *x, const char *w0, const char *w1, int64_t steps, int terms, const corner *c) {
+static inline __attribute__((always_inline)) void multiply_two(const char *x, const char *w0, const char *w1,
+                                                               int64_t steps, int tiles, bool bytes, const corner *c) {
     tw_amx_settle(x);
     if (c->from) {
         _tile_loadd(0, c->from, c->stride);
@@ -163,10 +214,10 @@ static void multiply_two(const char *x, const char *w0, const char *w1, int64_t 
     for (int64_t s = 0; s < steps; s++, w0 += TILE, w1 += TILE) {
         _tile_loadd(6, w0, 64);
         _tile_loadd(7, w1, 64);
-        for (int t = 0; t < terms; t++, x += TILE) {
+        for (int t = 0; t < tiles; t++, x += TILE) {
             _tile_loadd(4, x, 64);
-            _tile_dpbf16ps(0, 4, 6);
-            _tile_dpbf16ps(1, 4, 7);
+            ADD_PRODUCT(0, 4, 6);
+            ADD_PRODUCT(1, 4, 7);
         }
     }
     _tile_stored(0, c->to, c->stride);
@@ -199,11 +250,30 @@ static inline void add_sums(const float *sums, int64_t rows, int64_t panels, __m
     }
 }
 
+/* y = (or, unless `first`, +=) the integer sums of `rows` rows and two panels, or one, times their scales. `x` is the
+   packed first rows' scales of a block, and `next` the bytes from there to those of the 16 rows that follow. */
+static inline void add_integers(const float *sums, int64_t rows, int64_t panels, const char *x, int64_t next, __m512 s0,
+                                __m512 s1, bool first, float *y, int64_t ldy) {
+    tw_amx_settle(sums);
+    for (int64_t r = 0; r < rows; r++, y += ldy, sums += 32) {
+        const float *of = (const float *)(const void *)(x + r / ROWS * next);
+        const __m512 scale = _mm512_set1_ps(of[r % ROWS]);
+        const __m512 a = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_load_si512(sums)), scale);
+        __m512 was0 = first ? _mm512_setzero_ps() : _mm512_loadu_ps(y);
+        _mm512_storeu_ps(y, _mm512_fmadd_ps(a, s0, was0));
+        if (panels < 2) continue;
+        const __m512 b = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_load_si512(sums + 16)), scale);
+        __m512 was1 = first ? _mm512_setzero_ps() : _mm512_loadu_ps(y + 16);
+        _mm512_storeu_ps(y + 16, _mm512_fmadd_ps(b, s1, was1));
+    }
+}
+
 /* Steps `s` to `s + steps - 1` of the block, of two tiles of rows by two panels, or of what is left of them. */
 static void corner_of(const block *b, int64_t m, int64_t p, int64_t s, int64_t steps) {
     const bool four = m + ROWS < b->rows, first = !b->k && !s;
     const int64_t rows = least(four ? 2 * ROWS : ROWS, b->rows - m), panels = least(2, b->count - p);
-    const char *x = b->x + m / ROWS * b->x_stride + (b->k / STEP + s) * b->terms * TILE;
+    const int64_t k = b->k + s * b->step, q = b->panel + p;
+    const char *group = b->x + m / ROWS * b->x_stride, *x = group + k / b->step * b->tiles * TILE;
     const char *w0 = b->w[p] + s * TILE, *w1 = b->w[p + panels - 1] + s * TILE;
     float *y = b->y + m * b->ldy + (b->panel + p) * ROWS;
     corner c = {.to = (char *)b->r.sums, .stride = 128, .next_rows = 128 * ROWS};
@@ -212,27 +282,42 @@ static void corner_of(const block *b, int64_t m, int64_t p, int64_t s, int64_t s
         c = (corner){.to = (char *)y, .stride = b->ldy * 4, .next_rows = b->ldy * 4 * ROWS};
         c.from = first ? NULL : c.to;
     }
-    if (four)
-        multiply_four(x, b->x_stride, w0, w1, steps, b->terms, &c);
+    const bool bytes = b->terms == TW_PACK_BYTES;
+    if (four && bytes)
+        multiply_four(x, b->x_stride, w0, w1, steps, 1, true, &c);
+    else if (four)
+        multiply_four(x, b->x_stride, w0, w1, steps, b->tiles, false, &c);
+    else if (bytes)
+        multiply_two(x, w0, w1, steps, 1, true, &c);
     else
-        multiply_two(x, w0, w1, steps, b->terms, &c);
+        multiply_two(x, w0, w1, steps, b->tiles, false, &c);
     if (direct) return;
-    const int64_t k = b->k + s * STEP, q = b->panel + p;
-    add_sums(b->r.sums, rows, panels, scale_of(b, q, k), scale_of(b, q + panels - 1, k), first, y, b->ldy);
+    const __m512 s0 = scale_of(b, q, k), s1 = scale_of(b, q + panels - 1, k);
+    const char *scales = group + b->scales + k / tw_byte_block(b->f) * ROWS * 4;
+    if (bytes)
+        add_integers(b->r.sums, rows, panels, scales, b->x_stride, s0, s1, first, y, b->ldy);
+    else
+        add_sums(b->r.sums, rows, panels, s0, s1, first, y, b->ldy);
 }
 
 /* Asks for a part of the block's columns that follow: of panel p, as much as row m of all rows is. */
 static void ask(const block *b, int64_t p, int64_t m, int64_t rows) {
-    const int64_t column = b->f.dtype == TW_BF16 ? 2 * ROWS : b->f.dtype == TW_I8 ? ROWS : ROWS / 2;
-    const int64_t bytes = least(BLOCK_STEPS * STEP, b->cols - b->k - b->depth) * column;
+    const int64_t column = column_bytes(b->f);
+    const int64_t bytes = least(BLOCK_STEPS * b->step, b->cols - b->k - b->depth) * column;
     const char *next = panel_data(b, b->panel + p) + (b->k + b->depth) * column;
     for (int64_t i = bytes * m / b->rows / 64 * 64; i < bytes * (m + rows) / b->rows; i += 64)
         _mm_prefetch(next + i, _MM_HINT_T1);
 }
 
+/* Steps after which sums leave their tiles. `near`: at most. */
+static int64_t stay(const block *b, int64_t near) {
+    const int64_t columns = b->terms == TW_PACK_BYTES ? tw_byte_block(b->f) : b->f.group;
+    return columns ? least(columns / b->step, near) : near;
+}
+
 /* All rows by the panels of the block. */
 static void one_block(block *b, const tw_gemm_sink *sink) {
-    const int64_t near = NEAR_TILES / 2 / b->terms, size = b->f.group ? least(b->f.group / STEP, near) : near;
+    const int64_t near = NEAR_TILES / 2 / b->tiles, size = stay(b, near);
     for (int64_t p = 0; p < b->count; p++) b->w[p] = weights(b, b->panel + p, b->r.w + p * BLOCK_STEPS * TILE);
     for (int64_t m = 0; m < b->rows; m += 2 * ROWS) {
         const int64_t rows = least(2 * ROWS, b->rows - m);
@@ -247,25 +332,28 @@ static void one_block(block *b, const tw_gemm_sink *sink) {
 
 void tw_gemm_packed_amx(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const void *x,
                         int64_t rows, int terms, float *y, int64_t ldy, const tw_gemm_sink *sink, void *scratch) {
-    const int64_t span = BLOCK_STEPS * STEP;
+    const int64_t step = tw_amx_step(f, terms), span = BLOCK_STEPS * step;
     char *at = scratch;
     block b = {.f = f,
                .panels = panels,
                .x = x,
-               .x_stride = tw_ceil_div(cols, STEP) * terms * TILE,
+               .x_stride = (int64_t)tw_gemm_pack_bytes_amx(f, ROWS, cols, terms),
                .cols = cols,
                .rows = rows,
                .ldy = ldy,
                .panel_bytes = tw_panel_bytes(f, cols),
                .y = y,
-               .terms = terms};
+               .terms = terms,
+               .tiles = terms == TW_PACK_BYTES ? 1 : terms,
+               .step = step};
+    b.scales = tw_ceil_div(cols, step) * TILE;
     b.r = (room){at, (float *)(void *)(at + WEIGHT_BYTES)};
     tw_amx_configure();
     for (b.panel = 0; b.panel < n_panels; b.panel += BLOCK_PANELS) {
         b.count = least(BLOCK_PANELS, n_panels - b.panel);
         for (b.k = 0; b.k < cols; b.k += span) {
             b.depth = least(span, cols - b.k);
-            b.steps = tw_ceil_div(b.depth, STEP);
+            b.steps = tw_ceil_div(b.depth, step);
             one_block(&b, b.k + span < cols ? NULL : sink);
         }
     }
@@ -280,6 +368,6 @@ void tw_gemm_amx(tw_panel_format f, const void *panels, int64_t n_panels, int64_
         return;
     }
     char *packed = (char *)scratch + tw_gemm_packed_scratch_amx();
-    tw_gemm_pack_amx(x, ldx, rows, cols, TW_AMX_TERMS, packed);
+    tw_gemm_pack_amx(f, x, ldx, rows, cols, TW_AMX_TERMS, packed);
     tw_gemm_packed_amx(f, panels, n_panels, cols, packed, rows, TW_AMX_TERMS, y, ldy, sink, scratch);
 }
