@@ -20,13 +20,13 @@ enum {
     NEAR_TILES = 32, /* Tiles of x that meet all panels of a block while they lie in the first-level cache. */
 };
 
-/* Scratch memory: a block of weights [panel][step], and sums [row][32] that left their tiles. */
+/* Scratch memory: a block of weights [panel][step], and twice sums [row][32] that left their tiles. */
 typedef struct room {
     char *w;
     float *sums;
 } room;
 
-enum { WEIGHT_BYTES = BLOCK_PANELS * BLOCK_STEPS * TILE, SUM_BYTES = 4 * TILE };
+enum { WEIGHT_BYTES = BLOCK_PANELS * BLOCK_STEPS * TILE, SUM_BYTES = 8 * TILE };
 
 size_t tw_gemm_packed_scratch_amx(void) {
     return WEIGHT_BYTES + SUM_BYTES;
@@ -83,6 +83,17 @@ static void shift_i4(const char *data, int64_t n, char *out) {
     }
 }
 
+/* Sums that left their tiles, of rows by panels, and where they go. */
+typedef struct leaving {
+    const float *sums;
+    float *y;
+    int64_t rows, panels;
+    const char *x;   /* Scales of bytes of the first 16 rows. */
+    __m512 scale[2]; /* Those of each panel's weights. */
+    bool first;      /* They are the first that y has. */
+    bool last;       /* They are the last that y has. */
+} leaving;
+
 /* A product, and the block of it that is being computed. */
 typedef struct block {
     tw_panel_format f;
@@ -101,6 +112,7 @@ typedef struct block {
     int64_t scales;              /* Bytes from 16 packed rows to their scales. */
     const char *w[BLOCK_PANELS]; /* Tiles of weights of each panel. */
     room r;
+    leaving left; /* What the last corner left. No rows: nothing. */
 } block;
 
 static const char *panel_data(const block *b, int64_t p) {
@@ -194,10 +206,6 @@ static inline __attribute__((always_inline)) void multiply_four(const char *x, i
             ADD_PRODUCT(3, 5, 7);
         }
     }
-    _tile_stored(0, c->to, c->stride);
-    _tile_stored(1, c->to + 64, c->stride);
-    _tile_stored(2, c->to + c->next_rows, c->stride);
-    _tile_stored(3, c->to + c->next_rows + 64, c->stride);
 }
 
 /* Multiplies one tile of rows by two panels. */
@@ -220,8 +228,14 @@ static inline __attribute__((always_inline)) void multiply_two(const char *x, co
             ADD_PRODUCT(1, 4, 7);
         }
     }
+}
+
+static inline void end_tiles(const corner *c, bool four) {
     _tile_stored(0, c->to, c->stride);
     _tile_stored(1, c->to + 64, c->stride);
+    if (!four) return;
+    _tile_stored(2, c->to + c->next_rows, c->stride);
+    _tile_stored(3, c->to + c->next_rows + 64, c->stride);
 }
 
 static int64_t least(int64_t a, int64_t b) {
@@ -237,52 +251,80 @@ static __m512 scale_of(const block *b, int64_t p, int64_t k) {
     return _mm512_set1_ps(1);
 }
 
-/* y = (or, unless `first`, +=) the sums of `rows` rows and `panels` panels, scaled. */
-static inline void add_sums(const float *sums, int64_t rows, int64_t panels, __m512 s0, __m512 s1, bool first, float *y,
-                            int64_t ldy) {
-    tw_amx_settle(sums);
+/* How sums that left their tiles are scaled. */
+typedef enum scaling {
+    BY_WEIGHTS, /* Floats, by their weights' scale. */
+    BY_BOTH,    /* Integers, by their weights' scale and that of their block of x. */
+    BY_X,       /* Integers, by that of their block of x. Weights have one scale, by which y is scaled in the end. */
+} scaling;
+
+/* Adds the sums of a row and a panel to y. The first ones replace y. All but `sums`, `x`, `w` and `y` are constants
+   where this is used. */
+static inline __attribute__((always_inline)) void add_row(const float *sums, scaling how, bool first, bool last,
+                                                          __m512 x, __m512 w, float *y) {
+    __m512 a = _mm512_load_ps(sums);
+    if (how != BY_WEIGHTS) a = _mm512_cvtepi32_ps(_mm512_castps_si512(a));
+    const __m512 by = how == BY_WEIGHTS ? w : how == BY_X ? x : _mm512_mul_ps(x, w);
+    a = first ? _mm512_mul_ps(a, by) : _mm512_fmadd_ps(a, by, _mm512_loadu_ps(y));
+    _mm512_storeu_ps(y, how == BY_X && last ? _mm512_mul_ps(a, w) : a);
+}
+
+/* The same of up to 16 rows and of two panels, or of one. */
+static inline __attribute__((always_inline)) void add_rows(const leaving *l, int64_t m, int64_t rows, int panels,
+                                                           scaling how, bool first, bool last, const float *x,
+                                                           int64_t ldy) {
+    const float *sums = l->sums + m * 32;
+    const __m512 w0 = l->scale[0], w1 = l->scale[1];
+    float *y = l->y + m * ldy;
     for (int64_t r = 0; r < rows; r++, y += ldy, sums += 32) {
-        __m512 was0 = first ? _mm512_setzero_ps() : _mm512_loadu_ps(y);
-        _mm512_storeu_ps(y, _mm512_fmadd_ps(_mm512_load_ps(sums), s0, was0));
-        if (panels < 2) continue;
-        __m512 was1 = first ? _mm512_setzero_ps() : _mm512_loadu_ps(y + 16);
-        _mm512_storeu_ps(y + 16, _mm512_fmadd_ps(_mm512_load_ps(sums + 16), s1, was1));
+        const __m512 by = how == BY_WEIGHTS ? w0 : _mm512_set1_ps(x[r]);
+        add_row(sums, how, first, last, by, w0, y);
+        if (panels > 1) add_row(sums + 16, how, first, last, by, w1, y + 16);
     }
 }
 
-/* y = (or, unless `first`, +=) the integer sums of `rows` rows and two panels, or one, times their scales. `x` is the
-   packed first rows' scales of a block, and `next` the bytes from there to those of the 16 rows that follow. */
-static inline void add_integers(const float *sums, int64_t rows, int64_t panels, const char *x, int64_t next, __m512 s0,
-                                __m512 s1, bool first, float *y, int64_t ldy) {
-    tw_amx_settle(sums);
-    for (int64_t r = 0; r < rows; r++, y += ldy, sums += 32) {
-        const float *of = (const float *)(const void *)(x + r / ROWS * next);
-        const __m512 scale = _mm512_set1_ps(of[r % ROWS]);
-        const __m512 a = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_load_si512(sums)), scale);
-        __m512 was0 = first ? _mm512_setzero_ps() : _mm512_loadu_ps(y);
-        _mm512_storeu_ps(y, _mm512_fmadd_ps(a, s0, was0));
-        if (panels < 2) continue;
-        const __m512 b = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_load_si512(sums + 16)), scale);
-        __m512 was1 = first ? _mm512_setzero_ps() : _mm512_loadu_ps(y + 16);
-        _mm512_storeu_ps(y + 16, _mm512_fmadd_ps(b, s1, was1));
+/* The same of all rows. Whole tiles in the middle of a product are most of the work. `next`: bytes from the scales of
+   16 rows of x to those of the next. */
+static inline __attribute__((always_inline)) void add_all(const leaving *l, scaling how, int64_t ldy, int64_t next) {
+    tw_amx_settle(l->sums);
+    for (int64_t m = 0; m < l->rows; m += ROWS) {
+        const float *x = (const float *)(const void *)(l->x + m / ROWS * next);
+        const int64_t rows = least(ROWS, l->rows - m);
+        if (rows == ROWS && l->panels > 1 && !l->first && !l->last)
+            add_rows(l, m, ROWS, 2, how, false, false, x, ldy);
+        else if (l->panels > 1)
+            add_rows(l, m, rows, 2, how, l->first, l->last, x, ldy);
+        else
+            add_rows(l, m, rows, 1, how, l->first, l->last, x, ldy);
     }
 }
 
-/* Steps `s` to `s + steps - 1` of the block, of two tiles of rows by two panels, or of what is left of them. */
-static void corner_of(const block *b, int64_t m, int64_t p, int64_t s, int64_t steps) {
-    const bool four = m + ROWS < b->rows, first = !b->k && !s;
+static void add_left(block *b) {
+    leaving *l = &b->left;
+    if (l->rows && b->terms != TW_PACK_BYTES)
+        add_all(l, BY_WEIGHTS, b->ldy, 0);
+    else if (l->rows && b->f.group)
+        add_all(l, BY_BOTH, b->ldy, b->x_stride);
+    else if (l->rows)
+        add_all(l, BY_X, b->ldy, b->x_stride);
+    l->rows = 0;
+}
+
+/* Multiplies steps `s` to `s + steps - 1` of the block, of two tiles of rows by two panels, or of what is left of them.
+   Sums that leave the tiles are added to y by the next call, since what tiles have stored cannot be loaded at once. */
+static void corner_of(block *b, int64_t m, int64_t p, int64_t s, int64_t steps) {
+    const bool four = m + ROWS < b->rows, first = !b->k && !s, bytes = b->terms == TW_PACK_BYTES;
     const int64_t rows = least(four ? 2 * ROWS : ROWS, b->rows - m), panels = least(2, b->count - p);
     const int64_t k = b->k + s * b->step, q = b->panel + p;
     const char *group = b->x + m / ROWS * b->x_stride, *x = group + k / b->step * b->tiles * TILE;
     const char *w0 = b->w[p] + s * TILE, *w1 = b->w[p + panels - 1] + s * TILE;
-    float *y = b->y + m * b->ldy + (b->panel + p) * ROWS;
-    corner c = {.to = (char *)b->r.sums, .stride = 128, .next_rows = 128 * ROWS};
+    float *y = b->y + m * b->ldy + q * ROWS, *sums = b->r.sums + (b->left.sums == b->r.sums ? SUM_BYTES / 8 : 0);
+    corner c = {.to = (char *)sums, .stride = 128, .next_rows = 128 * ROWS};
     const bool direct = b->f.dtype == TW_BF16 && rows % ROWS == 0 && panels == 2;
     if (direct) {
         c = (corner){.to = (char *)y, .stride = b->ldy * 4, .next_rows = b->ldy * 4 * ROWS};
         c.from = first ? NULL : c.to;
     }
-    const bool bytes = b->terms == TW_PACK_BYTES;
     if (four && bytes)
         multiply_four(x, b->x_stride, w0, w1, steps, 1, true, &c);
     else if (four)
@@ -291,13 +333,14 @@ static void corner_of(const block *b, int64_t m, int64_t p, int64_t s, int64_t s
         multiply_two(x, w0, w1, steps, 1, true, &c);
     else
         multiply_two(x, w0, w1, steps, b->tiles, false, &c);
+    add_left(b);
+    end_tiles(&c, four);
     if (direct) return;
-    const __m512 s0 = scale_of(b, q, k), s1 = scale_of(b, q + panels - 1, k);
-    const char *scales = group + b->scales + k / tw_byte_block(b->f) * ROWS * 4;
-    if (bytes)
-        add_integers(b->r.sums, rows, panels, scales, b->x_stride, s0, s1, first, y, b->ldy);
-    else
-        add_sums(b->r.sums, rows, panels, s0, s1, first, y, b->ldy);
+    b->left = (leaving){.sums = sums, .y = y, .rows = rows, .panels = panels, .first = first};
+    b->left.last = k + steps * b->step >= b->cols;
+    b->left.scale[0] = scale_of(b, q, k);
+    b->left.scale[1] = scale_of(b, q + panels - 1, k);
+    b->left.x = group + b->scales + k / tw_byte_block(b->f) * ROWS * 4;
 }
 
 /* Asks for a part of the block's columns that follow: of panel p, as much as row m of all rows is. */
@@ -325,6 +368,7 @@ static void one_block(block *b, const tw_gemm_sink *sink) {
             for (int64_t p = 0; p < b->count; p += 2)
                 for (int64_t t = s; t < least(s + near, b->steps); t += size)
                     corner_of(b, m, p, t, least(size, b->steps - t));
+        add_left(b);
         for (int64_t p = 0; p < b->count; p++) ask(b, p, m, rows);
         if (sink) sink->take(sink->context, m, rows, b->panel * ROWS, b->count * ROWS);
     }

@@ -86,6 +86,7 @@ typedef struct tw_attention {
     float *out, *partial;
     int64_t ldq, ldo, dim, pos, n, window, first, last;
     float scale, cap;
+    int terms;     /* 1: a matrix unit may round all operands to bf16. Otherwise they have two terms of it there. */
     void *scratch; /* attention_scratch(dim, n, last - first), 64-byte aligned */
 } tw_attention;
 typedef void tw_attention_fn(const tw_attention *a);
@@ -116,6 +117,7 @@ typedef struct tw_kernels {
     tw_gemm_pack_bytes_fn *gemm_pack_bytes;
     tw_gemm_packed_scratch_fn *gemm_packed_scratch;
     tw_attention_fn *attention;
+    const char *attention_name; /* "amx", ... */
     tw_attention_scratch_fn *attention_scratch;
     /* y = x / rms(x) * w */
     void (*norm_rms)(const float *x, const float *w, float eps, int64_t n, float *y);

@@ -20,25 +20,12 @@ size_t tw_gemm_pack_bytes_amx(tw_panel_format f, int64_t rows, int64_t cols, int
     return (size_t)(tw_ceil_div(rows, ROWS) * each);
 }
 
-static inline __mmask16 first(int64_t n) {
-    return n >= 16 ? 0xffff : n > 0 ? (__mmask16)((1u << n) - 1) : 0;
-}
-
-/* Computes the second term of x: x less its first term. It is 0 for infinities and NaN. */
-static inline __m512 rest(__m512 x, __m256i term) {
-    const __m512 t = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(term), 16));
-    const __mmask16 odd = _mm512_fpclass_ps_mask(t, 0x99);
-    return _mm512_mask_sub_ps(_mm512_setzero_ps(), (__mmask16)~odd, x, t);
-}
-
 /* Rounds 32 columns to bf16, and what is left of them again. */
 static inline void store_terms(__m512 a, __m512 b, int terms, char *to) {
-    const __m512i high = (__m512i)_mm512_cvtne2ps_pbh(b, a);
+    __m512i high, low;
+    tw_amx_terms(a, b, terms, &high, &low);
     _mm512_store_si512(to, high);
-    if (terms < 2) return;
-    a = rest(a, _mm512_castsi512_si256(high));
-    b = rest(b, _mm512_extracti64x4_epi64(high, 1));
-    _mm512_store_si512(to + TILE, (__m512i)_mm512_cvtne2ps_pbh(b, a));
+    if (terms > 1) _mm512_store_si512(to + TILE, low);
 }
 
 /* Finds the largest magnitude of n floats. NaN if one is infinite or NaN. */
@@ -46,7 +33,7 @@ static inline float largest(const float *x, int64_t n) {
     __m512 most = _mm512_setzero_ps();
     __mmask16 odd = 0;
     for (int64_t k = 0; k < n; k += 16) {
-        const __m512 v = _mm512_maskz_loadu_ps(first(n - k), x + k);
+        const __m512 v = _mm512_maskz_loadu_ps(tw_amx_first(n - k), x + k);
         odd |= _mm512_fpclass_ps_mask(v, 0x99);
         most = _mm512_max_ps(most, _mm512_abs_ps(v));
     }
@@ -60,7 +47,7 @@ static inline float store_bytes(const float *x, int64_t n, int64_t step, int64_t
     for (int64_t t = 0; t < steps; t++, to += TILE)
         for (int64_t k = 0; k < 64; k += 16) {
             const int64_t left = k < step ? n - t * step - k : 0;
-            const __m512 v = _mm512_maskz_loadu_ps(first(left), x + t * step + k);
+            const __m512 v = _mm512_maskz_loadu_ps(tw_amx_first(left), x + t * step + k);
             _mm_store_si128((__m128i *)(void *)(to + k),
                             _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(v, by))));
         }
@@ -97,8 +84,8 @@ void tw_gemm_pack_amx(tw_panel_format f, const float *x, int64_t ldx, int64_t ro
                     a = _mm512_loadu_ps(from);
                     b = _mm512_loadu_ps(from + 16);
                 } else if (m + r < rows) {
-                    a = _mm512_maskz_loadu_ps(first(cols - k), from);
-                    if (cols - k > 16) b = _mm512_maskz_loadu_ps(first(cols - k - 16), from + 16);
+                    a = _mm512_maskz_loadu_ps(tw_amx_first(cols - k), from);
+                    if (cols - k > 16) b = _mm512_maskz_loadu_ps(tw_amx_first(cols - k - 16), from + 16);
                 }
                 store_terms(a, b, terms, to + r * 64);
             }
