@@ -12,13 +12,10 @@
 
 enum { T = 32, DIM = 64, MAX_SEQ = 64 };
 
-static tw_vm *machine(const tw_model *m, int workers, bool rounded) {
+static tw_vm *machine(const tw_model *m, int workers, tw_activations a) {
     tw_vm *vm;
     tw_diag d;
-    tw_vm_options o = {.workers = workers,
-                       .no_vendor = true,
-                       .no_pin = true,
-                       .activations = rounded ? TW_ACTIVATIONS_BF16 : TW_ACTIVATIONS_FLOAT};
+    tw_vm_options o = {.workers = workers, .no_vendor = true, .no_pin = true, .activations = a};
     if (tw_vm_open(&vm, m, &o, &d) != TW_OK) fail_msg("%s", d.message);
     return vm;
 }
@@ -86,7 +83,7 @@ static bool packs(const tw_vm *vm) {
 static void a_stage_packs_together(void **state) {
     (void)state;
     tw_model *m = tiny();
-    tw_vm *vm = machine(m, 2, false);
+    tw_vm *vm = machine(m, 2, TW_ACTIVATIONS_FLOAT);
     specimen q = begin();
     for (int w = 0; w < 2; w++) project(&q, w, 0, 0, 2, -1, 0, 0);
     for (int w = 0; w < 2; w++) project(&q, w, 2, 1, 1, 0, 2, 1);
@@ -109,7 +106,7 @@ static void a_stage_packs_together(void **state) {
 static void what_changes_between_two_is_packed_by_each(void **state) {
     (void)state;
     tw_model *m = tiny();
-    tw_vm *vm = machine(m, 2, false);
+    tw_vm *vm = machine(m, 2, TW_ACTIVATIONS_FLOAT);
     specimen q = begin();
     project(&q, 0, 0, 0, 2, -1, 0, 0);
     project(&q, 0, 2, 1, 1, -1, 0, 1);
@@ -127,7 +124,7 @@ static void what_changes_between_two_is_packed_by_each(void **state) {
 static void stages_at_once_do_not_share_memory(void **state) {
     (void)state;
     tw_model *m = tiny();
-    tw_vm *vm = machine(m, 2, false);
+    tw_vm *vm = machine(m, 2, TW_ACTIVATIONS_FLOAT);
     specimen q = begin();
     project(&q, 0, 0, 0, 2, -1, 0, 0);
     project(&q, 1, 1, 1, 2, -1, 0, 1);
@@ -146,16 +143,26 @@ static void any_steps_give_the_same(void **state) {
         int workers;
         int64_t tokens;
     } ways[] = {{1, 1}, {2, 61}, {3, 17}, {5, 32}, {2, 9}, {7, 61}};
+    /* What differs in float may be rounded to different neighbours. */
+    static const struct {
+        tw_dtype weights;
+        tw_activations activations;
+        float allowed;
+    } kinds[] = {{TW_F32, TW_ACTIVATIONS_FLOAT, 3e-5f}, {TW_F32, TW_ACTIVATIONS_BF16, 1e-2f},
+                 {TW_I8, TW_ACTIVATIONS_FLOAT, 3e-5f},  {TW_I4, TW_ACTIVATIONS_FLOAT, 3e-5f},
+                 {TW_I8, TW_ACTIVATIONS_INT8, 2e-2f},   {TW_I4, TW_ACTIVATIONS_INT8, 2e-2f}};
     static float logits[2][VOCAB];
     tw_model *m = tiny();
-    for (int rounded = 0; rounded < 2; rounded++)
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
             int32_t ids[PROMPT];
             tw_diag d;
             int id;
             for (int t = 0; t < PROMPT; t++) ids[t] = (t * 37 + 5) % VOCAB;
-            tw_checked *c = test_lower(m, (tw_lowering){.workers = ways[i].workers, .tokens = ways[i].tokens}, MAX_SEQ);
-            tw_vm *vm = machine(m, ways[i].workers, rounded);
+            tw_checked *c = test_lower(
+                m, (tw_lowering){.workers = ways[i].workers, .tokens = ways[i].tokens, .weights = kinds[kind].weights},
+                MAX_SEQ);
+            tw_vm *vm = machine(m, ways[i].workers, kinds[kind].activations);
             if (tw_vm_load(vm, c, &id, &d) != TW_OK) fail_msg("%s", d.message);
             tw_vm_step s = {.program = id, .length = PROMPT};
             for (int64_t at = 0; at < PROMPT; at += s.n) {
@@ -170,9 +177,8 @@ static void any_steps_give_the_same(void **state) {
                 largest = fmaxf(largest, fabsf(logits[0][k]));
                 worst = fmaxf(worst, fabsf(logits[i > 0][k] - logits[0][k]));
             }
-            /* What differs in float may be rounded to different neighbours. */
-            if (!(worst <= (rounded ? 1e-2f : 3e-5f) * largest))
-                fail_msg("way %zu, rounded %d: %g of %g", i, rounded, (double)worst, (double)largest);
+            if (!(worst <= kinds[kind].allowed * largest))
+                fail_msg("way %zu, kind %zu: %g of %g", i, kind, (double)worst, (double)largest);
             tw_vm_close(vm);
             tw_checked_free(c);
         }
