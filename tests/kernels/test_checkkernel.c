@@ -315,6 +315,33 @@ static void gemm_takes_several_blocks(void **state) {
     }
 }
 
+/* The same of packed rows: in its row, and in no other. */
+static void a_nan_shows_in_packed_rows(void **state) {
+    enum { ROWS = 20, BAD = 17 };
+    tw_random r = tw_random_seed(*(uint64_t *)*state + 5);
+    tw_kernels k;
+    for (int m = 0; m < CHECK_MASKS; m++) {
+        if (!check_kernels(m, &k)) continue;
+        for (int f = 0; f < FORMATS; f++)
+            for (int terms = 2; terms >= 0 && k.gemm_packed[formats[f].dtype]; terms--) {
+                if (terms == TW_PACK_BYTES && formats[f].dtype != TW_I8 && formats[f].dtype != TW_I4) continue;
+                problem p = problem_make(formats[f], 2, 256, ROWS, INPUT_NORMAL, &r);
+                float y[ROWS * 32];
+                void *packed = aligned_make(k.gemm_pack_bytes(p.f, ROWS, p.cols, terms)),
+                     *scratch = aligned_make(k.gemm_packed_scratch());
+                p.x[BAD * p.ldx + 77] = f % 2 ? NAN : -INFINITY;
+                k.gemm_pack(p.f, p.x, p.ldx, ROWS, p.cols, terms, packed);
+                k.gemm_packed[p.f.dtype](p.f, p.packed, 2, p.cols, packed, ROWS, terms, y, 32, NULL, scratch);
+                for (int i = 0; i < ROWS * 32; i++)
+                    if ((i / 32 == BAD) != !isfinite(y[i]))
+                        fail_msg("row %d, terms %d: %g", i / 32, terms, (double)y[i]);
+                free(packed);
+                free(scratch);
+                problem_free(&p);
+            }
+    }
+}
+
 /* What is not a number must show in every row that it enters, never as a plausible number. */
 static void a_nan_in_x_shows(void **state) {
     tw_random r = tw_random_seed(*(uint64_t *)*state + 3);
@@ -382,6 +409,7 @@ int main(void) {
         cmocka_unit_test_prestate(gemm_takes_any_number_of_rows, &seed),
         cmocka_unit_test_prestate(gemm_takes_several_blocks, &seed),
         cmocka_unit_test_prestate(a_nan_in_x_shows, &seed),
+        cmocka_unit_test_prestate(a_nan_shows_in_packed_rows, &seed),
         cmocka_unit_test_prestate(the_largest_of_every_block_fits, &seed),
         cmocka_unit_test(the_choice_stays_within_the_mask),
     };
