@@ -20,13 +20,13 @@ enum {
     NEAR_TILES = 32, /* Tiles of x that meet all panels of a block while they lie in the first-level cache. */
 };
 
-/* Scratch memory: a block of weights [panel][step], and twice sums [row][32] that left their tiles. */
+/* Scratch memory: a block of weights [panel][step], and sums [row][32] that left their tiles. */
 typedef struct room {
     char *w;
     float *sums;
 } room;
 
-enum { WEIGHT_BYTES = BLOCK_PANELS * BLOCK_STEPS * TILE, SUM_BYTES = 8 * TILE };
+enum { WEIGHT_BYTES = BLOCK_PANELS * BLOCK_STEPS * TILE, SUM_BYTES = 4 * TILE };
 
 size_t tw_gemm_packed_scratch_amx(void) {
     return WEIGHT_BYTES + SUM_BYTES;
@@ -318,8 +318,8 @@ static void corner_of(block *b, int64_t m, int64_t p, int64_t s, int64_t steps) 
     const int64_t k = b->k + s * b->step, q = b->panel + p;
     const char *group = b->x + m / ROWS * b->x_stride, *x = group + k / b->step * b->tiles * TILE;
     const char *w0 = b->w[p] + s * TILE, *w1 = b->w[p + panels - 1] + s * TILE;
-    float *y = b->y + m * b->ldy + q * ROWS, *sums = b->r.sums + (b->left.sums == b->r.sums ? SUM_BYTES / 8 : 0);
-    corner c = {.to = (char *)sums, .stride = 128, .next_rows = 128 * ROWS};
+    float *y = b->y + m * b->ldy + q * ROWS;
+    corner c = {.to = (char *)b->r.sums, .stride = 128, .next_rows = 128 * ROWS};
     const bool direct = b->f.dtype == TW_BF16 && rows % ROWS == 0 && panels == 2;
     if (direct) {
         c = (corner){.to = (char *)y, .stride = b->ldy * 4, .next_rows = b->ldy * 4 * ROWS};
@@ -336,7 +336,7 @@ static void corner_of(block *b, int64_t m, int64_t p, int64_t s, int64_t steps) 
     add_left(b);
     end_tiles(&c, four);
     if (direct) return;
-    b->left = (leaving){.sums = sums, .y = y, .rows = rows, .panels = panels, .first = first};
+    b->left = (leaving){.sums = b->r.sums, .y = y, .rows = rows, .panels = panels, .first = first};
     b->left.last = k + steps * b->step >= b->cols;
     b->left.scale[0] = scale_of(b, q, k);
     b->left.scale[1] = scale_of(b, q + panels - 1, k);
