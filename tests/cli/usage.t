@@ -64,8 +64,8 @@ $ tilewright run models/demo -p x -t -1
 $ tilewright run models/demo -p x -c -1
   tilewright: -c: -1 is not within 0..2147483647
   [2]
-$ tilewright run models/demo -p x --activations int8
-  tilewright: --activations: "int8" is not float or bf16
+$ tilewright run models/demo -p x --activations int4
+  tilewright: --activations: "int4" is not float, bf16 or int8
   [2]
 $ tilewright run models/demo -p x --weights int4 --group 48
   tilewright: group: 48 is not 32, 64 or 128
