@@ -310,6 +310,7 @@ typedef struct tw_gemm_frame {
     /* Stores sums from to to - 1, which are scaled, gated and exchanged among lanes. Not of boxed stores. */
     void (*store)(tw_gemm_gen *g, int from, int to);
     void (*declare)(tw_gemm_gen *g); /* Adds parameters of the frame's own. NULL: there are none. */
+    bool eights;                     /* Lanes that exchange sums get eight columns each, whatever C's type. */
     void *context;                   /* For these functions. */
 } tw_gemm_frame;
 extern const tw_gemm_frame tw_gemm_plain_frame; /* frame.c: the frame of a plain product. */
@@ -353,6 +354,8 @@ void tw_gemm_tape_fetch(tw_gemm_gen *g, tw_val to, tw_val full);
 tw_val tw_gemm_tape_element(tw_gemm_gen *g);
 /* Goes on to the other operand's stage behind. */
 void tw_gemm_tape_advance(tw_gemm_gen *g);
+/* Has the tile's cells of C fetched to the L2 cache, before consumers add to them. All threads that fetch call it. */
+void tw_gemm_tape_ready_c(tw_gemm_gen *g);
 void tw_gemm_tape_arguments(const tw_gemm_problem *p, tw_arguments *to);
 
 /* gather.c: copies rows of A by their numbers. All threads of the producer's warpgroup call these. */

@@ -225,3 +225,25 @@ void tw_gemm_tape_arguments(const tw_gemm_problem *p, tw_arguments *to) {
     tw_argument_number(to, "tape_chunk", chunk_of(&p->tape));
     tw_argument_number(to, "tape_run", (int64_t)p->tape.run * DEPTH);
 }
+
+void tw_gemm_tape_ready_c(tw_gemm_gen *g) {
+    enum { LINE = 128 };
+    tw_builder *b = g->b;
+    const bool swap = g->c->swap;
+    const tw_gemm_operand *across = swap ? &g->y : &g->x, *along = swap ? &g->x : &g->y;
+    const int rows = swap ? g->c->nl : g->c->ml, columns = swap ? g->c->ml : g->c->nl;
+    const int es = tw_type_bits(g->v->out) / 8, per_row = (int)tw_ceil_div(columns * es, LINE);
+    const int threads = 32 * g->plan.fetchers, first = g->plan.group * g->plan.teams;
+    tw_val thread = tw_add_imm(b, g->tid, -first);
+    for (int from = 0; from < rows * per_row; from += threads) {
+        tw_val number = tw_add_imm(b, thread, from), line = tw_div(b, number, per_row);
+        tw_val row = tw_add(b, across->origin, line);
+        tw_val column = tw_add(b, along->origin, tw_mul_imm(b, tw_rem(b, number, per_row), LINE / es));
+        tw_val at = tw_add(b, tw_mul(b, tw_widen(b, row), g->arg.ldc), tw_mul_imm(b, tw_widen(b, column), es));
+        at = tw_add(b, g->arg.c, at);
+        tw_val inside = tw_and(b, tw_lt(b, row, across->limit), tw_lt(b, column, along->limit));
+        if (rows * per_row % threads) inside = tw_and(b, inside, tw_lt(b, line, tw_i32(b, rows)));
+        tw_when(b, inside);
+        tw_do(b, TW_OP_prefetch, (tw_attrs){.level = TW_LEVEL_L2}, at, TW_NONE);
+    }
+}
