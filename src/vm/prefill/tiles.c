@@ -83,6 +83,8 @@ bool tw_prefill_complete(const tw_gemm_problem *p, const tw_target *target, tw_g
 
 bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
                      tw_gemm_config *out) {
+    /* With swapped operands a lane stores single elements of queries and keys, and loads an angle for each. */
+    enum { NARROW = 64 };
     double least = 1e30;
     if (problem->type != TW_GEMM_BF16 && problem->type != TW_GEMM_F16) return false;
     const int all = (int)(sizeof tiles / sizeof *tiles);
@@ -92,7 +94,7 @@ bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rop
         const double time = time_of(problem, &tiles[i], sms);
         /* Groups need blocks that stay. */
         if (c.persistent || problem->groups) c.persistent = sms;
-        if (rope && !tw_prefill_qkv_fits(rope, &c)) continue;
+        if (rope && (!tw_prefill_qkv_fits(rope, &c) || (c.swap && c.nl > NARROW))) continue;
         if (time >= least || !tw_prefill_complete(problem, target, &c)) continue;
         least = time;
         *out = c;
