@@ -267,17 +267,21 @@ static void add_run(tw_gemm_gen *g, queue *q, const run *r, const line *l) {
     if (o->cells + r->n > q->most) close_batch(g, q);
 }
 
-/* Chooses how many batches are loaded ahead: as many as the registers beside the sums hold. */
-static int ahead_of(const tw_gemm_gen *g, int most) {
+/* Chooses how many cells are a batch, and how many batches are loaded ahead: as many as the registers beside the sums
+   hold. */
+static queue queue_of(const tw_gemm_gen *g) {
     enum { THREAD = 168, OTHERS = 48 /* Registers of addresses and the like. */ };
     const tw_gemm_epilogue *e = &g->v->epilogue;
-    const int gains = e->scaled && !g->c->swap ? most / 2 : 0;
-    const int each = most * (!!g->v->beta + e->bias + e->mul + e->residual) + gains;
+    const bool waits = g->v->beta || e->scaled || (g->c->early && (e->bias || e->mul || e->residual));
     const int all = g->plan.consumer_registers ? g->plan.consumer_registers : THREAD;
     const int left = all - OTHERS - g->plan.accumulators - g->plan.partial;
-    const int ahead = each ? left / each - 1 : 0;
-    if (g->c->mma != 2 || g->c->blocks > 1 || ahead < 0) return 0;
-    return ahead < AHEAD ? ahead : AHEAD;
+    const int operands = 2 * (g->v->beta + e->bias + e->mul + e->residual) + (e->scaled && !g->c->swap);
+    const bool tight = e->scaled && !g->c->swap && left < BATCH / 2 * operands;
+    queue q = {.most = !waits ? 1 : tight ? BATCH / 2 : BATCH};
+    if (!operands || g->c->mma != 2 || g->c->blocks > 1) return q;
+    const int ahead = left / (q.most / 2 * operands) - 1;
+    q.ahead = !waits || ahead < 0 ? 0 : ahead < AHEAD ? ahead : AHEAD;
+    return q;
 }
 
 /* Finds the run that begins with sum `first`, among those that are not done. */
@@ -335,10 +339,8 @@ void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
     tw_record_begin(b, "store", TW_ENGINE_OF_memory);
     const tw_gemm_cells of = tw_gemm_cells_of(g);
     const tw_gemm_epilogue *e = &g->v->epilogue;
-    const bool waits = g->v->beta || e->scaled || (g->c->early && (e->bias || e->mul || e->residual));
     bool done[TW_GEMM_MAX_ACC] = {false};
-    queue q = {.most = waits ? BATCH : 1};
-    q.ahead = waits ? ahead_of(g, q.most) : 0;
+    queue q = queue_of(g);
     g->n_gains = 0;
     tw_gemm_squares_begin(g);
     if (e->scaled && g->c->mma == 2 && !g->c->swap) add_in_order(g, &q, &of, done, from, to);
