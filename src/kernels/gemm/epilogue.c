@@ -278,9 +278,9 @@ static queue queue_of(const tw_gemm_gen *g) {
     const int operands = 2 * (g->v->beta + e->bias + e->mul + e->residual) + (e->scaled && !g->c->swap);
     const bool tight = e->scaled && !g->c->swap && left < BATCH / 2 * operands;
     queue q = {.most = !waits ? 1 : tight ? BATCH / 2 : BATCH};
-    if (!operands || g->c->mma != 2 || g->c->blocks > 1) return q;
+    if (!waits || !operands || g->c->mma != 2 || g->c->blocks > 1) return q;
     const int ahead = left / (q.most / 2 * operands) - 1;
-    q.ahead = !waits || ahead < 0 ? 0 : ahead < AHEAD ? ahead : AHEAD;
+    q.ahead = ahead < 0 ? 0 : ahead < AHEAD ? ahead : AHEAD;
     return q;
 }
 
