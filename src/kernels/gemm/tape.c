@@ -226,24 +226,25 @@ void tw_gemm_tape_arguments(const tw_gemm_problem *p, tw_arguments *to) {
     tw_argument_number(to, "tape_run", (int64_t)p->tape.run * DEPTH);
 }
 
-void tw_gemm_tape_ready_c(tw_gemm_gen *g) {
-    enum { LINE = 128 };
+void tw_gemm_tape_ready_c(tw_gemm_gen *g, tw_val number, int of) {
     tw_builder *b = g->b;
     const bool swap = g->c->swap;
     const tw_gemm_operand *across = swap ? &g->y : &g->x, *along = swap ? &g->x : &g->y;
-    const int rows = swap ? g->c->nl : g->c->ml, columns = swap ? g->c->ml : g->c->nl;
-    const int es = tw_type_bits(g->v->out) / 8, per_row = (int)tw_ceil_div(columns * es, LINE);
-    const int threads = 32 * g->plan.fetchers, first = g->plan.group * g->plan.teams;
-    tw_val thread = tw_add_imm(b, g->tid, -first);
-    for (int from = 0; from < rows * per_row; from += threads) {
-        tw_val number = tw_add_imm(b, thread, from), line = tw_div(b, number, per_row);
-        tw_val row = tw_add(b, across->origin, line);
-        tw_val column = tw_add(b, along->origin, tw_mul_imm(b, tw_rem(b, number, per_row), LINE / es));
-        tw_val at = tw_add(b, tw_mul(b, tw_widen(b, row), g->arg.ldc), tw_mul_imm(b, tw_widen(b, column), es));
-        at = tw_add(b, g->arg.c, at);
-        tw_val inside = tw_and(b, tw_lt(b, row, across->limit), tw_lt(b, column, along->limit));
-        if (rows * per_row % threads) inside = tw_and(b, inside, tw_lt(b, line, tw_i32(b, rows)));
-        tw_when(b, inside);
-        tw_do(b, TW_OP_prefetch, (tw_attrs){.level = TW_LEVEL_L2}, at, TW_NONE);
+    const int lines = swap ? g->c->nl : g->c->ml, columns = swap ? g->c->ml : g->c->nl;
+    const int es = tw_type_bits(g->v->out) / 8, fetchers = g->plan.fetchers;
+    const int each = (int)tw_ceil_div(lines, (int64_t)of * fetchers); /* Lines of a warp. */
+    tw_val first = tw_add(b, tw_mul_imm(b, number, (int64_t)each * fetchers), tw_gemm_tape_fetcher(g));
+    tw_val bytes = tw_mul_imm(b, tw_min(b, tw_sub(b, along->limit, along->origin), tw_i32(b, columns)), es);
+    tw_val last = tw_min(b, tw_sub(b, across->limit, across->origin), tw_i32(b, lines));
+    tw_val apart = tw_mul_imm(b, g->arg.ldc, fetchers);
+    tw_val at = tw_mul(b, tw_widen(b, tw_add(b, across->origin, first)), g->arg.ldc);
+    at = tw_add(b, g->arg.c, tw_add(b, at, tw_mul_imm(b, tw_widen(b, along->origin), es)));
+    TW_BLOCK (b, tw_gemm_tape_elect(g)) {
+        for (int i = 0; i < each; i++) {
+            const tw_val operands[] = {at, bytes};
+            tw_when(b, tw_lt(b, tw_add_imm(b, first, (int64_t)i * fetchers), last));
+            tw_emit(b, TW_OP_bulk_prefetch, (tw_attrs){0}, NULL, NULL, 0, operands, 2);
+            at = tw_add(b, at, apart);
+        }
     }
 }
