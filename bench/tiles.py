@@ -31,7 +31,7 @@ EPILOGUES = {"qkv": "out=f32 " + DIVIDES, "o": READIES, "gateup": "gated=1 activ
 MODELS = {"1b": {"qkv": (3072, 2048), "o": (2048, 2048), "gateup": (16384, 2048), "down": (2048, 8192)},
           "8b": {"qkv": (6144, 4096), "o": (4096, 4096), "gateup": (28672, 4096), "down": (4096, 14336)},
           "0.6b": {"qkv": (4096, 1024), "o": (1024, 2048), "gateup": (6144, 1024), "down": (1024, 3072)}}
-ROWS = (512, 128, 2048, 256, 1024, 8192, 64)  # The most telling first, should time be up.
+ROWS = (512, 128, 2048, 256, 1024, 768, 192, 8192, 640, 64)  # The most telling first, should time be up.
 MOST, MOST_LONG, LONG = 64, 32, 4096  # Tiles of a product, and of one of more than LONG rows.
 FEW = 512  # Products of so many rows also have tiles that leave room on an SM for another block, of the next launch, too.
 
