@@ -18,7 +18,7 @@ import sys
 
 SMS, LAUNCH, BYTES, BOTH = 132, 1.5, 4.0e6, 0.15  # As in src/vm/prefill/tiles.c.
 KEYS = ("ml", "ms", "nl", "u", "kg", "multicast", "swap", "pingpong", "persistent", "blocks")
-LONG_TABLE = 1024  # Products of more rows have the tiles of tiles_long.def.
+FEW_GATED = 256  # Gated products of so many rows may have teams.
 NEAR = 1.35  # Tiles slower than the fastest by more than this are not compared.
 CLOCK = 1750.0  # Clocks of a microsecond, under load.
 REFINED, STAY = 20000, 0.01  # Changes that are tried for better choices, and the price of distance from what was fitted.
@@ -139,8 +139,8 @@ def read(path, least=0, most=1 << 30):
         if not least <= int(d["m"]) <= most or float(d["us"]) <= 0 or int(d["stream"]) or not 32 <= int(d["m"]) <= 8192 or (int(d["kg"]) > 1 and d["split"] != "3"):
             continue
         d["persistent"] = int(int(d["persistent"]) > 0)
-        # In whole prompts these took 16 to 23 % longer than by themselves.
-        if int(d["m"]) > LONG_TABLE and "gated=1" in line and int(d["pingpong"]):
+        # In whole prompts these took 16 to 23 % longer than by themselves, and prompts have none (tiles.c).
+        if int(d["m"]) > FEW_GATED and "gated=1" in line and int(d["pingpong"]):
             continue
         key = tuple(int(d[k]) for k in KEYS)
         m, n, k = (int(d[x]) for x in "mnk")

@@ -206,20 +206,6 @@ static void large_tiles_do_not_spill(void **state) {
     }
 }
 
-/* Cells of C that a product adds to are on their way before its sums are there: of a tile's 256 lines, each of four warps
-   fetches three beside each of the last 24 stages. */
-static void cells_that_are_added_to_come_early(void **state) {
-    (void)state;
-    const char *tile = "ml=256 ms=128 nl=128 staged=2";
-    tw_buf adds = {0}, plain = {0};
-    print_product("tape=8x4x8 out=f32 beta=1", tile, &adds);
-    print_product("tape=8x4x8 out=f32", tile, &plain);
-    assert_int_equal(count_of(&adds, "prefetch.L2.global"), 3);
-    assert_int_equal(count_of(&plain, "prefetch.L2.global"), 0);
-    tw_buf_free(&adds);
-    tw_buf_free(&plain);
-}
-
 /* The kernel that counts wrong cells on a device. */
 static void comparisons_assemble(void **state) {
     (void)state;
@@ -247,7 +233,7 @@ int main(void) {
         cmocka_unit_test(kernels_stay_verified),   cmocka_unit_test(text_keeps_kernels),
         cmocka_unit_test(roles_wait_in_one_place), cmocka_unit_test(terms_are_waited_for_once),
         cmocka_unit_test(ptxas_takes_them),        cmocka_unit_test(large_tiles_do_not_spill),
-        cmocka_unit_test(comparisons_assemble),    cmocka_unit_test(cells_that_are_added_to_come_early)};
+        cmocka_unit_test(comparisons_assemble)};
     draw_all();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (int i = 0; i < CASES; i++) tw_buf_free(&ptx[i]);

@@ -354,9 +354,6 @@ void tw_gemm_tape_fetch(tw_gemm_gen *g, tw_val to, tw_val full);
 tw_val tw_gemm_tape_element(tw_gemm_gen *g);
 /* Goes on to the other operand's stage behind. */
 void tw_gemm_tape_advance(tw_gemm_gen *g);
-/* Has a part of the tile's cells of C fetched to the L2 cache, before consumers add to them: part `number` (i32) of
- * `of`. */
-void tw_gemm_tape_ready_c(tw_gemm_gen *g, tw_val number, int of);
 void tw_gemm_tape_arguments(const tw_gemm_problem *p, tw_arguments *to);
 
 /* gather.c: copies rows of A by their numbers. All threads of the producer's warpgroup call these. */

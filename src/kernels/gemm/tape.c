@@ -225,26 +225,3 @@ void tw_gemm_tape_arguments(const tw_gemm_problem *p, tw_arguments *to) {
     tw_argument_number(to, "tape_chunk", chunk_of(&p->tape));
     tw_argument_number(to, "tape_run", (int64_t)p->tape.run * DEPTH);
 }
-
-void tw_gemm_tape_ready_c(tw_gemm_gen *g, tw_val number, int of) {
-    tw_builder *b = g->b;
-    const bool swap = g->c->swap;
-    const tw_gemm_operand *across = swap ? &g->y : &g->x, *along = swap ? &g->x : &g->y;
-    const int lines = swap ? g->c->nl : g->c->ml, columns = swap ? g->c->ml : g->c->nl;
-    const int es = tw_type_bits(g->v->out) / 8, fetchers = g->plan.fetchers;
-    const int each = (int)tw_ceil_div(lines, (int64_t)of * fetchers); /* Lines of a warp. */
-    tw_val first = tw_add(b, tw_mul_imm(b, number, (int64_t)each * fetchers), tw_gemm_tape_fetcher(g));
-    tw_val bytes = tw_mul_imm(b, tw_min(b, tw_sub(b, along->limit, along->origin), tw_i32(b, columns)), es);
-    tw_val last = tw_min(b, tw_sub(b, across->limit, across->origin), tw_i32(b, lines));
-    tw_val apart = tw_mul_imm(b, g->arg.ldc, fetchers);
-    tw_val at = tw_mul(b, tw_widen(b, tw_add(b, across->origin, first)), g->arg.ldc);
-    at = tw_add(b, g->arg.c, tw_add(b, at, tw_mul_imm(b, tw_widen(b, along->origin), es)));
-    TW_BLOCK (b, tw_gemm_tape_elect(g)) {
-        for (int i = 0; i < each; i++) {
-            const tw_val operands[] = {at, bytes};
-            tw_when(b, tw_lt(b, tw_add_imm(b, first, (int64_t)i * fetchers), last));
-            tw_emit(b, TW_OP_bulk_prefetch, (tw_attrs){0}, NULL, NULL, 0, operands, 2);
-            at = tw_add(b, at, apart);
-        }
-    }
-}

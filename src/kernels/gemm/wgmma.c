@@ -150,17 +150,11 @@ static tw_val bytes_of_stage(tw_gemm_gen *g) {
     return tw_add_imm(b, tw_mul_imm(b, g->x.present, part), g->plan.y.bytes);
 }
 
-/* Fetches a tile's stages from number `from` on. Cells of C that are added to are fetched to the L2 cache beside the
-   last stages, a few lines with each. */
+/* Fetches a tile's stages from number `from` on. */
 static void fetch_stages(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw_val from) {
-    enum { BEFORE = 1536 /* Elements along k. */ };
     tw_builder *b = g->b;
-    const bool adds = g->v->beta && g->v->tape.warps && g->v->vec_c == 16 && !g->v->grouped && !g->v->batched;
     tw_val k = tw_var_of(b, tw_add(b, g->k_begin, tw_mul_imm(b, from, g->c->u))), bytes = bytes_of_stage(g);
-    tw_val when = adds ? tw_max(b, from, tw_add_imm(b, g->stages, -BEFORE / g->c->u)) : TW_NONE;
     TW_FOR (b, i, from, g->stages, tw_i32(b, 1), false) {
-        if (adds)
-            TW_IF (b, tw_le(b, when, i)) tw_gemm_tape_ready_c(g, tw_sub(b, i, when), BEFORE / g->c->u);
         tw_val full = ready_stage(g, ring, c, bytes);
         fetch(g, ring, c, true, k, full);
         fetch(g, ring, c, false, k, full);

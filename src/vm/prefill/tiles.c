@@ -83,14 +83,14 @@ bool tw_prefill_complete(const tw_gemm_problem *p, const tw_target *target, tw_g
 
 /* Tells whether a tile does what its time says. `rope` is what the product also does. NULL: nothing. */
 static bool suits(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_gemm_config *c) {
-    enum { NARROW = 64, MANY = 128 /* Sums of a thread. */ };
+    enum { NARROW = 64, MANY = 128 /* Sums of a thread. */, FEW = 256 /* Rows. */ };
     if (rope && !tw_prefill_qkv_fits(rope, c)) return false;
     /* With swapped operands a lane stores single elements of queries and keys, and loads an angle for each. */
     if (rope && c->swap && c->nl > NARROW) return false;
     /* A thread with more sums has no registers for cells of C that are loaded ahead. */
     if (problem->beta != 0 && c->ms / TW_WGMMA_ROWS * c->nl / 2 > MANY) return false;
     /* In whole prompts two teams took longer than by themselves. */
-    return problem->m <= LONG || !problem->epilogue.gated || !c->pingpong;
+    return problem->m <= FEW || !problem->epilogue.gated || !c->pingpong;
 }
 
 bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
