@@ -70,7 +70,8 @@ typedef struct tw_prefill_shape {
     bool early;             /* The launch begins, and waits, before the one before it is over. */
     tw_mega_format format;  /* unpack: how weights lie in pieces. */
     int warps, blocks, run; /* unpack: as in tw_machine_tuning and tw_mega_shape. */
-    int stage_bytes;        /* unpack: bytes of a stage of the tape. */
+    int chunks;      /* unpack: chunks of a unit, which lie anywhere. 0: they are equally far from one another. */
+    int stage_bytes; /* unpack: bytes of a stage of the tape. */
 } tw_prefill_shape;
 
 enum { TW_PREFILL_HEAD = 256 /* The most elements of a head. */ };
@@ -122,7 +123,8 @@ static inline int tw_prefill_slots(const tw_model *m) {
     return (int)((m->vocab + TW_PREFILL_SLOT - 1) / TW_PREFILL_SLOT);
 }
 
-/* Where a unit of 8 rows lies on the tapes: an entry of unpack's buffer "units". */
+/* Where a unit of 8 rows lies on the tapes: an entry of unpack's buffer "units". Where columns of a matrix are in parts
+   on several tapes, a unit has an entry for each chunk, whose field `chunk` is 0. */
 typedef struct tw_prefill_unit {
     uint64_t first; /* Address of the stage with the unit's first piece. */
     int32_t
@@ -140,7 +142,8 @@ typedef struct tw_prefill_piece {
 } tw_prefill_piece;
 enum { TW_PREFILL_FOURS = 4 /* The most runs of four columns that a lane has of a piece. */ };
 
-/* Loads a unit's address, chunk and second: entry `unit` of the table. */
+/* Loads a unit's address, chunk and second: entry `unit` of the table. Where chunks lie anywhere, the address is that
+   of the unit's first entry. */
 void tw_prefill_unit_load(tw_prefill_gen *g, tw_val table, tw_val unit, tw_val out[3]);
 /* Loads piece number i of a unit. */
 tw_prefill_piece tw_prefill_piece_load(tw_prefill_gen *g, const tw_val unit[3], tw_val i);

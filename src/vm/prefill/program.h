@@ -55,7 +55,7 @@ typedef struct tw_prefill_memory {
 
 /* The matrix of an instruction. An ffn's has eight rows of gate, eight of up, and so on. */
 typedef struct tw_prefill_matrix {
-    uint64_t table;         /* Address of tw_prefill_unit[rows / 8]. 0: the instruction has no matrix. */
+    uint64_t table;         /* Address of tw_prefill_unit[rows / 8][chunks or 1]. 0: the instruction has no matrix. */
     uint64_t bias;          /* Address of the rows' biases, of the type of the product's result. 0: there are none. */
     int64_t rows, columns;  /* Extents. Experts' matrices lie one behind the other. */
     int64_t groups;         /* Number of experts. 0: it is no mixture's. */
