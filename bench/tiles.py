@@ -102,11 +102,10 @@ def lines(rows):
             for name, (n, k) in matrices.items():
                 run = -(-k // (32 * 8 * 4)) * 4  # Pieces of a run: 8 warps read them 4 at a time.
                 problem = "type=bf16 m=%d n=%d k=%d tb=1 weights=1 tape=8x4x%d %s" % (m, n, k, run, EPILOGUES[name])
-                early = 2 if m <= 512 else 1  # As in src/vm/prefill/product.c.
                 gated = "gated" in EPILOGUES[name]
                 keys = few() if rows == FEWEST else candidates((m, n, k, bytes_of(m, n, k, EPILOGUES[name])), gated)
                 for key in keys:
-                    out.append("%s-%s-tape-%d %s %s early=%d" % (model, name, m, problem, words_of(key), early))
+                    out.append("%s-%s-tape-%d %s %s early=2" % (model, name, m, problem, words_of(key)))
     return out
 
 
