@@ -111,10 +111,8 @@ static void other_products_have_none(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_product_has_a_tile),
-        cmocka_unit_test(measured_products_get_fast_tiles),
-        cmocka_unit_test(sums_leave_registers_for_cells),
-        cmocka_unit_test(products_of_a_row_are_dealt_out),
+        cmocka_unit_test(every_product_has_a_tile),       cmocka_unit_test(measured_products_get_fast_tiles),
+        cmocka_unit_test(sums_leave_registers_for_cells), cmocka_unit_test(products_of_a_row_are_dealt_out),
         cmocka_unit_test(other_products_have_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
