@@ -466,6 +466,11 @@ static void score(effects *e) {
         !shaped(e, TW_SCORE_ROUTER, 1, n, dim) || !plain(e, TW_SCORE_ROUTER) ||
         !activation(e, TW_SCORE_SCORES, T, 1, -1) || !range(e, n))
         return;
+    /* Rows of two elements are what the head leaves of its best: buffers of scores cannot stand in for those. */
+    if (n < TW_LEAST_SCORES) {
+        bad(e, "scores of fewer than 3 experts");
+        return;
+    }
     whole(e, TW_SCORE_X, false);
     whole(e, TW_SCORE_NORM, false);
     rows_of(e, TW_SCORE_ROUTER, false, from, to);
@@ -489,17 +494,22 @@ static void experts_up(effects *e) {
             used = buffer(e, TW_EXPERTS_UP_ROUTE)->shape[2];
     int64_t experts = buffer(e, TW_EXPERTS_UP_UP)->shape[0], n = buffer(e, TW_EXPERTS_UP_H)->shape[2];
     int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
+    const int64_t first = e->in->param[TW_EXPERTS_UP_SLOT_FROM], end = e->in->param[TW_EXPERTS_UP_SLOT_TO];
     if (!activation(e, TW_EXPERTS_UP_X, T, 1, -1) || !vector(e, TW_EXPERTS_UP_NORM, dim) ||
         !activation(e, TW_EXPERTS_UP_ROUTE, T, 2, -1) || !shaped(e, TW_EXPERTS_UP_GATE, experts, n, dim) ||
         !shaped(e, TW_EXPERTS_UP_UP, experts, n, dim) || !same_dtype(e, TW_EXPERTS_UP_GATE, TW_EXPERTS_UP_UP) ||
         !activation(e, TW_EXPERTS_UP_H, T, used, -1) || !range(e, n))
         return;
+    if (first < 0 || first >= end || end > used) {
+        bad(e, "slots of chosen experts out of range");
+        return;
+    }
     whole(e, TW_EXPERTS_UP_X, false);
     whole(e, TW_EXPERTS_UP_NORM, false);
     whole(e, TW_EXPERTS_UP_ROUTE, false);
     rows_of(e, TW_EXPERTS_UP_GATE, false, from, to);
     rows_of(e, TW_EXPERTS_UP_UP, false, from, to);
-    columns(e, TW_EXPERTS_UP_H, true, from, to);
+    access_box(e, TW_EXPERTS_UP_H, true, 0, T, first, end, 4 * from, 4 * to);
 }
 
 static void experts_down(effects *e) {

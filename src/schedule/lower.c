@@ -233,6 +233,29 @@ static bool has_share(const lowering *b, int64_t units, int w, int later) {
     return units >= n || (w - b->turn - later + 2 * n) % n < units;
 }
 
+/* How rows of the chosen experts are dealt out: each of `groups` groups of experts to `parts` workers. */
+typedef struct grid {
+    int64_t groups, parts;
+    int64_t units; /* Units of an expert's rows. */
+} grid;
+
+/* Chooses the grid whose largest share is smallest, of several the one with the fewest groups. With a single group each
+   worker has rows of all chosen experts. */
+static grid grid_of(const lowering *b, int64_t unit) {
+    const int64_t used = b->m->n_experts_used, workers = b->l.workers;
+    grid best = {1, workers, tw_ceil_div(b->m->expert_dim, unit)};
+    int64_t least = tw_ceil_div(best.units, workers) * used;
+    for (int64_t n = 2; n <= used && n <= workers && b->scores >= 0; n++) {
+        const int64_t most = tw_ceil_div(best.units, workers / n) * tw_ceil_div(used, n);
+        if (most >= least) continue;
+        least = most;
+        best.groups = n;
+        best.parts = workers / n;
+    }
+    if (best.groups > 1 && best.parts > best.units) best.parts = best.units;
+    return best;
+}
+
 /* Lowers the choice of experts to one instruction. */
 static void lower_route(lowering *b, int64_t i, int norm) {
     stage_begin(b, i, "route");
@@ -246,7 +269,8 @@ static void lower_scores(lowering *b, int64_t i, int norm) {
     stage_begin(b, i, "score");
     stage_rows(b, TW_INSTR_SCORE, OPERANDS(b->x, norm, named(b, i, "router", false), b->scores), b->m->n_experts, 1);
     stage_end(b);
-    const int64_t up = tw_ceil_div(b->m->expert_dim, expert_unit(b)), down = tw_ceil_div(b->m->dim, unit_of(b));
+    const grid g = grid_of(b, expert_unit(b));
+    const int64_t up = g.groups > 1 ? g.groups * g.parts : g.units, down = tw_ceil_div(b->m->dim, unit_of(b));
     for (int w = 0; w < b->l.workers; w++) {
         if (!has_share(b, up, w, 0) && !has_share(b, down, w, 1)) continue;
         tw_instr *in = tw_schedule_add_instr(b->s, w, TW_INSTR_CHOOSE);
@@ -257,13 +281,42 @@ static void lower_scores(lowering *b, int64_t i, int norm) {
     b->arrivals = 0; /* Who has chosen has waited for all that experts_up reads. */
 }
 
-/* Gives workers with rows of experts an instruction over their own choice. */
-static void lower_chosen(lowering *b, tw_instr_op op, int operand, operands o, int64_t rows, int64_t unit) {
-    stage_rows(b, op, o, rows, unit);
+/* Gives workers with rows of experts their own choice. */
+static void use_choices(lowering *b, tw_instr_op op, int operand) {
     for (int w = 0; w < b->l.workers && b->scores >= 0; w++) {
         const tw_worker *of = &b->s->workers[w];
         if (of->count && of->list[of->count - 1].op == op) of->list[of->count - 1].operand[operand] = b->route[w];
     }
+}
+
+/* Sets the slots of the choice that an experts_up has rows of. */
+static void set_slots(tw_instr *in, int64_t from, int64_t to) {
+    in->param[TW_EXPERTS_UP_SLOT_FROM] = from;
+    in->param[TW_EXPERTS_UP_SLOT_TO] = to;
+}
+
+/* Deals the chosen experts' rows out. */
+static void lower_up(lowering *b, operands o) {
+    const int64_t unit = expert_unit(b), rows = b->m->expert_dim, used = b->m->n_experts_used;
+    const grid g = grid_of(b, unit);
+    if (g.groups == 1) {
+        stage_rows(b, TW_INSTR_EXPERTS_UP, o, rows, unit);
+        for (int w = 0; w < b->l.workers; w++) {
+            const tw_worker *of = &b->s->workers[w];
+            if (of->count && of->list[of->count - 1].op == TW_INSTR_EXPERTS_UP)
+                set_slots(&of->list[of->count - 1], 0, used);
+        }
+    }
+    for (int64_t i = 0; i < g.groups * g.parts && g.groups > 1; i++) {
+        const int64_t group = i / g.parts, part = i % g.parts, to = g.units * (part + 1) / g.parts * unit;
+        tw_instr *in = stage_instr(b, (int)((b->turn + i) % b->l.workers), TW_INSTR_EXPERTS_UP);
+        if (!in) return;
+        set_operands(in, o);
+        in->param[TW_FROM] = g.units * part / g.parts * unit;
+        in->param[TW_TO] = to < rows ? to : rows;
+        set_slots(in, used * group / g.groups, used * (group + 1) / g.groups);
+    }
+    use_choices(b, TW_INSTR_EXPERTS_UP, TW_EXPERTS_UP_ROUTE);
 }
 
 static void lower_experts(lowering *b, int64_t i, int moe_h) {
@@ -274,15 +327,14 @@ static void lower_experts(lowering *b, int64_t i, int moe_h) {
     else
         lower_route(b, i, norm);
     stage_begin(b, i, "experts_up");
-    lower_chosen(b, TW_INSTR_EXPERTS_UP, TW_EXPERTS_UP_ROUTE,
-                 OPERANDS(b->x, norm, b->route[0], experts(b, i, "gate", &y->experts[0].gate.weight),
-                          experts(b, i, "up", &y->experts[0].up.weight), moe_h),
-                 b->m->expert_dim, expert_unit(b));
+    lower_up(b, OPERANDS(b->x, norm, b->route[0], experts(b, i, "gate", &y->experts[0].gate.weight),
+                         experts(b, i, "up", &y->experts[0].up.weight), moe_h));
     stage_end(b);
     stage_begin(b, i, "experts_down");
-    lower_chosen(b, TW_INSTR_EXPERTS_DOWN, TW_EXPERTS_DOWN_ROUTE,
-                 OPERANDS(moe_h, b->route[0], experts(b, i, "down", &y->experts[0].down.weight), b->x), b->m->dim,
-                 unit_of(b));
+    stage_rows(b, TW_INSTR_EXPERTS_DOWN,
+               OPERANDS(moe_h, b->route[0], experts(b, i, "down", &y->experts[0].down.weight), b->x), b->m->dim,
+               unit_of(b));
+    use_choices(b, TW_INSTR_EXPERTS_DOWN, TW_EXPERTS_DOWN_ROUTE);
     stage_end(b);
 }
 
@@ -450,12 +502,12 @@ tw_status tw_lowering_check(const tw_model *model, const tw_lowering *l, tw_diag
     return choose(&b, l, diag);
 }
 
-/* Adds buffers for the choice of experts. With `group_heads` the router's scores are dealt out to all workers, and have
-   a buffer of their own. */
+/* Adds buffers for the choice of experts. With `group_heads` the router's scores are dealt out to all workers, unless
+   they are few, and have a buffer of their own. */
 static void add_routes(lowering *b) {
     const int64_t used = b->m->n_experts_used;
     char name[32];
-    if (!b->l.group_heads) {
+    if (!b->l.group_heads || b->m->n_experts < TW_LEAST_SCORES) {
         b->route[0] = tw_schedule_add_buffer(b->s, "route", TW_BUFFER_ACTIVATION, TW_F32, 0, b->T, 2, used);
         return;
     }

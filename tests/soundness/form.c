@@ -197,6 +197,7 @@ static void form_score(form *f) {
     vector(f, TW_SCORE_NORM, dim);
     shape(f, TW_SCORE_ROUTER, 1, n, dim);
     shape(f, TW_SCORE_SCORES, T, 1, ANY);
+    if (n < TW_LEAST_SCORES) fail(f, HAZARD_SHAPE);
     range(f, n);
 }
 
@@ -217,6 +218,10 @@ static void form_experts_up(form *f) {
     shape(f, TW_EXPERTS_UP_UP, experts, n, dim);
     shape(f, TW_EXPERTS_UP_H, T, used, ANY);
     range(f, n);
+    const int64_t *p = f->in->param;
+    if (p[TW_EXPERTS_UP_SLOT_FROM] < 0 || p[TW_EXPERTS_UP_SLOT_FROM] >= p[TW_EXPERTS_UP_SLOT_TO] ||
+        p[TW_EXPERTS_UP_SLOT_TO] > used)
+        fail(f, HAZARD_BOUNDS);
 }
 
 static void form_experts_down(form *f) {

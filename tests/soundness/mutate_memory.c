@@ -92,6 +92,7 @@ static bool bad_counter(tw_schedule *s, tw_random *r) {
 }
 
 static int params_of(tw_instr_op op) {
+    if (op == TW_INSTR_EXPERTS_UP) return 4;
     return op == TW_INSTR_ATTEND ? 7 : op == TW_INSTR_MERGE || op == TW_INSTR_HEAD ? 3 : 2;
 }
 

@@ -260,7 +260,9 @@ static void run_choose(toucher *t) {
 static void run_experts_up(toucher *t) {
     positions(t, TW_EXPERTS_UP_X, false, t->step.n);
     positions(t, TW_EXPERTS_UP_ROUTE, false, t->step.n);
-    strip(t, TW_EXPERTS_UP_H, true);
+    const int64_t *p = t->in->param;
+    cube(t, TW_EXPERTS_UP_H, true, 0, t->step.n, p[TW_EXPERTS_UP_SLOT_FROM], p[TW_EXPERTS_UP_SLOT_TO], p[TW_FROM],
+         p[TW_TO]);
 }
 
 static void run_experts_down(toucher *t) {

@@ -201,7 +201,7 @@ static void every_newer_kind_of_layer(void **state) {
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
 }
 
-/* Mixtures of experts: all chosen, few of many, layers without, workers without rows of experts. */
+/* Mixtures of experts: all chosen, few of many, layers without, workers without rows of experts or of some. */
 static void every_mixture(void **state) {
     (void)state;
     static const way ways[] = {
@@ -210,6 +210,9 @@ static void every_mixture(void **state) {
         {"qwen3moe-dense-first", 1, 2, 0, TW_F32, {3, 1, 5, 3, 0, 0, 0}, "sm_80", 3, 3, 0, 0},
         {"qwen3moe-dense-first", 1, 8, 2, TW_F32, {1, 2, 4, 2, 0, 0, 0}, NULL, 4, 2, 0, 0},
         {"qwen3moe-step-fused", 1, 3, 0, TW_F32, {2, 1, 2, 1, 0, 0, 0}, NULL, 5, 4, 0, 0},
+        /* A worker has an expert, or some rows of one. */
+        {"qwen3moe-dense-first", 1, 3, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, "sm_80", 6, 2, 0, 0},
+        {"qwen3moe-dense-first", 1, 9, 0, TW_F32, {1, 1, 4, 2, 0, 0, 0}, NULL, 7, 2, 0, 0},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
 }
@@ -219,10 +222,10 @@ static void a_route_in_two_steps_is_the_same(void **state) {
     (void)state;
     tw_model *m = open_model("qwen3moe-dense-first");
     machine one = cpu(m, 3, true), two = {0};
-    const tw_vm_options o = {.workers = 2, .no_vendor = true, .no_pin = true};
+    const tw_vm_options o = {.workers = 3, .no_vendor = true, .no_pin = true};
     static const int32_t text[3] = {3, 1, 4};
     tw_diag d;
-    two.program = lower(m, (tw_lowering){.workers = 2, .tokens = 3, .all_logits = true, .group_heads = true});
+    two.program = lower(m, (tw_lowering){.workers = 3, .tokens = 3, .all_logits = true, .group_heads = true});
     if (tw_vm_open(&two.cpu, m, &o, &d) != TW_OK || tw_vm_load(two.cpu, two.program, &two.id, &d) != TW_OK)
         fail_msg("%s", d.message);
     tw_vm_step a = {.tokens = text, .n = 3}, b = a;

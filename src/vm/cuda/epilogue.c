@@ -384,12 +384,14 @@ static void experts_up(const rows *r) {
     tw_builder *b = g->b;
     const tw_model *m = g->p->m;
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_mega_word(g, TW_W_FROM), per = tw_mega_word(g, TW_W_WIDTH);
+    tw_val first_slot = tw_mega_word(g, TW_W_CHOSEN);
     const turns t = begin_units(r, 2, 1);
-    tw_val row = tw_add(b, r->s->first, t.row), slot = tw_binary(b, TW_OP_div_u32, row, per);
+    tw_val row = tw_add(b, r->s->first, t.row), nth = tw_binary(b, TW_OP_div_u32, row, per);
+    tw_val slot = tw_add(b, first_slot, nth);
     tw_val weights = tw_add_imm(b, g->shared, g->p->chosen + 4 * m->n_experts_used);
     tw_val weight = tw_ld(b, tw_mega_shared(TW_T_f32, 1, 0), tw_mega_at(b, weights, slot, 4));
     tw_val h = tw_mul(b, ffn_row(r, &t), weight), at = tw_mega_at(b, out, slot, m->expert_dim * 4);
-    row = tw_add(b, from, tw_sub(b, row, tw_mul(b, slot, per)));
+    row = tw_add(b, from, tw_sub(b, row, tw_mul(b, nth, per)));
     tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, at, row, 4), &h);
     end_turns(b, &t);
 }

@@ -314,7 +314,8 @@ static void write_instr(loading *l, const tw_instr *in, int32_t *record) {
         record[TW_W_WIDTH] = (int32_t)buffers[in->operand[TW_FFN_H]].shape[2];
     } else if (in->op == TW_INSTR_EXPERTS_UP) {
         record[TW_W_WIDTH] = record[TW_W_COUNT];
-        record[TW_W_COUNT] *= (int32_t)l->vm->m->n_experts_used;
+        record[TW_W_COUNT] *= tw_mega_slots(in);
+        record[TW_W_CHOSEN] = (int32_t)q[TW_EXPERTS_UP_SLOT_FROM];
     } else if (in->op == TW_INSTR_HEAD) {
         record[TW_W_SLOT] = (int32_t)q[TW_HEAD_SLOT];
     } else if (in->op == TW_INSTR_OUTPUT) {

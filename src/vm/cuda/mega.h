@@ -135,6 +135,10 @@ int32_t tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *c
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of);
 bool tw_mega_gated(const tw_instr *in); /* Tells whether units of the instruction alternate between gate and up. */
 tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in);
+/* Counts the chosen experts that an experts_up has rows of. */
+static inline int tw_mega_slots(const tw_instr *in) {
+    return (int)(in->param[TW_EXPERTS_UP_SLOT_TO] - in->param[TW_EXPERTS_UP_SLOT_FROM]);
+}
 
 /* A mixture's experts lie in pools, which all workers and programs share: a pool has a matrix (or gate and up) of all
    experts of a layer, expert by expert and unit by unit. A pool for experts_up has a unit's stages in order. Columns of
@@ -177,7 +181,8 @@ typedef struct tw_mega_leg {
     int32_t units;  /* DOWN: units. */
     int32_t early;  /* Bytes that are copied to the L2 cache before the choice is known, a multiple of 16. */
     uint64_t later; /* Where these bytes begin: the stages of the tape that follow the experts. */
-    int32_t reserved[2];
+    int32_t slot;   /* UP: the first of the chosen experts. Else 0. */
+    int32_t slots;  /* UP: how many of them the leg has. Else 1. */
 } tw_mega_leg;
 /* Where a unit's pieces are. Piece i is in chunk i / (warps * run), where warp w has the w-th `run` pieces, `blocks` in
    each of run / blocks stages. */
@@ -248,7 +253,8 @@ enum {
     TW_W_SPLIT = TW_W_STAGES,     /* attend: the split's number. */
     TW_W_SPLITS = TW_W_CHUNKS,    /* attend, merge: the number of splits. */
     TW_W_WINDOW = TW_W_K,         /* attend: positions of the sliding window. */
-    TW_W_WIDTH = TW_W_SLOT,       /* ffn: columns of what it writes. */
+    TW_W_WIDTH = TW_W_SLOT,       /* ffn: columns of what it writes. experts_up: rows of each chosen expert. */
+    TW_W_CHOSEN = TW_W_K_CACHE,   /* experts_up: the first of the chosen experts. */
     TW_W_TABLE = TW_W_NORM,       /* embed: the table. */
     TW_W_ROPE_LOCAL = TW_W_NORM,  /* input: angles of the model's other rope. */
     TW_W_RAW_K = TW_W_V_CACHE,    /* turn: keys as they are multiplied. qkv has them in place of the cache's keys. */
