@@ -246,10 +246,9 @@ static bool qkv_shapes(effects *e, int64_t *heads, int64_t *kv_heads, int64_t *d
     if (*rotated > *d) return bad(e, "rope rotates more than a head holds");
     if (has(e, TW_QKV_Q_NORM) != has(e, TW_QKV_K_NORM)) return bad(e, "q_norm and k_norm come together");
     if (has(e, TW_QKV_K) == has(e, TW_QKV_RAW_K)) return bad(e, "keys go to k or to raw_k");
-    if (has(e, TW_QKV_RAW_K) && (has(e, TW_QKV_ROPE) || has(e, TW_QKV_Q_NORM)))
-        return bad(e, "raw keys are neither normed nor rotated");
+    if (has(e, TW_QKV_RAW_K) && has(e, TW_QKV_Q_NORM)) return bad(e, "raw keys are not normed");
     /* Rows of two elements are what the head leaves of its best: buffers of raw keys cannot stand in for those. */
-    if (has(e, TW_QKV_RAW_K) && *d < 4) return bad(e, "raw keys of fewer than 4 elements a head");
+    if (has(e, TW_QKV_RAW_K) && *d < TW_LEAST_RAW) return bad(e, "raw keys of fewer than 4 elements a head");
     if (has(e, TW_QKV_NORM_BIAS) && !has(e, TW_QKV_NORM)) return bad(e, "a norm's bias without a norm");
     if (*kv_heads < 1 || *heads % *kv_heads) return bad(e, "heads are not a multiple of key/value heads");
     return true;

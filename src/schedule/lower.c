@@ -338,6 +338,22 @@ static void lower_experts(lowering *b, int64_t i, int moe_h) {
     stage_end(b);
 }
 
+/* Tells whether turn norms queries and keys. Of norms of heads it does so where whole heads would give a worker of qkv
+   many more bytes than an even share has. */
+static bool norms_apart(const lowering *b) {
+    enum { TURN_BYTES = 256 << 10 /* What a worker reads while another instruction waits and is waited for. */ };
+    const tw_model *m = b->m;
+    const tw_weight *q = &m->layers[0].q.weight;
+    if (tw_model_norms_apart(m)) return true;
+    if (!m->layers[0].q_norm.rows || m->head_dim < TW_LEAST_RAW || b->l.head_norms == TW_HEAD_NORMS_QKV) return false;
+    if (b->l.head_norms == TW_HEAD_NORMS_TURN) return true;
+    const int64_t heads = m->n_heads + 2 * m->n_kv_heads, workers = b->l.workers, unit = unit_of(b);
+    const int64_t whole = tw_ceil_div(heads, workers) * m->head_dim;
+    const int64_t even = tw_ceil_div(tw_ceil_div(heads * m->head_dim, unit), workers) * unit;
+    const tw_dtype type = b->l.weights == TW_F32 ? q->dtype : b->l.weights;
+    return b->l.group_heads && (whole - even) * q->cols * (int64_t)tw_dtype_bits(type) / 8 > TURN_BYTES;
+}
+
 /* The angles that a layer rotates by. -1: it has no rope. */
 static int rope_of(const lowering *b, int64_t layer) {
     const tw_layer_rope rope = b->m->layers[layer].rope;
@@ -371,18 +387,18 @@ static void lower_layer(lowering *b, int64_t i, int moe_h) {
     snprintf(name, sizeof name, "layers.%lld.v", (long long)i);
     int v = tw_schedule_add_buffer(b->s, name, TW_BUFFER_KV, b->l.kv, 0, heads, b->l.max_seq, m->head_dim);
     stage_begin(b, i, "qkv");
-    const bool whole = tw_model_norms_apart(m);
-    int64_t unit = m->layers[i].q_norm.rows && !whole ? m->head_dim : unit_of(b);
+    const bool apart = b->raw_q >= 0;
+    int64_t unit = m->layers[i].q_norm.rows && !apart ? m->head_dim : unit_of(b);
     stage_rows(b, TW_INSTR_QKV,
                OPERANDS(b->x, named(b, i, "attn_norm", false), named(b, i, "attn_norm.bias", false),
                         named(b, i, "attn.q", true), named(b, i, "attn.k", true), named(b, i, "attn.v", true),
                         named(b, i, "attn.q.bias", false), named(b, i, "attn.k.bias", false),
-                        named(b, i, "attn.v.bias", false), whole ? -1 : named(b, i, "attn.q_norm", false),
-                        whole ? -1 : named(b, i, "attn.k_norm", false), whole ? -1 : rope_of(b, i),
-                        whole ? b->raw_q : b->q, whole ? -1 : k, v, whole ? b->raw_k : -1),
+                        named(b, i, "attn.v.bias", false), apart ? -1 : named(b, i, "attn.q_norm", false),
+                        apart ? -1 : named(b, i, "attn.k_norm", false), tw_model_norms_apart(m) ? -1 : rope_of(b, i),
+                        apart ? b->raw_q : b->q, apart ? -1 : k, v, apart ? b->raw_k : -1),
                (m->n_heads + 2 * m->n_kv_heads) * m->head_dim, unit);
     stage_end(b);
-    if (whole) lower_turn(b, i, k);
+    if (apart) lower_turn(b, i, k);
     lower_attention(b, i, k, v);
     lower_add(b, i, "project", b->attended, "attn.o", "attn_post_norm");
     if (m->layers[i].experts)
@@ -427,7 +443,7 @@ static void shared_buffers(lowering *b) {
     b->x = tw_schedule_add_buffer(s, "x", A, TW_F32, 0, T, 1, m->dim);
     b->q = tw_schedule_add_buffer(s, "q", A, TW_F32, 0, T, m->n_heads, m->head_dim);
     if (m->layers[0].attn_post_norm.weight.rows) b->y = tw_schedule_add_buffer(s, "y", A, TW_F32, 0, T, 1, m->dim);
-    if (tw_model_norms_apart(m)) {
+    if (norms_apart(b)) {
         b->raw_q = tw_schedule_add_buffer(s, "raw_q", A, TW_F32, 0, T, m->n_heads, m->head_dim);
         b->raw_k = tw_schedule_add_buffer(s, "raw_k", A, TW_F32, 0, T, m->n_kv_heads, m->head_dim);
     }

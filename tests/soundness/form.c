@@ -56,7 +56,7 @@ static void form_qkv(form *f) {
     int64_t T = f->s->tokens, dim = extent(f, TW_QKV_X, 2), heads = extent(f, TW_QKV_Q, 1), d = extent(f, TW_QKV_Q, 2),
             S = f->s->sequences, kv = extent(f, TW_QKV_V, 0) / S;
     const bool raw = operand_of(f, TW_QKV_RAW_K), cached = operand_of(f, TW_QKV_K);
-    if (raw == cached || (raw && (operand_of(f, TW_QKV_ROPE) || operand_of(f, TW_QKV_Q_NORM)))) {
+    if (raw == cached || (raw && operand_of(f, TW_QKV_Q_NORM))) {
         fail(f, HAZARD_REFERENCE);
         return;
     }
@@ -128,8 +128,9 @@ static void form_turn(form *f) {
                   kv = extent(f, TW_TURN_RAW_K, 1);
     shape(f, TW_TURN_RAW_Q, T, ANY, ANY);
     shape(f, TW_TURN_RAW_K, T, ANY, d);
-    vector(f, TW_TURN_Q_NORM, heads * d);
-    vector(f, TW_TURN_K_NORM, kv * d);
+    const bool each = extent(f, TW_TURN_Q_NORM, 1) == d; /* A norm of each head. */
+    vector(f, TW_TURN_Q_NORM, each ? d : heads * d);
+    vector(f, TW_TURN_K_NORM, each ? d : kv * d);
     shape(f, TW_TURN_ROPE, T, 2, ANY);
     shape(f, TW_TURN_Q, T, heads, d);
     shape(f, TW_TURN_K, f->s->sequences * kv, f->s->max_seq, d);

@@ -95,7 +95,7 @@ typedef struct way {
     int row_blocks;
 } way;
 
-static machine open_way(const tw_model *m, const way *w) {
+static machine open_way_with(const tw_model *m, const way *w, tw_head_norms norms) {
     const tw_cuda_vm_options o = {.target = w->target, .workers = w->workers, .seed = w->seed, .tuning = w->tuning};
     return gpu(m, o,
                (tw_lowering){.tokens = w->tokens,
@@ -103,7 +103,12 @@ static machine open_way(const tw_model *m, const way *w) {
                              .row_blocks = w->row_blocks,
                              .kv = w->kv,
                              .all_logits = w->all_logits,
-                             .group_heads = true});
+                             .group_heads = true,
+                             .head_norms = norms});
+}
+
+static machine open_way(const tw_model *m, const way *w) {
+    return open_way_with(m, w, TW_HEAD_NORMS_AUTO);
 }
 
 static double tolerance(tw_dtype kv) {
@@ -118,12 +123,22 @@ static void same(const float *a, const float *b, int64_t n, double most, const c
             fail_msg("%s, step %d: logit %d is %g, not %g", what, step, (int)i, a[i], b[i]);
 }
 
+static int instructions(const tw_schedule *s, const char *name) {
+    int n = 0;
+    tw_instr_op op;
+    assert_true(tw_instr_op_from_name(name, &op));
+    for (int w = 0; w < s->n_workers; w++)
+        for (int i = 0; i < s->workers[w].count; i++) n += s->workers[w].list[i].op == op;
+    return n;
+}
+
 /* Steps of various sizes, at least one of them full. */
-static void agrees(const way *w) {
+static void agrees_with(const way *w, tw_head_norms norms) {
     tw_model *m = open_model(w->folder);
-    machine g = open_way(m, w), c = cpu(m, w->tokens, w->all_logits);
+    machine g = open_way_with(m, w, norms), c = cpu(m, w->tokens, w->all_logits);
     tw_diag d;
     char what[256];
+    if (norms == TW_HEAD_NORMS_TURN) assert_true(instructions(tw_checked_schedule(g.program), "turn") > 0);
     snprintf(what, sizeof what, "%s: %d workers, %d positions, %d splits, %s cache, %d x %d x %d, window %d, seed %d",
              w->folder, w->workers, w->tokens, w->splits, tw_dtype_name(w->kv), w->tuning.warps, w->tuning.blocks,
              w->tuning.stages, w->tuning.window, (int)w->seed);
@@ -143,6 +158,10 @@ static void agrees(const way *w) {
     end(&g);
     end(&c);
     tw_model_close(m);
+}
+
+static void agrees(const way *w) {
+    agrees_with(w, TW_HEAD_NORMS_AUTO);
 }
 
 static void every_family(void **state) {
@@ -215,6 +234,19 @@ static void every_mixture(void **state) {
         {"qwen3moe-dense-first", 1, 9, 0, TW_F32, {1, 1, 4, 2, 0, 0, 0}, NULL, 7, 2, 0, 0},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
+}
+
+/* Norms of heads by instructions of their own, whose workers have heads, while those of qkv have parts of heads. */
+static void norms_of_heads_apart(void **state) {
+    (void)state;
+    static const way ways[] = {
+        {"qwen3-bias", 1, 3, 2, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 1, 3, 0, 0},
+        {"qwen3-bias", 3, 5, 0, TW_F32, {2, 1, 4, 2, 1, 0, 0}, "sm_80", 2, 2, 1, 0},
+        {"qwen3-bias", 8, 2, 2, TW_BF16, {2, 2, 4, 2, 0, 0, 0}, NULL, 3, 2, 0, 0},
+        {"qwen3moe-dense-first", 1, 9, 2, TW_F32, {1, 2, 4, 2, 0, 0, 0}, NULL, 4, 3, 0, 0},
+        {"qwen3moe-step-fused", 1, 3, 0, TW_BF16, {2, 2, 4, 2, 0, 0, 0}, NULL, 5, 2, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees_with(&ways[i], TW_HEAD_NORMS_TURN);
 }
 
 /* The processor's machine scores and chooses in two steps what it otherwise routes in one. */
@@ -385,15 +417,6 @@ static void programs_share_the_cache(void **state) {
     end(&c);
     tw_checked_free(decode);
     tw_model_close(m);
-}
-
-static int instructions(const tw_schedule *s, const char *name) {
-    int n = 0;
-    tw_instr_op op;
-    assert_true(tw_instr_op_from_name(name, &op));
-    for (int w = 0; w < s->n_workers; w++)
-        for (int i = 0; i < s->workers[w].count; i++) n += s->workers[w].list[i].op == op;
-    return n;
 }
 
 static void what_is_traced_took_time(void **state) {
@@ -604,6 +627,7 @@ int main(void) {
         cmocka_unit_test(every_kind_of_layer),
         cmocka_unit_test(every_mixture),
         cmocka_unit_test(every_newer_kind_of_layer),
+        cmocka_unit_test(norms_of_heads_apart),
         cmocka_unit_test(a_route_in_two_steps_is_the_same),
         cmocka_unit_test(every_division),
         cmocka_unit_test(every_tuning),

@@ -67,7 +67,7 @@ static void join(const rows *r, tw_val row, tw_val position, tw_val factor, int 
 
 typedef struct place {
     tw_val part, head, index; /* Part 0, 1, 2: q, k, v. The head's number in its part, the row's in its head. */
-    tw_val turned;
+    tw_val turned; /* Predicate: rope rotates the row, which the tape has beside the other one of its pair. */
 } place;
 
 static place locate(tw_mega_gen *g, tw_val row) {
@@ -83,7 +83,7 @@ static place locate(tw_mega_gen *g, tw_val row) {
     tw_val before =
         tw_select(b, is_k, tw_i32(b, (int)p->m->n_heads), tw_i32(b, (int)(p->m->n_heads + p->m->n_kv_heads)));
     at.head = tw_sub(b, head, tw_select(b, is_q, tw_i32(b, 0), before));
-    at.turned = p->apart ? tw_zero(b, TW_T_pred) : tw_and(b, is_k, tw_lt(b, at.index, tw_i32(b, (int)p->m->rope.dims)));
+    at.turned = p->pairs ? tw_and(b, is_k, tw_lt(b, at.index, tw_i32(b, (int)p->m->rope.dims))) : tw_zero(b, TW_T_pred);
     return at;
 }
 
@@ -281,7 +281,7 @@ void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s) {
         s->before = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), w.at[0]);
     }
     const int half = (int)g->p->m->rope.dims / 2;
-    if (!half) return;
+    if (!half || g->p->apart) return;
     tw_val rope = tw_mega_address(g, TW_W_ROPE);
     tw_val row = tw_add(b, from, tw_shl(b, g->thread, 1)), index = tw_rem(b, row, (int)g->p->m->head_dim);
     tw_val turned = tw_and(b, tw_lt(b, index, tw_i32(b, 2 * half)), tw_eq(b, s->kind, tw_i32(b, TW_MEGA_QKV)));

@@ -83,6 +83,7 @@ typedef struct tw_mega_plan {
     bool layer_norm;             /* True: norms are layer norms. False: RMS norms. */
     bool qk_norm;                /* True: each head of queries and keys has RMS norm. */
     bool apart;                  /* True: queries and keys are normed and rotated by turn. */
+    bool pairs;                  /* True: rows of q and k that rope rotates are on the tape in the order of pairs. */
     bool post_norm;              /* True: products of project are normed before they are added to x. */
     bool two_ropes;              /* True: layers differ in rope. A position has angles of one, then of the other. */
     tw_dtype kv;                 /* Element type of the cache. */

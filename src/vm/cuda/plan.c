@@ -211,7 +211,7 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
             if (is_of_mixture(in->op) && !p->experts) return refuse(diag, "experts of a model without any");
             if (in->op == TW_INSTR_QKV && (in->operand[TW_QKV_RAW_K] >= 0) != p->apart)
                 return refuse(diag, "schedules that norm heads elsewhere than the machine does");
-            if (in->op == TW_INSTR_QKV && !p->apart &&
+            if (in->op == TW_INSTR_QKV && p->pairs &&
                 (in->operand[TW_QKV_ROPE] < 0) != (p->m->rope.kind == TW_ROPE_NONE))
                 return refuse(diag, "schedules that rotate where the model does not, or do not where it does");
             if (in->op == TW_INSTR_PROJECT && (in->operand[TW_PROJECT_Y] >= 0) != p->post_norm)
@@ -450,6 +450,15 @@ int32_t tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *c
     return (tagged ? reads : TW_MEGA_UNTAGGED) | writes << 16;
 }
 
+/* Tells whether turn norms queries and keys: if qkv cannot, or if the schedule's first qkv does not. */
+static bool norms_apart(const tw_schedule *s, const tw_model *m) {
+    if (tw_model_norms_apart(m) || !m->layers[0].q_norm.rows) return tw_model_norms_apart(m);
+    for (int w = 0; w < s->n_workers; w++)
+        for (int i = 0; i < s->workers[w].count; i++)
+            if (s->workers[w].list[i].op == TW_INSTR_QKV) return s->workers[w].list[i].operand[TW_QKV_RAW_K] >= 0;
+    return false;
+}
+
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
                           const tw_cuda_vm_options *options, tw_diag *diag) {
     *p = (tw_mega_plan){.m = m,
@@ -462,8 +471,9 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
                         .gated = !gateless(&m->layers[0]),
                         .experts = m->n_experts > 0,
                         .layer_norm = m->norm == TW_NORM_LAYER,
-                        .qk_norm = m->layers[0].q_norm.rows > 0 && !tw_model_norms_apart(m),
-                        .apart = tw_model_norms_apart(m),
+                        .qk_norm = m->layers[0].q_norm.rows > 0 && !norms_apart(s, m),
+                        .apart = norms_apart(s, m),
+                        .pairs = !tw_model_norms_apart(m),
                         .post_norm = m->layers[0].attn_post_norm.weight.rows > 0,
                         .two_ropes = m->rope_local.kind != TW_ROPE_NONE};
     tw_status st = covered(m, s->tokens, diag);
