@@ -149,9 +149,16 @@ static void rank(tw_builder *b, tw_val lane, int experts, int n, tw_val *score, 
     *sum = tw_part_warp_sum(b, *sum, 1, 32);
 }
 
+/* Computes the number of the lowest bit that is set, of which there is one. */
+static tw_val lowest_bit(tw_builder *b, tw_val x) {
+    tw_val below = tw_and(b, tw_add_imm(b, x, -1), tw_xor(b, x, tw_i32(b, -1)));
+    return tw_unary(b, TW_OP_popc_i32, below);
+}
+
 /* Of equals the lower number comes first. Lane u has the u-th. */
 void tw_mega_choose(tw_builder *b, const tw_model *m, tw_val lane, tw_val scores, tw_val *expert, tw_val *share) {
     const int n = (int)tw_ceil_div(m->n_experts, 32);
+    const tw_attrs ballot = {.mode = TW_MODE_ballot};
     tw_val score[OF_LANE] = {{0}}, sum;
     for (int i = 0; i < n; i++) {
         tw_val number = tw_add_imm(b, lane, 32 * i), at = tw_mega_at(b, scores, number, 4);
@@ -161,14 +168,17 @@ void tw_mega_choose(tw_builder *b, const tw_model *m, tw_val lane, tw_val scores
     rank(b, lane, (int)m->n_experts, n, score, &sum);
     tw_val id = tw_var_of(b, tw_i32(b, 0)), weight = tw_var_of(b, tw_f32(b, 0));
     TW_FOR (b, u, tw_i32(b, 0), tw_i32(b, (int32_t)m->n_experts_used), tw_i32(b, 1), false) {
-        tw_val rank = score[0], left = tw_i32(b, TW_MEGA_EXPERTS);
+        tw_val rank = score[0], lanes = TW_NONE,
+               first = TW_NONE; /* Lanes that have the rank, of experts from `first` on. */
         for (int i = 1; i < n; i++) rank = tw_max(b, rank, score[i]);
         rank = warp_most(b, rank);
-        left = tw_sub(b, left, lane);
-        tw_val lowest = tw_i32(b, 0); /* Experts that follow the lowest number of that rank, and itself. */
-        for (int i = n - 1; i >= 0; i--)
-            lowest = tw_select(b, tw_eq(b, score[i], rank), tw_add_imm(b, left, -32 * i), lowest);
-        tw_val number = tw_sub(b, tw_i32(b, TW_MEGA_EXPERTS), warp_most(b, lowest));
+        for (int i = n - 1; i >= 0; i--) {
+            tw_val have = tw_get(b, TW_OP_vote, ballot, TW_T_i32, tw_eq(b, score[i], rank), tw_i32(b, -1));
+            tw_val any = tw_ne(b, have, tw_i32(b, 0));
+            lanes = lanes.id ? tw_select(b, any, have, lanes) : have;
+            first = first.id ? tw_select(b, any, tw_i32(b, 32 * i), first) : tw_i32(b, 32 * i);
+        }
+        tw_val number = tw_add(b, first, lowest_bit(b, lanes));
         for (int i = 0; i < n; i++) {
             tw_val taken = tw_eq(b, number, tw_add_imm(b, lane, 32 * i));
             tw_assign(b, score[i], tw_select(b, taken, tw_i32(b, TAKEN), score[i]));
