@@ -271,6 +271,7 @@ void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s) {
     tw_builder *b = g->b;
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT);
     tw_val projects = tw_eq(b, s->kind, tw_i32(b, TW_MEGA_PROJECT));
+    if (g->p->experts) projects = tw_or(b, projects, tw_eq(b, s->kind, tw_i32(b, TW_MEGA_EXPERTS_DOWN)));
     tw_flag_words w = {.width = 1, .tag = before_tag(g), .at = {tw_mega_at(b, out, tw_add(b, from, g->thread), 4)}};
     w.there[0] = tw_and(b, tw_and(b, projects, s->early), tw_lt(b, g->thread, count));
     if (g->p->flags) {

@@ -338,19 +338,23 @@ static void write_product(const loading *l, const tw_instr *in, uint64_t bias, i
     put_address(record, TW_W_BIAS, bias);
 }
 
-/* Tells whether the worker has waited in this step for what instruction `in` reads beside its input: x, to which a
-   projection adds, or rope's angles, which qkv reads. */
+/* Finds the buffer that an instruction adds its product to. -1: none. */
+static int added_to(const tw_instr *in) {
+    return in->op == TW_INSTR_PROJECT        ? in->operand[TW_PROJECT_X]
+           : in->op == TW_INSTR_EXPERTS_DOWN ? in->operand[TW_EXPERTS_DOWN_X]
+                                             : -1;
+}
+
+/* Tells whether the worker has waited in this step for what instruction `in` reads beside its input: x, to which it
+   adds its product, or rope's angles, which qkv reads. */
 static bool is_early(const loading *l, const tw_worker *w, const tw_instr *in) {
     const tw_schedule *s = l->p->s;
     int wanted = -1; /* The last counter below in->arrive that stands for a write of x. */
-    if (!l->p->plan.usual || l->p->plan.post_norm || (in->op != TW_INSTR_PROJECT && in->op != TW_INSTR_QKV))
-        return false;
-    for (int c = 0; c < s->n_counters && c < in->arrive && in->op == TW_INSTR_PROJECT; c++) {
+    if (!l->p->plan.usual || l->p->plan.post_norm || (added_to(in) < 0 && in->op != TW_INSTR_QKV)) return false;
+    for (int c = 0; c < s->n_counters && c < in->arrive && in->op != TW_INSTR_QKV; c++) {
         const tw_instr *stage = l->stages[c];
-        const int x = stage->op == TW_INSTR_PROJECT ? stage->operand[TW_PROJECT_X]
-                      : stage->op == TW_INSTR_EMBED ? stage->operand[TW_EMBED_X]
-                                                    : -1;
-        if (x == in->operand[TW_PROJECT_X]) wanted = c;
+        const int x = stage->op == TW_INSTR_EMBED ? stage->operand[TW_EMBED_X] : added_to(stage);
+        if (x == added_to(in)) wanted = c;
     }
     for (const tw_instr *e = w->list; e < in; e++)
         for (int j = 0; j < e->n_waits; j++)

@@ -390,22 +390,47 @@ static int writings(const tw_instr *const *of, int below, int buffer) {
     return n;
 }
 
-/* Tells whether the stages follow one another as lowering makes them: input, embed, then layers of qkv, attend, maybe
-   merge, project, ffn and project, then head and output. Every stage then reads all that the one before it wrote,
-   directly or through others. Data that is there therefore proves that nobody still reads what it replaces. */
-static bool usual_order(const tw_instr *const *of, int n, int *layers) {
-    int at = 0;
-    *layers = 0;
-    if (n < 3 || of[at++]->op != TW_INSTR_INPUT || of[at++]->op != TW_INSTR_EMBED) return false;
-    for (; at < n && of[at]->op == TW_INSTR_QKV; ++*layers) {
-        static const tw_instr_op rest[] = {TW_INSTR_PROJECT, TW_INSTR_FFN, TW_INSTR_PROJECT};
-        if (++at >= n || of[at++]->op != TW_INSTR_ATTEND) return false;
-        if (at < n && of[at]->op == TW_INSTR_MERGE) at++;
-        for (int i = 0; i < 3; i++, at++)
-            if (at >= n || of[at]->op != rest[i]) return false;
-        if (written(of[at - 1]) != written(of[at - 3]) || awaited(of[at - 1]) != written(of[at - 2])) return false;
+/* The counters' stages, and how many of them have been looked at. */
+typedef struct stages {
+    const tw_instr *const *of;
+    int n, at;
+} stages;
+
+/* Tells whether the next stage is one of `op`, and passes it then. */
+static bool follows(stages *s, tw_instr_op op) {
+    const bool is = s->at < s->n && s->of[s->at]->op == op;
+    s->at += is;
+    return is;
+}
+
+/* Passes what follows attention in a layer. */
+static bool usual_rest(stages *s, bool *dense) {
+    const tw_instr *const *of = s->of + s->at;
+    if (!follows(s, TW_INSTR_PROJECT)) return false;
+    if (follows(s, TW_INSTR_SCORE)) {
+        *dense = false;
+        return follows(s, TW_INSTR_EXPERTS_UP) && follows(s, TW_INSTR_EXPERTS_DOWN);
     }
-    return at == n - 2 && of[at]->op == TW_INSTR_HEAD && of[at + 1]->op == TW_INSTR_OUTPUT && *layers;
+    return follows(s, TW_INSTR_FFN) && follows(s, TW_INSTR_PROJECT) && written(of[2]) == written(of[0]) &&
+           awaited(of[2]) == written(of[1]);
+}
+
+/* Tells whether the stages follow one another as lowering makes them: input, embed, then layers of qkv, maybe turn,
+   attend, maybe merge, project, ffn and project or score and experts, then head and output. Every stage then reads all
+   that the one before it wrote, directly or through others. *plain: no layer has turn or experts. Data that is there
+   then proves that nobody still reads what it replaces. */
+static bool usual_order(const tw_instr *const *of, int n, int *layers, bool *plain) {
+    stages s = {of, n, 0};
+    *layers = 0;
+    *plain = true;
+    if (!follows(&s, TW_INSTR_INPUT) || !follows(&s, TW_INSTR_EMBED)) return false;
+    for (; follows(&s, TW_INSTR_QKV); ++*layers) {
+        if (follows(&s, TW_INSTR_TURN)) *plain = false;
+        if (!follows(&s, TW_INSTR_ATTEND)) return false;
+        follows(&s, TW_INSTR_MERGE);
+        if (!usual_rest(&s, plain)) return false;
+    }
+    return follows(&s, TW_INSTR_HEAD) && follows(&s, TW_INSTR_OUTPUT) && s.at == n && *layers;
 }
 
 /* Checks that all numbers fit a record's words. */
@@ -429,14 +454,16 @@ static tw_status choose_edges(tw_mega_plan *p, const tw_schedule *s, tw_diag *di
         return tw_fail(diag, TW_ERR_USAGE, "edges: %d is not counters (1) or data (2)", t->edges);
     const tw_instr **of = calloc((size_t)s->n_counters + 1, sizeof *of);
     if (!of) return tw_fail_memory(diag);
-    p->usual = tw_mega_stages_of(s, of) && usual_order(of, s->n_counters, &p->uses);
+    bool plain = false;
+    p->usual = tw_mega_stages_of(s, of) && usual_order(of, s->n_counters, &p->uses, &plain);
     free(of);
     /* Prompts use counters. Their programs have the same tuning as decode, whose edges may be by data. */
     if (!t->edges || s->tokens > 1) t->edges = TW_EDGES_COUNTERS;
     p->flags = t->edges == TW_EDGES_DATA;
     p->uses_x = 2 * p->uses + 1;
     if (p->flags && p->layer_norm) return tw_fail(diag, TW_ERR_USAGE, "edges by data: not for layer norms");
-    if (p->flags && !p->usual) return tw_fail(diag, TW_ERR_USAGE, "edges by data need the usual order of stages");
+    if (p->flags && !(p->usual && plain))
+        return tw_fail(diag, TW_ERR_USAGE, "edges by data need the usual order of stages");
     return TW_OK;
 }
 
