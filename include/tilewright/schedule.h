@@ -15,10 +15,11 @@ typedef struct tw_schedule tw_schedule;
 
 /* Where queries and keys are normed, if each head has a norm of at most 128 elements. Larger norms have `turn`. */
 typedef enum tw_head_norms {
-    TW_HEAD_NORMS_AUTO, /* For a GPU by turn, if whole heads gave a worker many more bytes of q, k and v. Else by qkv.
-                         */
-    TW_HEAD_NORMS_QKV,  /* By qkv, of which each worker has whole heads. */
-    TW_HEAD_NORMS_TURN  /* By instructions of their own, so that q, k and v are dealt out evenly. */
+    /* For a GPU as TW_HEAD_NORMS_ATTEND, if whole heads gave a worker many more bytes of q, k and v. Else by qkv. */
+    TW_HEAD_NORMS_AUTO,
+    TW_HEAD_NORMS_QKV,   /* By qkv, of which each worker has whole heads. */
+    TW_HEAD_NORMS_TURN,  /* By instructions of their own, so that q, k and v are dealt out evenly. */
+    TW_HEAD_NORMS_ATTEND /* By a GPU's attention if a step has one position. Else by instructions of their own. */
 } tw_head_norms;
 
 /* How a model is lowered. Zero means "choose". */

@@ -25,6 +25,7 @@ typedef struct lowering {
     int stage_counter;         /* Counter of the stage that is built. */
     int turn;                  /* The worker that gets the first remainder. It rotates from stage to stage. */
     int64_t splits, row_blocks;
+    bool attend_norms; /* True: attention norms and rotates queries and keys. */
 } lowering;
 
 static int weight(lowering *b, const char *name, const tw_weight *w, bool matrix, int64_t outer) {
@@ -156,6 +157,12 @@ static bool attend(lowering *b, int worker, operands o, int64_t head, int64_t he
     return true;
 }
 
+/* The angles that a layer rotates by. -1: it has no rope. */
+static int rope_of(const lowering *b, int64_t layer) {
+    const tw_layer_rope rope = b->m->layers[layer].rope;
+    return rope == TW_LAYER_ROPE ? b->rope : rope == TW_LAYER_ROPE_LOCAL ? b->rope_local : -1;
+}
+
 /* Lowers attention. Heads are dealt out one by one, or in the groups that share a key/value head. With more workers
    than these, blocks of positions (prefill) or parts of the past (decode) are dealt out too, and a merge joins
    parts. */
@@ -163,7 +170,11 @@ static void lower_attention(lowering *b, int64_t layer, int k, int v) {
     const tw_model *m = b->m;
     int64_t group = b->l.group_heads ? m->n_heads / m->n_kv_heads : 1, parts = b->splits * b->row_blocks,
             units = m->n_heads / group * parts, from, to;
-    operands o = OPERANDS(b->q, k, v, b->splits > 1 ? -1 : b->attended, b->splits > 1 ? b->part : -1);
+    const bool norms = b->attend_norms;
+    operands o =
+        OPERANDS(norms ? b->raw_q : b->q, k, v, b->splits > 1 ? -1 : b->attended, b->splits > 1 ? b->part : -1,
+                 norms ? b->raw_k : -1, norms ? named(b, layer, "attn.q_norm", false) : -1,
+                 norms ? named(b, layer, "attn.k_norm", false) : -1, norms ? rope_of(b, layer) : -1, norms ? k : -1);
     stage_begin(b, layer, "attend");
     for (int w = 0; w < b->l.workers; w++) {
         share(b, units, w, &from, &to);
@@ -341,23 +352,19 @@ static void lower_experts(lowering *b, int64_t i, int moe_h) {
 /* Tells whether turn norms queries and keys. Of norms of heads it does so where whole heads would give a worker of qkv
    many more bytes than an even share has. */
 static bool norms_apart(const lowering *b) {
-    enum { TURN_BYTES = 256 << 10 /* What a worker reads while another instruction waits and is waited for. */ };
+    /* What a worker reads while another instruction waits and is waited for, and while attention norms. */
+    enum { TURN_BYTES = 256 << 10, ATTEND_BYTES = 128 << 10 };
     const tw_model *m = b->m;
     const tw_weight *q = &m->layers[0].q.weight;
     if (tw_model_norms_apart(m)) return true;
     if (!m->layers[0].q_norm.rows || m->head_dim < TW_LEAST_RAW || b->l.head_norms == TW_HEAD_NORMS_QKV) return false;
-    if (b->l.head_norms == TW_HEAD_NORMS_TURN) return true;
+    if (b->l.head_norms != TW_HEAD_NORMS_AUTO) return true;
     const int64_t heads = m->n_heads + 2 * m->n_kv_heads, workers = b->l.workers, unit = unit_of(b);
     const int64_t whole = tw_ceil_div(heads, workers) * m->head_dim;
     const int64_t even = tw_ceil_div(tw_ceil_div(heads * m->head_dim, unit), workers) * unit;
     const tw_dtype type = b->l.weights == TW_F32 ? q->dtype : b->l.weights;
-    return b->l.group_heads && (whole - even) * q->cols * (int64_t)tw_dtype_bits(type) / 8 > TURN_BYTES;
-}
-
-/* The angles that a layer rotates by. -1: it has no rope. */
-static int rope_of(const lowering *b, int64_t layer) {
-    const tw_layer_rope rope = b->m->layers[layer].rope;
-    return rope == TW_LAYER_ROPE ? b->rope : rope == TW_LAYER_ROPE_LOCAL ? b->rope_local : -1;
+    return b->l.group_heads &&
+           (whole - even) * q->cols * (int64_t)tw_dtype_bits(type) / 8 > (b->T == 1 ? ATTEND_BYTES : TURN_BYTES);
 }
 
 /* Lowers the norms of queries and keys to a stage of their own, in which each worker has some heads. */
@@ -398,7 +405,7 @@ static void lower_layer(lowering *b, int64_t i, int moe_h) {
                         apart ? b->raw_q : b->q, apart ? -1 : k, v, apart ? b->raw_k : -1),
                (m->n_heads + 2 * m->n_kv_heads) * m->head_dim, unit);
     stage_end(b);
-    if (apart) lower_turn(b, i, k);
+    if (apart && !b->attend_norms) lower_turn(b, i, k);
     lower_attention(b, i, k, v);
     lower_add(b, i, "project", b->attended, "attn.o", "attn_post_norm");
     if (m->layers[i].experts)
@@ -441,9 +448,12 @@ static void shared_buffers(lowering *b) {
             ? -1
             : tw_schedule_add_buffer(s, "rope_local", TW_BUFFER_INPUT, TW_F32, 0, T, 2, m->rope_local.dims / 2);
     b->x = tw_schedule_add_buffer(s, "x", A, TW_F32, 0, T, 1, m->dim);
-    b->q = tw_schedule_add_buffer(s, "q", A, TW_F32, 0, T, m->n_heads, m->head_dim);
+    const bool apart = norms_apart(b);
+    b->attend_norms =
+        apart && !tw_model_norms_apart(m) && T == 1 && b->l.group_heads && b->l.head_norms != TW_HEAD_NORMS_TURN;
+    if (!b->attend_norms) b->q = tw_schedule_add_buffer(s, "q", A, TW_F32, 0, T, m->n_heads, m->head_dim);
     if (m->layers[0].attn_post_norm.weight.rows) b->y = tw_schedule_add_buffer(s, "y", A, TW_F32, 0, T, 1, m->dim);
-    if (norms_apart(b)) {
+    if (apart) {
         b->raw_q = tw_schedule_add_buffer(s, "raw_q", A, TW_F32, 0, T, m->n_heads, m->head_dim);
         b->raw_k = tw_schedule_add_buffer(s, "raw_k", A, TW_F32, 0, T, m->n_kv_heads, m->head_dim);
     }

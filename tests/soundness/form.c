@@ -96,6 +96,21 @@ static void form_attend(form *f) {
     bounded(f, p[TW_ATTEND_ROW_FROM], p[TW_ATTEND_ROW_TO], T);
     if (splits < 1 || p[TW_ATTEND_SPLIT] < 0 || p[TW_ATTEND_SPLIT] >= splits || p[TW_ATTEND_WINDOW] < 0)
         fail(f, HAZARD_BOUNDS);
+    const bool raw = operand_of(f, TW_ATTEND_RAW_K);
+    if (!operand_of(f, TW_ATTEND_Q_NORM) == raw || !operand_of(f, TW_ATTEND_K_NORM) == raw ||
+        !operand_of(f, TW_ATTEND_APPEND) == raw || (operand_of(f, TW_ATTEND_ROPE) && !raw))
+        fail(f, HAZARD_REFERENCE);
+    if (f->fault != HAZARD_NONE) return;
+    if (raw) {
+        const int64_t per = heads / kv;
+        shape(f, TW_ATTEND_RAW_K, 1, kv, d);
+        vector(f, TW_ATTEND_Q_NORM, d);
+        vector(f, TW_ATTEND_K_NORM, d);
+        shape(f, TW_ATTEND_ROPE, 1, 2, ANY);
+        if (T != 1 || p[TW_ATTEND_HEAD_FROM] % per || p[TW_ATTEND_HEAD_TO] % per) fail(f, HAZARD_SHAPE);
+        if (operand_of(f, TW_ATTEND_ROPE) && 2 * extent(f, TW_ATTEND_ROPE, 2) > d) fail(f, HAZARD_SHAPE);
+        if (f->in->operand[TW_ATTEND_APPEND] != f->in->operand[TW_ATTEND_K]) fail(f, HAZARD_REFERENCE);
+    }
     int target = splits == 1 ? TW_ATTEND_OUT : TW_ATTEND_PART;
     if (!operand_of(f, target))
         fail(f, HAZARD_REFERENCE);
