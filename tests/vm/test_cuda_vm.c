@@ -138,7 +138,11 @@ static void agrees_with(const way *w, tw_head_norms norms) {
     machine g = open_way_with(m, w, norms), c = cpu(m, w->tokens, w->all_logits);
     tw_diag d;
     char what[256];
-    if (norms == TW_HEAD_NORMS_TURN) assert_true(instructions(tw_checked_schedule(g.program), "turn") > 0);
+    if (norms) {
+        const bool turn = norms == TW_HEAD_NORMS_TURN || w->tokens > 1;
+        assert_int_equal(instructions(tw_checked_schedule(g.program), "turn") > 0, turn);
+        assert_int_equal(tw_mega_program_of(g.gpu, g.id)->plan.turns, !turn);
+    }
     snprintf(what, sizeof what, "%s: %d workers, %d positions, %d splits, %s cache, %d x %d x %d, window %d, seed %d",
              w->folder, w->workers, w->tokens, w->splits, tw_dtype_name(w->kv), w->tuning.warps, w->tuning.blocks,
              w->tuning.stages, w->tuning.window, (int)w->seed);
@@ -236,7 +240,8 @@ static void every_mixture(void **state) {
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
 }
 
-/* Norms of heads by instructions of their own, whose workers have heads, while those of qkv have parts of heads. */
+/* Workers of qkv have parts of heads. Norms of heads are instructions of their own, whose workers have heads, or
+   attention's. */
 static void norms_of_heads_apart(void **state) {
     (void)state;
     static const way ways[] = {
@@ -245,8 +250,12 @@ static void norms_of_heads_apart(void **state) {
         {"qwen3-bias", 8, 2, 2, TW_BF16, {2, 2, 4, 2, 0, 0, 0}, NULL, 3, 2, 0, 0},
         {"qwen3moe-dense-first", 1, 9, 2, TW_F32, {1, 2, 4, 2, 0, 0, 0}, NULL, 4, 3, 0, 0},
         {"qwen3moe-step-fused", 1, 3, 0, TW_BF16, {2, 2, 4, 2, 0, 0, 0}, NULL, 5, 2, 0, 0},
+        {"qwen3moe-dense-first", 1, 2, 1, TW_F16, {1, 2, 4, 2, 0, 0, 0}, "sm_80", 6, 3, 0, 0},
     };
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees_with(&ways[i], TW_HEAD_NORMS_TURN);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        agrees_with(&ways[i], TW_HEAD_NORMS_TURN);
+        if (ways[i].tokens == 1) agrees_with(&ways[i], TW_HEAD_NORMS_ATTEND);
+    }
 }
 
 /* The processor's machine scores and chooses in two steps what it otherwise routes in one. */

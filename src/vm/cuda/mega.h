@@ -82,7 +82,8 @@ typedef struct tw_mega_plan {
     bool gated;                  /* True: an ffn has a gate and up. False: it has up alone. */
     bool layer_norm;             /* True: norms are layer norms. False: RMS norms. */
     bool qk_norm;                /* True: each head of queries and keys has RMS norm. */
-    bool apart;                  /* True: queries and keys are normed and rotated by turn. */
+    bool apart;                  /* True: queries and keys are not normed and rotated by qkv. */
+    bool turns;                  /* True: attention norms and rotates queries and keys, which qkv leaves raw. */
     bool pairs;                  /* True: rows of q and k that rope rotates are on the tape in the order of pairs. */
     bool post_norm;              /* True: products of project are normed before they are added to x. */
     bool two_ropes;              /* True: layers differ in rope. A position has angles of one, then of the other. */
@@ -99,6 +100,7 @@ typedef struct tw_mega_plan {
     int x, x_pitch;              /* Offset of a chunk's activations, and bytes between positions. */
     int scales, scales_pitch;    /* Offset of scales of activations that are integers, and bytes between positions. */
     int part, part_buffers; /* Offset of the warps' sums of a group, and how many such buffers there are: 1 or 2. */
+    int turned;             /* turns: offset of attention's normed queries, which overlap part. */
     int sums;               /* Offset of the warps' sums of squares, which their bests follow. */
     int queries;            /* Offset of attention's queries. Queries and the warps' results, at x, overlap x. */
     int64_t chunk_most;     /* The most columns of a chunk. */
@@ -107,19 +109,20 @@ typedef struct tw_mega_plan {
     /* With `paces`: offset of a word (i32). It counts the stages of the launch whose activations are in shared memory.
      */
     int ready;
-    int most_records; /* The most records of a worker. */
-    bool samples;     /* The kernel can draw by vm/sample.h: a step has one position of each sequence. */
-    int slots;        /* Slots of the head, one for each head instruction. */
-    bool fours;       /* The rows of every slot begin and end at multiples of 4. */
-    int cut_list;     /* The most candidates in the list of a cut. The list begins at x and overlaps part. */
-    bool usual;       /* True: stages are in the order of their counters' numbers, as lowering makes them. */
-    bool flags;       /* True: data is its own flag, and x and the ffn's h carry tags. */
-    int uses_x, uses; /* Writes of x and of h in a step. */
-    bool experts;     /* True: the model is a mixture of experts. */
-    tw_dtype router;  /* experts: element type of routers. */
-    int padded;       /* experts: columns of an expert's down, rounded up to whole segments. */
-    int chosen;       /* experts: offset of the chosen experts, i32[used], and of their weights, f32[used]. */
-    int routed;       /* experts: offset of the mbarrier that tells the producer of a choice. */
+    int64_t turned_heads; /* The most query heads of an attention. */
+    int most_records;     /* The most records of a worker. */
+    bool samples;         /* The kernel can draw by vm/sample.h: a step has one position of each sequence. */
+    int slots;            /* Slots of the head, one for each head instruction. */
+    bool fours;           /* The rows of every slot begin and end at multiples of 4. */
+    int cut_list;         /* The most candidates in the list of a cut. The list begins at x and overlaps part. */
+    bool usual;           /* True: stages are in the order of their counters' numbers, as lowering makes them. */
+    bool flags;           /* True: data is its own flag, and x and the ffn's h carry tags. */
+    int uses_x, uses;     /* Writes of x and of h in a step. */
+    bool experts;         /* True: the model is a mixture of experts. */
+    tw_dtype router;      /* experts: element type of routers. */
+    int padded;           /* experts: columns of an expert's down, rounded up to whole segments. */
+    int chosen;           /* experts: offset of the chosen experts, i32[used], and of their weights, f32[used]. */
+    int routed;           /* experts: offset of the mbarrier that tells the producer of a choice. */
 } tw_mega_plan;
 
 /* Floats of a position's angles: cosines and sines of one rope, or of both. */
@@ -259,6 +262,7 @@ enum {
     TW_W_TABLE = TW_W_NORM,       /* embed: the table. */
     TW_W_ROPE_LOCAL = TW_W_NORM,  /* input: angles of the model's other rope. */
     TW_W_RAW_K = TW_W_V_CACHE,    /* turn: keys as they are multiplied. qkv has them in place of the cache's keys. */
+    TW_W_FRESH_K = TW_W_NORM,     /* attend: keys as they are multiplied. 0: they are in the cache. */
     TW_W_POSITIONS = TW_W_BIAS,   /* embed: the table of positions. 0: there is none. */
     TW_W_NORM_BIAS = TW_W_Q_NORM, /* plan.layer_norm: the norm's biases. 0: there are none. */
     TW_W_ROUTER = TW_W_BIAS,      /* score: the router. */

@@ -198,6 +198,12 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
         for (int i = 0; i < s->workers[w].count; i++) {
             const tw_instr *in = &s->workers[w].list[i];
             if (in->op == TW_INSTR_ATTEND) {
+                const int64_t heads = in->param[TW_ATTEND_HEAD_TO] - in->param[TW_ATTEND_HEAD_FROM];
+                if (heads > p->turned_heads) p->turned_heads = heads;
+                if ((in->operand[TW_ATTEND_RAW_K] >= 0) != p->turns)
+                    return refuse(diag, "schedules that norm heads elsewhere than the machine does");
+                if (p->turns && (in->operand[TW_ATTEND_ROPE] < 0) != (p->m->rope.kind == TW_ROPE_NONE))
+                    return refuse(diag, "schedules that rotate where the model does not, or do not where it does");
                 p->kv = s->buffers[in->operand[TW_ATTEND_K]].dtype;
                 if (s->buffers[in->operand[TW_ATTEND_V]].dtype != p->kv)
                     return refuse(diag, "caches of different types");
@@ -313,7 +319,9 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     p->x = take(&at, x > attention ? x : attention);
     p->queries = p->x + (int)scratch;
     p->scales = take(&at, T * p->scales_pitch);
-    p->part = take(&at, (int64_t)p->part_buffers * t->warps * T * TW_MEGA_PART_ROWS * 4);
+    const int64_t part = (int64_t)p->part_buffers * t->warps * T * TW_MEGA_PART_ROWS * 4;
+    const int64_t turned = p->turns ? p->turned_heads * p->m->head_dim * 4 : 0;
+    p->turned = p->part = take(&at, part > turned ? part : turned);
     /* A draw's memory overlaps activations and sums, which a draw does not need. */
     if (p->samples && at < p->x + tw_mega_cut_bytes(p)) at = (int)up(p->x + tw_mega_cut_bytes(p), LINE);
     p->sums = take(&at, (int64_t)t->warps * T * 4 + (int64_t)p->sequences * t->warps * 8);
@@ -477,13 +485,25 @@ int32_t tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *c
     return (tagged ? reads : TW_MEGA_UNTAGGED) | writes << 16;
 }
 
-/* Tells whether turn norms queries and keys: if qkv cannot, or if the schedule's first qkv does not. */
-static bool norms_apart(const tw_schedule *s, const tw_model *m) {
-    if (tw_model_norms_apart(m) || !m->layers[0].q_norm.rows) return tw_model_norms_apart(m);
+/* Returns the first worker's first instruction of an op, or another worker's. NULL: there is none. */
+static const tw_instr *first_of(const tw_schedule *s, tw_instr_op op) {
     for (int w = 0; w < s->n_workers; w++)
         for (int i = 0; i < s->workers[w].count; i++)
-            if (s->workers[w].list[i].op == TW_INSTR_QKV) return s->workers[w].list[i].operand[TW_QKV_RAW_K] >= 0;
-    return false;
+            if (s->workers[w].list[i].op == op) return &s->workers[w].list[i];
+    return NULL;
+}
+
+/* Tells whether qkv leaves queries and keys raw: if it cannot norm them, or if the schedule's first qkv does not. */
+static bool norms_apart(const tw_schedule *s, const tw_model *m) {
+    if (tw_model_norms_apart(m) || !m->layers[0].q_norm.rows) return tw_model_norms_apart(m);
+    const tw_instr *qkv = first_of(s, TW_INSTR_QKV);
+    return qkv && qkv->operand[TW_QKV_RAW_K] >= 0;
+}
+
+/* Tells whether attention norms queries and keys, each head by itself: if the schedule's first one does. */
+static bool attention_turns(const tw_schedule *s, const tw_model *m) {
+    const tw_instr *attend = first_of(s, TW_INSTR_ATTEND);
+    return norms_apart(s, m) && !tw_model_norms_apart(m) && attend && attend->operand[TW_ATTEND_RAW_K] >= 0;
 }
 
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
@@ -500,6 +520,7 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
                         .layer_norm = m->norm == TW_NORM_LAYER,
                         .qk_norm = m->layers[0].q_norm.rows > 0 && !norms_apart(s, m),
                         .apart = norms_apart(s, m),
+                        .turns = attention_turns(s, m),
                         .pairs = !tw_model_norms_apart(m),
                         .post_norm = m->layers[0].attn_post_norm.weight.rows > 0,
                         .two_ropes = m->rope_local.kind != TW_ROPE_NONE};
