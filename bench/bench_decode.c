@@ -277,12 +277,15 @@ static int measure(decode_machine *m, const options *o, const char *label) {
 static int run_tuning(const tw_model *model, const options *o, const char *label) {
     tw_diag d;
     decode_machine m;
-    int splits = 0;
+    int splits = 0, down = 0;
     tw_cuda_vm_options v = {.trace = o->trace, .target = o->target, .emulate = o->emulate};
-    sscanf(label, "%d/%d/%d/%d/%d/%d/%d", &v.tuning.warps, &v.tuning.blocks, &v.tuning.stages, &v.tuning.window,
-           &splits, &v.tuning.edges, &v.tuning.ahead);
-    const tw_lowering l = {
-        .sequences = o->batch, .max_seq = o->cache, .weights = weights_of(o->weights), .kv_splits = splits};
+    sscanf(label, "%d/%d/%d/%d/%d/%d/%d/%d", &v.tuning.warps, &v.tuning.blocks, &v.tuning.stages, &v.tuning.window,
+           &splits, &v.tuning.edges, &v.tuning.ahead, &down);
+    const tw_lowering l = {.sequences = o->batch,
+                           .max_seq = o->cache,
+                           .weights = weights_of(o->weights),
+                           .kv_splits = splits,
+                           .down_splits = down};
     const tw_status st = decode_machine_open(&m, model, &v, &l, &d);
     const int failed = st != TW_OK ? complain(label, &d) : (o->serve ? serve : measure)(&m, o, label);
     decode_machine_close(&m);
@@ -293,7 +296,7 @@ static const char usage[] =
     "usage: bench_decode [--shape NAME] [--layers N] [--weights native|int8|int4] [--depths N,N] [--contexts N,end] "
     "[--batch N]\n"
     "                    [--tokens N] [--cache N] [--launches N] [--tunings "
-    "WARPS/BLOCKS/STAGES/WINDOW/SPLITS/EDGES/AHEAD,...]\n"
+    "WARPS/BLOCKS/STAGES/WINDOW/SPLITS/EDGES/AHEAD/DOWN,...]\n"
     "                    [--long N] [--target sm_80] [--unchecked] [--trace] [--serve DIR] [--emulate]\n"
     "                    [--spoil logit|nan|token]\n";
 

@@ -35,6 +35,8 @@ def draw(r):
         c["kv_splits"] = r.choice([1, 2, 3, 5, 8, 16, 40, 300])
     if r.random() < 0.3:
         c["row_blocks"] = r.choice([1, 2, 5])
+    if r.random() < 0.3:
+        c["down_splits"] = r.choice([1, 2, 4, 7])
     if r.random() < 0.4:
         c["kv"] = r.choice(["f32", "f16", "bf16"])
     if r.random() < 0.3:

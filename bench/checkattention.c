@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 128, SHOWN = 20, NO_GPU = 77, FEATURES = 64 };
+enum { BATCH = 128, SHOWN = 20, NO_GPU = 77, FEATURES = 100 };
 
 typedef struct session {
     tw_cuda *cuda;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures tiles of a prompt's products on a GPU, and fits src/vm/prefill/tiles.def to what was measured:
 
-    bench/tiles.py measure --bench build/bench/bench_tiles --log tiles.log [--seconds 150]
+    bench/tiles.py measure --bench build/bench/bench_tiles --log tiles.log [--seconds 150] [--few]
     bench/tiles.py fit tiles.log --device "NVIDIA H200" --command "..." > src/vm/prefill/tiles.def
 
 `measure` times the products of language models' layers, as prompts compute them, with the tiles that may be fast by a rough
@@ -80,23 +80,37 @@ def words_of(key):
              SMS if persistent else 0, blocks))
 
 
-def lines():
+FEWEST = (1,)  # With --few: the rows of a prompt's tail.
+
+
+def few():
+    """Yields tiles for a row, whose product reads weights and computes hardly anything, and two of tiles.def."""
+    yield from ((64, 64, 32, 128, 1, 0, 0, 1, 1, 0), (64, 64, 128, 128, 1, 0, 0, 0, 1, 0))
+    for ml in (64, 128):
+        for u in (64, 128):
+            for kg in (1, 2, 3, 4, 8):
+                for blocks in (0, 2):
+                    yield ml, 64, 8, u, kg, 0, 1, 0, 0, blocks
+
+
+def lines(rows):
     """Returns the lines for bench_tiles."""
     out = []
-    for m in ROWS:
+    for m in rows:
         for model, matrices in MODELS.items():
             for name, (n, k) in matrices.items():
                 run = -(-k // (32 * 8 * 4)) * 4  # Pieces of a run: 8 warps read them 4 at a time.
                 problem = "type=bf16 m=%d n=%d k=%d tb=1 weights=1 tape=8x4x%d %s" % (m, n, k, run, EPILOGUES[name])
                 early = 2 if m <= 512 else 1  # As in src/vm/prefill/product.c.
                 gated = "gated" in EPILOGUES[name]
-                for key in candidates((m, n, k, bytes_of(m, n, k, EPILOGUES[name])), gated):
+                keys = few() if rows == FEWEST else candidates((m, n, k, bytes_of(m, n, k, EPILOGUES[name])), gated)
+                for key in keys:
                     out.append("%s-%s-tape-%d %s %s early=%d" % (model, name, m, problem, words_of(key), early))
     return out
 
 
 def measure(a):
-    todo = lines()
+    todo = lines(FEWEST if a.few else ROWS)
     print("tiles: %d configurations of %d products" % (len(todo), len({x.split()[0] for x in todo})), file=sys.stderr)
     with open(a.log, "w") as log:
         done = subprocess.run([a.bench, "--seconds", str(a.seconds)], input="".join(x + "\n" for x in todo), stdout=log, text=True)
@@ -250,6 +264,7 @@ def main():
     v.add_argument("--bench", required=True, help="the program bench_tiles")
     v.add_argument("--log", required=True)
     v.add_argument("--seconds", type=float, default=150)
+    v.add_argument("--few", action="store_true", help="products of a row, whose tiles src/vm/prefill/few.c has")
     v.set_defaults(run=measure)
     v = verbs.add_parser("fit")
     v.add_argument("logs", nargs="+")

@@ -4,7 +4,7 @@
 
     bench/tunings.py --decode build/bench/bench_decode [--cases 1b,int8,...] [--turns N] [--commit NAME] TUNING TUNING...
 
-A tuning is WARPS/BLOCKS/STAGES/WINDOW/SPLITS/EDGES/AHEAD, where 0 is chosen and what is left out is 0. Prints the first line of a
+A tuning is WARPS/BLOCKS/STAGES/WINDOW/SPLITS/EDGES/AHEAD/DOWN, where 0 is chosen and what is left out is 0. Prints the first line of a
 file of results, then a row for each case, context and tuning:
 
     case, depth, config  as bench_decode prints them

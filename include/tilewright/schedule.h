@@ -38,6 +38,9 @@ typedef struct tw_lowering {
     /* Blocks of positions that attention is split into. 0: one per sequence. In prefill without group_heads, 0: enough
        to busy every worker. */
     int64_t row_blocks;
+    /* Only for steps of several positions. Equal parts that the columns of the feed-forward layer's second product are
+       split into: workers compute sums of one part, and then add up the parts. 0: what the machine chooses, else 1. */
+    int64_t down_splits;
     tw_dtype kv;      /* Element type of the key/value cache: TW_F32 (0), TW_BF16 or TW_F16. */
     bool exact_kv;    /* `kv` must be this type. False: a machine may choose another one in place of TW_F32. */
     bool group_heads; /* An attend instruction takes exactly the query heads of one key/value head. */

@@ -40,7 +40,7 @@ static tw_status parse(const cli_kernel_request *r, attention *a, tw_diag *diag)
             st = tw_attention_config_parse(&a->problem, &a->config, r->words[i], diag);
     if (st == TW_OK) st = tw_attention_complete(&a->problem, diag);
     if (st != TW_OK) return st;
-    a->config = tw_attention_config_default(&a->problem);
+    a->config = tw_attention_config_default(&a->problem, a->target, a->config.mma);
     for (int i = 0; i < r->n; i++) {
         tw_attention_problem unused = {0};
         tw_status known;

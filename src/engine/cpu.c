@@ -37,6 +37,7 @@ static tw_status fits(const tw_machine *m, const tw_schedule *const *schedules, 
 
 static void complete_lowering(const tw_machine *m, tw_lowering *l) {
     l->workers = m->workers;
+    l->down_splits = 1;
 }
 
 static int64_t short_past(const tw_machine *m, const tw_lowering *l) {

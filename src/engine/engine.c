@@ -53,7 +53,7 @@ static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule *
     if (kind == TW_PROGRAM_PROMPT ||
         kind == TW_PROGRAM_MANY) { /* A list of instructions, each of all rows and heads. */
         l.workers = 1;
-        l.kv_splits = l.row_blocks = 1;
+        l.kv_splits = l.row_blocks = l.down_splits = 1;
         l.group_heads = false;
         l.head_norms = TW_HEAD_NORMS_QKV;
     }

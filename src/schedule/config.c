@@ -57,6 +57,9 @@ static const tw_param params[] = {
      .meaning = "parts of the past that attention is split in; 0: enough to busy every worker"},
     {LOWERING(row_blocks, MACRO), INT64(0, INT32_MAX), VALUES(0, 1, 2, 4, 8),
      .meaning = "blocks of positions that attention is split in; 0: likewise"},
+    {LOWERING(down_splits, MACRO), INT64(0, 16), VALUES(0, 1, 2, 4, 7, 8),
+     .meaning = "equal parts that the columns of the feed-forward layer's second product are split in, in steps of "
+                "several positions on a GPU; 0: what suits the machine"},
     {LOWERING(kv, GIVEN), WORDS("auto", "f32", "f16", "bf16"), .get = get_kv, .set = set_kv,
      .meaning = "of the key/value cache; auto: what suits the machine"},
     {LOWERING(group_heads, MACRO), FLAG,

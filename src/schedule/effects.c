@@ -444,6 +444,40 @@ static void residual(effects *e) {
     columns(e, TW_RESIDUAL_X, true, e->in->param[TW_FROM], e->in->param[TW_TO]);
 }
 
+static void partial(effects *e) {
+    const tw_buffer *sums = buffer(e, TW_PARTIAL_SUMS), *w = buffer(e, TW_PARTIAL_W);
+    const int64_t T = e->s->tokens, in = buffer(e, TW_PARTIAL_IN)->shape[2], parts = sums->shape[1];
+    const int64_t part = e->in->param[TW_PARTIAL_PART], from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
+    if (!activation(e, TW_PARTIAL_IN, T, 1, -1) || !activation(e, TW_PARTIAL_SUMS, T, -1, -1) ||
+        !shaped(e, TW_PARTIAL_W, 1, sums->shape[2], in) || !matrix(e, TW_PARTIAL_W) || !range(e, sums->shape[2]))
+        return;
+    if (parts < 1 || in % parts || part < 0 || part >= parts) {
+        bad(e, "columns are in equal parts, and part is one of them");
+        return;
+    }
+    const int64_t of_row = tw_buffer_row_bytes(w), columns_of = in / parts;
+    columns(e, TW_PARTIAL_IN, false, part * columns_of, (part + 1) * columns_of);
+    access_box(e, TW_PARTIAL_W, false, 0, 1, from, to, of_row * part / parts, of_row * (part + 1) / parts);
+    access_box(e, TW_PARTIAL_SUMS, true, 0, T, part, part + 1, 4 * from, 4 * to);
+}
+
+static void sum(effects *e) {
+    if (has(e, TW_SUM_X) == has(e, TW_SUM_Y)) {
+        bad(e, "a sum is added to x or written to y");
+        return;
+    }
+    const int out = has(e, TW_SUM_X) ? TW_SUM_X : TW_SUM_Y;
+    const int64_t T = e->s->tokens, dim = buffer(e, out)->shape[2];
+    const int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
+    if (!activation(e, TW_SUM_SUMS, T, -1, dim) || !vector(e, TW_SUM_BIAS, dim) || !activation(e, out, T, 1, -1) ||
+        !range(e, dim))
+        return;
+    columns(e, TW_SUM_SUMS, false, from, to);
+    rows_of(e, TW_SUM_BIAS, false, from, to);
+    columns(e, TW_SUM_X, false, from, to);
+    columns(e, out, true, from, to);
+}
+
 static void ffn(effects *e) {
     int64_t T = e->s->tokens, dim = buffer(e, TW_FFN_X)->shape[2], n = buffer(e, TW_FFN_H)->shape[2];
     int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
@@ -597,6 +631,8 @@ tw_status tw_instr_effects(const tw_schedule *s, const tw_instr *in, tw_access_l
         [TW_INSTR_MERGE] = merge,
         [TW_INSTR_PROJECT] = project,
         [TW_INSTR_RESIDUAL] = residual,
+        [TW_INSTR_PARTIAL] = partial,
+        [TW_INSTR_SUM] = sum,
         [TW_INSTR_TURN] = turn,
         [TW_INSTR_FFN] = ffn,
         [TW_INSTR_ROUTE] = route,

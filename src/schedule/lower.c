@@ -26,6 +26,8 @@ typedef struct lowering {
     int turn;                  /* The worker that gets the first remainder. It rotates from stage to stage. */
     int64_t splits, row_blocks;
     bool attend_norms; /* True: attention norms and rotates queries and keys. */
+    int64_t parts;     /* Parts that the columns of the feed-forward layer's second product are split in. */
+    int sums;          /* Buffer of the parts' sums. -1: there is one part. */
 } lowering;
 
 static int weight(lowering *b, const char *name, const tw_weight *w, bool matrix, int64_t outer) {
@@ -86,12 +88,17 @@ static void stage_end(lowering *b) {
     next_turn(b);
 }
 
-/* Computes worker w's share of `units`, in order. Remainders go to the workers from `turn` on. */
-static void share(const lowering *b, int64_t units, int w, int64_t *from, int64_t *to) {
-    int64_t n = b->l.workers, base = units / n, extra = units % n, start = 0;
-    for (int i = 0; i < w; i++) start += base + ((i - b->turn + n) % n < extra);
+/* Computes share w of n of `units`, in order. Remainders go to the shares from `turn` on. */
+static void share_of(int64_t units, int64_t n, int64_t turn, int64_t w, int64_t *from, int64_t *to) {
+    int64_t base = units / n, extra = units % n, start = 0;
+    for (int64_t i = 0; i < w; i++) start += base + ((i - turn + n) % n < extra);
     *from = start;
-    *to = start + base + ((w - b->turn + n) % n < extra);
+    *to = start + base + ((w - turn + n) % n < extra);
+}
+
+/* Computes worker w's share of `units`. */
+static void share(const lowering *b, int64_t units, int w, int64_t *from, int64_t *to) {
+    share_of(units, b->l.workers, b->turn, w, from, to);
 }
 
 /* An instruction's first buffers, in the order of ops.def. The others are absent. */
@@ -105,6 +112,12 @@ static void set_operands(tw_instr *in, operands o) {
     memcpy(in->operand, o.buffer, o.count * sizeof *o.buffer);
 }
 
+/* Sets an instruction's rows to units [from, to) of rows 0 to rows - 1. */
+static void set_rows(tw_instr *in, int64_t from, int64_t to, int64_t unit, int64_t rows) {
+    in->param[TW_FROM] = from * unit;
+    in->param[TW_TO] = to * unit < rows ? to * unit : rows;
+}
+
 /* Gives each worker an instruction over some of rows 0 to rows - 1, in multiples of `unit`. */
 static void stage_rows(lowering *b, tw_instr_op op, operands o, int64_t rows, int64_t unit) {
     int64_t units = tw_ceil_div(rows, unit), from, to;
@@ -114,8 +127,7 @@ static void stage_rows(lowering *b, tw_instr_op op, operands o, int64_t rows, in
         tw_instr *in = stage_instr(b, w, op);
         if (!in) return;
         set_operands(in, o);
-        in->param[TW_FROM] = from * unit;
-        in->param[TW_TO] = to * unit < rows ? to * unit : rows;
+        set_rows(in, from, to, unit, rows);
         if (op == TW_INSTR_HEAD) in->param[TW_HEAD_SLOT] = slot++;
     }
 }
@@ -204,16 +216,79 @@ static void lower_attention(lowering *b, int64_t layer, int k, int v) {
     stage_end(b);
 }
 
-/* Lowers what attention or the feed-forward layer adds to the residual stream: one stage, or with a norm two. */
-static void lower_add(lowering *b, int64_t i, const char *stage, int in, const char *matrix, const char *norm) {
+/* Workers that share rows of a product in parts: each has one part of their columns. */
+typedef struct team {
+    int64_t from, to; /* Units of rows. */
+    int counter;      /* Counter of the team's partial sums. */
+} team;
+
+/* Returns the worker of a team's part. If there are fewer workers than parts, some have several. */
+static int member(const lowering *b, int64_t n_teams, int64_t number, int64_t part) {
+    return (int)((b->turn + part * n_teams + number) % b->l.workers);
+}
+
+/* Gives the workers of team `number` a partial product each. */
+static void lower_partial(lowering *b, int64_t n_teams, int64_t number, const team *t, operands o) {
+    for (int64_t part = 0; part < b->parts; part++) {
+        tw_instr *in = stage_instr(b, member(b, n_teams, number, part), TW_INSTR_PARTIAL);
+        if (!in) return;
+        set_operands(in, o);
+        set_rows(in, t->from, t->to, unit_of(b), b->m->dim);
+        in->param[TW_PARTIAL_PART] = part;
+    }
+}
+
+/* Gives the workers of team `number` a share each of the sum of the team's rows. */
+static void lower_sum(lowering *b, int64_t n_teams, int64_t number, const team *t, operands o) {
+    const int64_t units = t->to - t->from, n = b->l.workers < b->parts ? b->l.workers : b->parts;
+    b->ready = t->counter;
+    b->arrivals = b->parts;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t from = t->from + units * i / n, to = t->from + units * (i + 1) / n;
+        tw_instr *in = from < to ? stage_instr(b, member(b, n_teams, number, i), TW_INSTR_SUM) : NULL;
+        if (!in) continue;
+        set_operands(in, o);
+        set_rows(in, from, to, unit_of(b), b->m->dim);
+    }
+}
+
+/* Lowers a product in parts along its columns: partial sums, then their sum. A worker reads the activations of its part
+   alone. As many workers as there are parts are a team, with rows and a counter of its own, so the sum of its rows
+   waits for nobody else. */
+static void lower_parts(lowering *b, int64_t layer, const char *stage, operands of_part, operands of_sum) {
+    const int64_t units = tw_ceil_div(b->m->dim, unit_of(b)), whole = b->l.workers / b->parts;
+    const int64_t most = whole < 1 ? 1 : whole, n = most < units ? most : units;
+    team *teams = tw_arena_array(&b->s->arena, (size_t)n, sizeof *teams);
+    char name[64];
+    for (int64_t t = 0; t < n && teams; t++) {
+        share_of(units, n, b->turn % n, t, &teams[t].from, &teams[t].to);
+        snprintf(name, sizeof name, "%s.team%lld", stage, (long long)t);
+        stage_begin(b, layer, name);
+        teams[t].counter = b->stage_counter;
+        lower_partial(b, n, t, &teams[t], of_part);
+    }
+    stage_begin(b, layer, stage);
+    for (int64_t t = 0; t < n && teams; t++) lower_sum(b, n, t, &teams[t], of_sum);
+    next_turn(b);
+    stage_end(b);
+}
+
+/* Lowers what attention or the feed-forward layer adds to the residual stream: a product, whose columns may be in
+   parts, and a norm's stage if it is normed. */
+static void lower_add(lowering *b, int64_t i, const char *stage, int in, const char *matrix, const char *norm,
+                      bool parts) {
     char bias[32], second[32];
     snprintf(bias, sizeof bias, "%s.bias", matrix);
     snprintf(second, sizeof second, "%s.add", stage);
     const int w = named(b, i, norm, false), x = w < 0 ? b->x : -1, y = w < 0 ? -1 : b->y;
-    stage_begin(b, i, stage);
-    stage_rows(b, TW_INSTR_PROJECT, OPERANDS(in, named(b, i, matrix, true), named(b, i, bias, false), x, y), b->m->dim,
-               unit_of(b));
-    stage_end(b);
+    const int of = named(b, i, matrix, true), added = named(b, i, bias, false);
+    if (parts) {
+        lower_parts(b, i, stage, OPERANDS(in, of, b->sums), OPERANDS(b->sums, added, x, y));
+    } else {
+        stage_begin(b, i, stage);
+        stage_rows(b, TW_INSTR_PROJECT, OPERANDS(in, of, added, x, y), b->m->dim, unit_of(b));
+        stage_end(b);
+    }
     if (w < 0) return;
     stage_begin(b, i, second);
     stage_rows(b, TW_INSTR_RESIDUAL, OPERANDS(b->y, w, b->x), b->m->dim, unit_of(b));
@@ -229,7 +304,7 @@ static void lower_dense(lowering *b, int64_t i) {
                         named(b, i, "mlp.up.bias", false), b->h),
                y->up.weight.rows, unit_of(b));
     stage_end(b);
-    lower_add(b, i, "down", b->h, "mlp.down", "mlp_post_norm");
+    lower_add(b, i, "down", b->h, "mlp.down", "mlp_post_norm", b->parts > 1);
 }
 
 /* Returns the rows of an expert that are dealt out at once: fewer where workers would be left without any. */
@@ -407,7 +482,7 @@ static void lower_layer(lowering *b, int64_t i, int moe_h) {
     stage_end(b);
     if (apart && !b->attend_norms) lower_turn(b, i, k);
     lower_attention(b, i, k, v);
-    lower_add(b, i, "project", b->attended, "attn.o", "attn_post_norm");
+    lower_add(b, i, "project", b->attended, "attn.o", "attn_post_norm", false);
     if (m->layers[i].experts)
         lower_experts(b, i, moe_h);
     else
@@ -460,6 +535,7 @@ static void shared_buffers(lowering *b) {
     b->attended = tw_schedule_add_buffer(s, "attended", A, TW_F32, 0, T, 1, m->n_heads * m->head_dim);
     if (b->splits > 1)
         b->part = tw_schedule_add_buffer(s, "part", A, TW_F32, 0, T, m->n_heads * b->splits, m->head_dim + 2);
+    if (b->parts > 1) b->sums = tw_schedule_add_buffer(s, "sums", A, TW_F32, 0, T, b->parts, m->dim);
     if (m->ffn_dim) b->h = tw_schedule_add_buffer(s, "h", A, TW_F32, 0, T, 1, m->ffn_dim);
     b->logits = tw_schedule_add_buffer(s, "logits", TW_BUFFER_OUTPUT, TW_F32, 0, b->l.all_logits ? T : 1, 1, m->vocab);
     b->best =
@@ -516,6 +592,10 @@ static tw_status choose(lowering *b, const tw_lowering *l, tw_diag *diag) {
     if (b->l.group && !known) return tw_fail(diag, TW_ERR_USAGE, "group: %d is not 32, 64 or 128", b->l.group);
     if (l->kv != TW_F32 && l->kv != TW_F16 && l->kv != TW_BF16)
         return tw_fail(diag, TW_ERR_USAGE, "kv: %s is not f32, bf16 or f16", tw_dtype_name(l->kv));
+    b->parts = b->T > 1 && l->down_splits && m->ffn_dim ? l->down_splits : 1;
+    if (b->parts < 1 || m->ffn_dim % b->parts)
+        return tw_fail(diag, TW_ERR_USAGE, "down_splits: %lld must be a number of equal parts of %lld columns",
+                       (long long)b->parts, (long long)m->ffn_dim);
     choose_parts(b, l);
     if (b->row_blocks > b->T) b->row_blocks = b->T;
     if (b->splits < 1 || b->splits > 4096 || b->row_blocks < 1)
@@ -545,7 +625,7 @@ static void add_routes(lowering *b) {
 }
 
 tw_status tw_schedule_lower(tw_schedule **out, const tw_model *model, const tw_lowering *l, tw_diag *diag) {
-    lowering b = {.m = model, .part = -1, .h = -1, .scores = -1, .y = -1, .raw_q = -1, .raw_k = -1};
+    lowering b = {.m = model, .part = -1, .h = -1, .scores = -1, .y = -1, .raw_q = -1, .raw_k = -1, .sums = -1};
     *out = NULL;
     tw_status st = choose(&b, l, diag);
     if (st != TW_OK) return st;

@@ -70,6 +70,8 @@ static double flops_of(const step *t) {
         return attend_flops(t);
     case TW_INSTR_PROJECT:
         return product(n, rows, extent(t, TW_PROJECT_IN, 2));
+    case TW_INSTR_PARTIAL:
+        return product(n, rows, extent(t, TW_PARTIAL_IN, 2) / extent(t, TW_PARTIAL_SUMS, 1));
     case TW_INSTR_FFN:
         return product(n, t->in->operand[TW_FFN_GATE] >= 0 ? 2 * rows : rows, extent(t, TW_FFN_X, 2));
     case TW_INSTR_ROUTE:

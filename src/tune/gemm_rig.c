@@ -93,7 +93,7 @@ static tw_status place_apart(tw_gemm_rig *r, int set, tw_gemm_buffer which, tw_d
 /* Packs B's matrices as a tape, and places the tape and the table of its units. */
 static tw_status place_tape(tw_gemm_rig *r, int set, const void *b, tw_diag *diag) {
     const tw_gemm_problem *p = &r->data->problem;
-    const size_t bytes = tw_gemm_tape_bytes(p), table = (size_t)tw_gemm_tape_units(p) * sizeof(tw_gemm_unit);
+    const size_t bytes = tw_gemm_tape_bytes(p), table = (size_t)tw_gemm_tape_entries(p) * sizeof(tw_gemm_unit);
     tw_gemm_unit *units = malloc(table);
     void *tape = malloc(bytes);
     tw_status st = units && tape ? TW_OK : tw_fail_memory(diag);
@@ -313,7 +313,7 @@ static tw_status place_others(tw_gemm_rig *r, tw_diag *diag) {
 /* Places the units of a tape, whose memory is where a set's B is in the pool. */
 static tw_status place_units(tw_gemm_rig *r, int set, tw_diag *diag) {
     const tw_gemm_problem *p = &r->of_pool.problem;
-    const size_t bytes = (size_t)tw_gemm_tape_units(p) * sizeof(tw_gemm_unit);
+    const size_t bytes = (size_t)tw_gemm_tape_entries(p) * sizeof(tw_gemm_unit);
     tw_gemm_unit *units = malloc(bytes);
     if (!units) return tw_fail_memory(diag);
     tw_gemm_tape_place(p, (uint64_t)set, r->set[set].of[TW_GEMM_B], units);

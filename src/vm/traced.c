@@ -32,7 +32,7 @@ static int layer_of(const tw_schedule *s, const tw_instr *in) {
     return -1;
 }
 
-/* A merge has no buffer of its layer's. It has the layer of what it waits for. */
+/* A merge has no buffer of its layer's, nor has a sum without a bias. They have the layer of what they wait for. */
 static void find_layer_of_merge(tw_traced *p, tw_traced_instr *out, const tw_instr *in) {
     for (int w = 0; w < in->n_waits; w++) {
         const int c = in->waits[w].counter;
@@ -105,7 +105,7 @@ tw_status tw_traced_make(tw_traced *p, tw_trace *t, const tw_schedule *s, tw_are
     if (st == TW_OK) find_producers(p);
     for (int w = 0; w < s->n_workers && st == TW_OK; w++)
         for (int i = 0; i < s->workers[w].count; i++)
-            if (s->workers[w].list[i].op == TW_INSTR_MERGE)
+            if (s->workers[w].list[i].op == TW_INSTR_MERGE || s->workers[w].list[i].op == TW_INSTR_SUM)
                 find_layer_of_merge(p, &p->instr[p->first[w] + i], &s->workers[w].list[i]);
     for (int c = 0; c < s->n_counters; c++) p->wait_name[c] = -1;
     for (int w = 0; w < s->n_workers; w++)

@@ -162,6 +162,27 @@ static void large_heads(void **state) {
     if (!TEST_SANITIZED) large_heads_of(9, 2);
 }
 
+/* Tapes on which columns of the feed-forward layer's second product are in parts are read by prompts, too: by products,
+   and where integers and floats are unpacked. */
+static void down_in_parts(void **state) {
+    (void)state;
+    static const tw_schedule_config halves = {.lowering.down_splits = 2, .machine = {.warps = 2, .blocks = 1}},
+                                    thirds = {.lowering.down_splits = 3, .machine = {.warps = 1, .blocks = 1}},
+                                    quarters = {.lowering.down_splits = 4, .machine = {.warps = 1, .blocks = 1}};
+    tw_engine_options o = options(true, 0);
+    o.config = &halves;
+    agrees("gpt2-relu-untied", o, 3, 3, 4, false, NULL);
+    if (TEST_SANITIZED) return;
+    o.config = &thirds;
+    agrees("gpt2-gelu-bare", o, 2, 2, 3, false, NULL);
+    o.weights = TW_I8;
+    agrees("gpt2-gelu-bare", o, 2, 2, 3, false, NULL);
+    o.weights = TW_I4;
+    o.workers = 5;
+    o.config = &quarters;
+    agrees("gpt2-relu-untied", o, 2, 2, 3, false, NULL);
+}
+
 /* Without kernels for prompts, decode steps read them while others decode. */
 static void steps_read_prompts(void **state) {
     (void)state;
@@ -423,6 +444,7 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(more_sequences_than_positions),
                                        cmocka_unit_test(caches_must_fit),
                                        cmocka_unit_test(large_heads),
+                                       cmocka_unit_test(down_in_parts),
                                        cmocka_unit_test(steps_read_prompts),
                                        cmocka_unit_test(one_after_another),
                                        cmocka_unit_test(rules_are_each_lanes_own),

@@ -5,8 +5,17 @@
 
 #include "kernels/attention/attention.h"
 
-static const tw_attention_config config = {
-    .rows = 64, .columns = 16, .stages = 2, .overlap = 1, .pack = 1, .splits = 2, .persistent = 2, .band = 1};
+static const tw_attention_config config = {.rows = 64,
+                                           .columns = 16,
+                                           .stages = 2,
+                                           .overlap = 1,
+                                           .pack = 1,
+                                           .splits = 2,
+                                           .persistent = 2,
+                                           .band = 1,
+                                           .mma = 2,
+                                           .strips = 1,
+                                           .slices = 1};
 
 static tw_attention_problem problem_of(void) {
     tw_attention_problem p = {.heads = 2,
@@ -37,6 +46,19 @@ static int print(void *context) {
     return result(st);
 }
 
+static int print_of_warps(void *context) {
+    const tw_target *t = tw_target_find("sm_80");
+    tw_attention_problem p = problem_of();
+    tw_buf ptx = {0};
+    (void)context;
+    p.kv = TW_T_e4m3;
+    const tw_attention_config c = {
+        .rows = 16, .columns = 32, .stages = 2, .splits = 2, .band = 1, .mma = 1, .strips = 1, .slices = 2};
+    const tw_status st = tw_attention_ptx(&p, &c, t, &ptx, NULL);
+    tw_buf_free(&ptx);
+    return result(st);
+}
+
 static int make_data(void *context) {
     const tw_attention_problem p = problem_of();
     tw_attention_data d;
@@ -59,6 +81,7 @@ static int emulate(void *context) {
 static void building_survives_every_failure(void **state) {
     (void)state;
     alloc_fail_exhaust(print, NULL);
+    alloc_fail_exhaust(print_of_warps, NULL);
 }
 
 static void data_survives_every_failure(void **state) {

@@ -47,6 +47,7 @@ static void draw_problem(tw_attention_problem *p, tw_random *r, const attention_
     if (!below(r, 4)) p->ldq = p->heads * p->head + 8 * below(r, 5);
     if (!below(r, 4)) p->ldo = p->heads * p->head + 8 * below(r, 5);
     if (!below(r, 4)) p->ldk = (p->capacity ? 1 : p->kv_heads) * p->head + 8 * below(r, 5);
+    if (!below(r, 6)) p->queries = 1;
 }
 
 /* What is drawn here changes nothing of what is drawn afterwards. */
@@ -59,18 +60,28 @@ static void draw_mask(tw_attention_problem *p, tw_random r) {
     p->ldm = (p->keys + 7) / 8 * 8 + 8 * below(&r, 3);
 }
 
+/* Keys and values are of e4m3 in some problems that may have them. */
+static void draw_kv(tw_attention_problem *p, tw_random r) {
+    if (p->head % 32 || below(&r, 4)) return;
+    p->kv = TW_T_e4m3;
+    p->ldk = p->ldk ? (p->ldk + 15) / 16 * 16 : 0;
+}
+
 bool attention_case_draw(attention_case *c, uint64_t number, const tw_target *t, const attention_limits *most) {
     enum { TRIES = 200 };
     tw_random r = tw_random_seed(number);
     *c = (attention_case){.seed = number};
     draw_problem(&c->problem, &r, most);
     draw_mask(&c->problem, r);
+    draw_kv(&c->problem, tw_random_seed(~number));
     if (tw_attention_complete(&c->problem, NULL) != TW_OK) return false;
     const tw_attention_space_context of = {&c->problem, t};
+    const bool warpgroups = t->sm == 90 && !c->problem.kv && below(&r, 3);
     for (int i = 0; i < TRIES; i++) {
         tw_space_draw_any(&tw_attention_space, NULL, &r, &c->config);
+        c->config.mma = warpgroups ? TW_ATTENTION_BY_WARPGROUPS : TW_ATTENTION_BY_WARPS;
         /* Few blocks have several tiles each. */
-        c->config.splits = below(&r, 2) ? 1 : 1 + (int)below(&r, 5);
+        c->config.splits = below(&r, 2) && c->problem.queries > 1 ? 1 : 1 + (int)below(&r, 5);
         c->config.persistent = below(&r, 3) ? 1 + (int)below(&r, most->blocks) : 0;
         if (tw_space_judge(&tw_attention_space, &of, &c->config, NULL) == TW_OK) return true;
     }
@@ -124,13 +135,44 @@ void attention_case_print(const attention_case *c, char *out, size_t size) {
     X(ragged_pages, p->page && p->ragged)                                                                              \
     X(packed, c->pack)                                                                                                 \
     X(split, c->splits > 1 && p->keys > c->columns)                                                                    \
-    X(split_few_queries, c->splits > 1 && p->keys > c->columns && !p->ragged && p->queries == 1)                       \
+    X(split_few_queries, c->mma == 2 && c->splits > 1 && p->keys > c->columns && !p->ragged && p->queries == 1)        \
     X(split_pages, c->splits > 1 && p->keys > c->columns && p->page)                                                   \
     X(split_packed_ragged, c->splits > 1 && c->pack && p->ragged)                                                      \
     X(lazy, c->lazy)                                                                                                   \
     X(early, c->early == 1)                                                                                            \
     X(early_beside, c->early == 2)                                                                                     \
-    X(persistent, c->persistent)
+    X(persistent, c->persistent)                                                                                       \
+    X(warpgroups, c->mma == 2)                                                                                         \
+    X(warps, c->mma == 1)                                                                                              \
+    X(warps_of_two_strips, c->mma == 1 && c->strips == 2)                                                              \
+    X(warps_with_one_stage, c->mma == 1 && c->stages == 1 && p->keys > c->columns)                                     \
+    X(warps_with_stages, c->mma == 1 && c->stages > 2 && p->keys > 2 * c->columns)                                     \
+    X(warps_causal, c->mma == 1 && p->causal)                                                                          \
+    X(warps_with_window, c->mma == 1 && p->window)                                                                     \
+    X(warps_with_mask, c->mma == 1 && p->mask)                                                                         \
+    X(warps_ragged, c->mma == 1 && p->ragged)                                                                          \
+    X(warps_with_pages, c->mma == 1 && p->page && p->keys > c->columns)                                                \
+    X(warps_packed, c->mma == 1 && c->pack)                                                                            \
+    X(warps_split, c->mma == 1 && c->splits > 1 && p->keys > c->columns)                                               \
+    X(warps_split_few_queries, c->mma == 1 && c->splits > 1 && p->keys > c->columns && !p->ragged && p->queries == 1)  \
+    X(warps_with_half_a_sixteen, c->mma == 1 && p->head % 16)                                                          \
+    X(warps_lazy, c->mma == 1 && c->lazy)                                                                              \
+    X(warps_early, c->mma == 1 && c->early)                                                                            \
+    X(slices, c->slices > 1 && p->keys > c->columns)                                                                   \
+    X(slices_of_sixteen_rows, c->rows == 16)                                                                           \
+    X(slices_of_two_strips, c->slices > 1 && c->strips == 2)                                                           \
+    X(slices_of_split_keys, c->slices > 1 && c->splits > 1 && p->keys > c->columns)                                    \
+    X(slices_causal, c->slices > 1 && p->causal)                                                                       \
+    X(slices_of_e4m3, c->slices > 1 && p->kv)                                                                          \
+    X(e4m3, p->kv && p->type == TW_T_bf16)                                                                             \
+    X(e4m3_of_f16, p->kv && p->type == TW_T_f16)                                                                       \
+    X(e4m3_of_two_strips, p->kv && c->strips == 2)                                                                     \
+    X(e4m3_ragged, p->kv && p->ragged)                                                                                 \
+    X(e4m3_of_pages, p->kv && p->page)                                                                                 \
+    X(e4m3_split, p->kv && c->splits > 1 && p->keys > c->columns)                                                      \
+    X(e4m3_of_several_heads, p->kv && p->kv_heads > 1)                                                                 \
+    X(e4m3_with_mask_or_cap, p->kv && (p->mask || p->cap > 0))                                                         \
+    X(e4m3_lse, p->kv && p->lse)
 FEATURES(FEATURE)
 
 #define ROW(name, condition) {#name, has_##name},

@@ -14,15 +14,18 @@
 static void random_attention_is_right(void **state) {
     (void)state;
     const attention_limits most = {.queries = 70, .keys = 130, .heads = 4, .batch = 2, .blocks = 3};
-    const tw_target *t = tw_target_find("sm_90a");
+    static const char *const targets[] = {"sm_90a", "sm_80", "sm_90a", "sm_90a", "sm_120a"};
+    enum { TARGETS = sizeof targets / sizeof *targets, FEATURES = 100 };
     const char *other = getenv("TEST_ATTENTION");
-    unsigned long long first = 1, count = TEST_SANITIZED ? 25 : 100;
-    int had[64] = {0}, legal = 0;
+    unsigned long long first = 1, count = TEST_SANITIZED ? 25 : 200;
+    assert_true(attention_features() <= FEATURES);
+    int had[FEATURES] = {0}, legal = 0;
     if (other) sscanf(other, "%llu,%llu", &first, &count);
     for (unsigned long long i = first; i < first + count; i++) {
         attention_case c;
         tw_attention_data d;
         tw_diag diag;
+        const tw_target *t = tw_target_find(targets[i % TARGETS]);
         if (!attention_case_draw(&c, i, t, &most)) continue;
         legal++;
         for (int f = 0; f < attention_features(); f++) had[f] += attention_has(&c, f);
@@ -30,7 +33,7 @@ static void random_attention_is_right(void **state) {
         if (tw_attention_emulate(&d, &c.config, t, c.seed, NULL, &diag) != TW_OK) {
             char text[900];
             attention_case_print(&c, text, sizeof text);
-            fail_msg("case %llu: %s --emulate\n%s", i, text, diag.message);
+            fail_msg("case %llu: %s --target %s --emulate\n%s", i, text, t->name, diag.message);
         }
         tw_attention_data_free(&d);
     }
@@ -41,16 +44,13 @@ static void random_attention_is_right(void **state) {
 
 /* Lengths at which a tile's last query stands at a block's first or last key, with windows of a block and a key more.
  */
-static void edges_of_masks_are_right(void **state) {
-    (void)state;
+static void edges_of_masks_are_right(const attention_case *plain) {
     const tw_target *t = tw_target_find("sm_90a");
-    const attention_case plain = {
-        .config = {.rows = 64, .columns = 16, .stages = 2, .overlap = 1, .splits = 1, .band = 1}};
     static const int64_t windows[] = {0, 1, 16, 17};
     for (int64_t queries = 63; queries <= 65; queries++)
         for (int64_t more = -1; more <= 17; more += more == 2 ? 11 : 1)
             for (int w = 0; w < 8; w += TEST_SANITIZED ? 3 : 1) {
-                attention_case c = plain;
+                attention_case c = *plain;
                 tw_attention_data d;
                 tw_diag diag;
                 c.problem = (tw_attention_problem){.heads = 1,
@@ -68,6 +68,26 @@ static void edges_of_masks_are_right(void **state) {
                 }
                 tw_attention_data_free(&d);
             }
+}
+
+static void edges_of_masks_of_warpgroups_are_right(void **state) {
+    (void)state;
+    edges_of_masks_are_right(&(attention_case){.config = {.rows = 64,
+                                                          .columns = 16,
+                                                          .stages = 2,
+                                                          .overlap = 1,
+                                                          .splits = 1,
+                                                          .band = 1,
+                                                          .mma = 2,
+                                                          .strips = 1,
+                                                          .slices = 1}});
+}
+
+static void edges_of_masks_of_warps_are_right(void **state) {
+    (void)state;
+    edges_of_masks_are_right(&(attention_case){
+        .config = {
+            .rows = 64, .columns = 16, .stages = 2, .splits = 1, .band = 1, .mma = 1, .strips = 2, .slices = 1}});
 }
 
 static void words_without_sense_are_refused(void **state) {
@@ -91,6 +111,9 @@ static void words_without_sense_are_refused(void **state) {
               {"heads=4 head=64 queries=4 keys=9 mask=f32 ldm=8", "a row has all keys"},
               {"heads=4 head=64 queries=4 mask=i8 mask_heads=2", "all sequences and heads, or of each"},
               {"heads=4 head=64 queries=4 mask=i8 ragged=1", "ragged sequences have no mask"},
+              {"heads=4 head=64 queries=4 kv=i8", "no such value"},
+              {"heads=4 head=80 queries=4 kv=e4m3", "multiples of 32"},
+              {"heads=4 head=64 queries=4 kv=e4m3 ldk=264", "rows of 16"},
               {"heads=4 head=64 queries=4 m=3", "says nothing of attention"}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         char words[100];
@@ -117,6 +140,28 @@ static void printed_problems_are_read_again(void **state) {
         tw_attention_print(&p, again, sizeof again);
         assert_string_equal(again, text);
     }
+}
+
+/* Assembles what is chosen for a target where nothing is said, for a GPU that runs its code. */
+static void assemble(const char *ptxas, const char *problem, const char *target, const char *gpu, int mma) {
+    const tw_target *t = tw_target_find(target);
+    tw_ptx_compiler by = tw_ptx_compiler_for(NULL, false);
+    char words[200];
+    tw_attention_problem p;
+    tw_diag d;
+    tw_buf ptx = {0};
+    tw_cubin cubin = {0};
+    by.ptxas = ptxas;
+    by.target = gpu;
+    snprintf(words, sizeof words, "%s", problem);
+    assert_int_equal(tw_attention_parse(&p, words, &d), TW_OK);
+    const tw_attention_config c = tw_attention_config_default(&p, t, mma);
+    if (tw_attention_ptx(&p, &c, t, &ptx, &d) != TW_OK) fail_msg("%s, %s: %s", problem, gpu, d.message);
+    if (tw_ptx_compile_by(&by, ptx.data, ptx.size, &cubin, &d) != TW_OK)
+        fail_msg("%s, %s: %s", problem, gpu, d.message);
+    if (cubin.spill_bytes) fail_msg("%s, %s: %d bytes are spilt", problem, gpu, cubin.spill_bytes);
+    tw_cubin_free(&cubin);
+    tw_buf_free(&ptx);
 }
 
 /* What is chosen where nothing is said takes no more registers than a thread has. */
@@ -153,26 +198,39 @@ static void defaults_do_not_spill(void **state) {
         "heads=32 kv_heads=8 head=128 queries=1 keys=8192 page=16 mask=bf16",
     };
     char path[4096];
-    tw_ptx_compiler by = tw_ptx_compiler_for(NULL, false);
     if (TEST_SANITIZED) skip(); /* Only ptxas is asked. */
     if (!tw_ptxas_find("ptxas", path, sizeof path)) skip();
-    by.ptxas = path;
-    by.target = "sm_90a";
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-        char words[200];
-        tw_attention_problem p;
-        tw_diag d;
-        tw_buf ptx = {0};
-        tw_cubin cubin = {0};
-        snprintf(words, sizeof words, "%s", of[i]);
-        assert_int_equal(tw_attention_parse(&p, words, &d), TW_OK);
-        const tw_attention_config c = tw_attention_config_default(&p);
-        if (tw_attention_ptx(&p, &c, tw_target_find("sm_90a"), &ptx, &d) != TW_OK) fail_msg("%s: %s", of[i], d.message);
-        if (tw_ptx_compile_by(&by, ptx.data, ptx.size, &cubin, &d) != TW_OK) fail_msg("%s: %s", of[i], d.message);
-        if (cubin.spill_bytes) fail_msg("%s: %d bytes are spilt", of[i], cubin.spill_bytes);
-        tw_cubin_free(&cubin);
-        tw_buf_free(&ptx);
-    }
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) assemble(path, of[i], "sm_90a", "sm_90a", 0);
+}
+
+/* The same of kernels by mma.sync, for all GPUs that have it. Those of sm_80 also run on sm_86. */
+static void defaults_of_warps_do_not_spill(void **state) {
+    (void)state;
+    static const char *const of[] = {
+        "heads=16 head=64 queries=4096 causal=1",
+        "heads=16 head=64 queries=4096",
+        "heads=32 head=128 queries=4096 causal=1",
+        "heads=32 head=128 queries=4096",
+        "heads=16 head=96 queries=4096 causal=1",
+        "heads=16 head=256 queries=4096 causal=1",
+        "heads=32 kv_heads=8 head=128 queries=2048 keys=8192 batch=8 page=16 causal=1 ragged=1",
+        "heads=32 kv_heads=8 head=128 queries=1 keys=8192 page=16",
+        "heads=64 kv_heads=8 head=64 queries=4096 window=128 causal=1 sinks=1 lse=1",
+        "heads=8 kv_heads=4 head=256 queries=2048 window=512 causal=1 cap=50",
+        "heads=32 head=128 queries=4096 mask=f32",
+        "heads=16 head=64 queries=4096 causal=1 kv=e4m3",
+        "heads=32 head=128 queries=4096 causal=1 kv=e4m3",
+        "heads=8 head=256 queries=4096 causal=1 kv=e4m3 type=f16",
+        "heads=32 kv_heads=8 head=128 queries=1 keys=8192 page=16 kv=e4m3",
+    };
+    static const char *const targets[][2] = {{"sm_80", "sm_80"},   {"sm_80", "sm_86"},     {"sm_89", "sm_89"},
+                                             {"sm_90a", "sm_90a"}, {"sm_100a", "sm_100a"}, {"sm_120a", "sm_120a"}};
+    char path[4096];
+    if (TEST_SANITIZED) skip(); /* Only ptxas is asked. */
+    if (!tw_ptxas_find("ptxas", path, sizeof path)) skip();
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        for (size_t t = 0; t < sizeof targets / sizeof *targets; t++)
+            assemble(path, of[i], targets[t][0], targets[t][1], TW_ATTENTION_BY_WARPS);
 }
 
 static void programs_open_it_by_words(void **state) {
@@ -196,13 +254,17 @@ static void programs_open_it_by_words(void **state) {
     }
     tw_gpu_kernel_close(k);
     assert_int_equal(tw_gpu_kernel_open(&k, g, "attention heads=4 head=64 queries=9", "rows=100", &d), TW_ERR_USAGE);
+    assert_int_equal(tw_gpu_kernel_open(&k, g, "attention heads=4 head=64 queries=9 kv=e4m3", "mma=2", &d),
+                     TW_ERR_USAGE);
+    assert_non_null(strstr(d.message, "e4m3 need mma=1"));
     tw_gpu_close(g);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_attention_is_right),       cmocka_unit_test(edges_of_masks_are_right),
-        cmocka_unit_test(words_without_sense_are_refused), cmocka_unit_test(printed_problems_are_read_again),
-        cmocka_unit_test(defaults_do_not_spill),           cmocka_unit_test(programs_open_it_by_words)};
+        cmocka_unit_test(random_attention_is_right),         cmocka_unit_test(edges_of_masks_of_warpgroups_are_right),
+        cmocka_unit_test(edges_of_masks_of_warps_are_right), cmocka_unit_test(words_without_sense_are_refused),
+        cmocka_unit_test(printed_problems_are_read_again),   cmocka_unit_test(defaults_do_not_spill),
+        cmocka_unit_test(defaults_of_warps_do_not_spill),    cmocka_unit_test(programs_open_it_by_words)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,6 +152,30 @@ static int gathered_elsewhere(tw_kernel *k) {
     return changed;
 }
 
+/* Kernels by mma.sync: warps multiply what others copy before it is there, or copy where others still multiply. */
+static int copies_not_met(tw_kernel *k) {
+    return drop_all(k, TW_OP_barrier, -1);
+}
+
+/* Loads of fragments do not follow the swizzle beyond a line's first 16 elements. */
+static int fragments_not_swizzled(tw_kernel *k) {
+    int changed = 0;
+    uint64_t bits;
+    for (int i = 0, n = all(k, TW_OP_xor_i32); i < n; i++)
+        if (tw_value_constant(k, found[i]->operands[1], &bits)) found[i]->code = TW_OP_add_i32, changed++;
+    return changed;
+}
+
+/* Of e4m3 keys the elements in odd places are multiplied by queries' even ones. */
+static int queries_in_other_places(tw_kernel *k) {
+    int changed = 0;
+    uint64_t bits;
+    for (int i = 0, n = all(k, TW_OP_prmt_i32); i < n; i++)
+        if (tw_value_constant(k, found[i]->operands[2], &bits) && bits == 0x7632)
+            found[i]->operands[2] = tw_edit_constant(k, TW_T_i32, 0x5410), changed++;
+    return changed;
+}
+
 /* One page is fetched in the place of all. */
 static int stale_page(tw_kernel *k) {
     const int n = all(k, TW_OP_min_u32);
@@ -183,32 +207,46 @@ static const struct {
     const char *name;
     int (*plant)(tw_kernel *k);
     unsigned by;    /* A set of verdicts, any of which fits. */
-    const char *of; /* Words of a problem and a configuration of its own. NULL: of the usual ones. */
+    const char *of; /* Words of a problem of its own, with the small configuration. NULL: of the usual ones. */
+    bool warps;     /* The kernel is one by mma.sync. */
 } faults[] = {
-    {"the mask sees one key more", mask_sees_one_key_more, WRONG, NULL},
-    {"sums are not rescaled", sums_are_not_rescaled, WRONG, NULL},
-    {"stale keys", stale_keys, ASYNC, NULL},
-    {"stale values", stale_values, ASYNC, NULL},
-    {"stale queries", stale_queries, ASYNC, NULL},
-    {"keys overwritten", keys_overwritten, ASYNC, NULL},
-    {"queries overwritten", queries_overwritten, ASYNC, NULL},
-    {"scores not waited for", scores_not_waited_for, ASYNC, NULL},
-    {"sums not waited for", sums_not_waited_for, ASYNC, NULL},
-    {"no fence before products", no_fence_before_products, ASYNC, NULL},
-    {"results not fenced", results_not_fenced, BIT(TW_EMU_PROXY), NULL},
-    {"results overwritten", results_overwritten, ASYNC | BIT(TW_EMU_LEAK), NULL},
-    {"the counter stays", counter_stays, WRONG, NULL},
-    {"turns not passed", turns_not_passed, BIT(TW_EMU_DEADLOCK) | BIT(TW_EMU_LEAK) | BIT(TW_EMU_BARRIER), NULL},
-    {"a stale page", stale_page, WRONG, "heads=2 head=64 queries=90 keys=120 page=16 pool=20 causal=1"},
-    {"gathered too early", gathered_too_early, ASYNC, "heads=2 head=64 queries=90 keys=120 page=3 pool=50 causal=1"},
+    {"the mask sees one key more", mask_sees_one_key_more, WRONG, NULL, false},
+    {"sums are not rescaled", sums_are_not_rescaled, WRONG, NULL, false},
+    {"stale keys", stale_keys, ASYNC, NULL, false},
+    {"stale values", stale_values, ASYNC, NULL, false},
+    {"stale queries", stale_queries, ASYNC, NULL, false},
+    {"keys overwritten", keys_overwritten, ASYNC, NULL, false},
+    {"queries overwritten", queries_overwritten, ASYNC, NULL, false},
+    {"scores not waited for", scores_not_waited_for, ASYNC, NULL, false},
+    {"sums not waited for", sums_not_waited_for, ASYNC, NULL, false},
+    {"no fence before products", no_fence_before_products, ASYNC, NULL, false},
+    {"results not fenced", results_not_fenced, BIT(TW_EMU_PROXY), NULL, false},
+    {"results overwritten", results_overwritten, ASYNC | BIT(TW_EMU_LEAK), NULL, false},
+    {"the counter stays", counter_stays, WRONG, NULL, false},
+    {"turns not passed", turns_not_passed, BIT(TW_EMU_DEADLOCK) | BIT(TW_EMU_LEAK) | BIT(TW_EMU_BARRIER), NULL, false},
+    {"a stale page", stale_page, WRONG, "heads=2 head=64 queries=90 keys=120 page=16 pool=20 causal=1", false},
+    {"gathered too early", gathered_too_early, ASYNC, "heads=2 head=64 queries=90 keys=120 page=3 pool=50 causal=1",
+     false},
     {"gathered, not fenced", gathered_not_fenced, BIT(TW_EMU_PROXY),
-     "heads=2 head=64 queries=90 keys=120 page=3 pool=50 causal=1"},
+     "heads=2 head=64 queries=90 keys=120 page=3 pool=50 causal=1", false},
     {"gathered elsewhere", gathered_elsewhere, WRONG | ASYNC | BIT(TW_EMU_BOUNDS),
-     "heads=2 head=64 queries=90 keys=120 page=3 pool=50 causal=1"},
+     "heads=2 head=64 queries=90 keys=120 page=3 pool=50 causal=1", false},
     {"a mask of other keys", array_of_other_keys, WRONG | BIT(TW_EMU_BOUNDS),
-     "heads=2 head=64 queries=90 keys=120 mask=f32 mask_heads=2"},
-    {"a part merged twice", part_merged_twice, WRONG, "heads=4 kv_heads=2 head=64 queries=30 keys=140"},
-    {"parts merged too early", merged_too_early, ASYNC, "heads=4 kv_heads=2 head=64 queries=30 keys=140"},
+     "heads=2 head=64 queries=90 keys=120 mask=f32 mask_heads=2", false},
+    {"a part merged twice", part_merged_twice, WRONG, "heads=4 kv_heads=2 head=64 queries=30 keys=140", false},
+    {"parts merged too early", merged_too_early, ASYNC, "heads=4 kv_heads=2 head=64 queries=30 keys=140", false},
+    {"warps: the mask sees one key more", mask_sees_one_key_more, WRONG, NULL, true},
+    {"warps: sums are not rescaled", sums_are_not_rescaled, WRONG, NULL, true},
+    {"warps: copies not waited for", gathered_too_early, ASYNC, NULL, true},
+    {"warps: threads not waited for", copies_not_met, ASYNC, NULL, true},
+    {"warps: fragments not swizzled", fragments_not_swizzled, WRONG | BIT(TW_EMU_BOUNDS) | ASYNC, NULL, true},
+    {"warps: copied elsewhere", gathered_elsewhere, WRONG | ASYNC | BIT(TW_EMU_BOUNDS), NULL, true},
+    {"warps: queries in other places", queries_in_other_places, WRONG, "heads=2 head=64 queries=90 keys=120 kv=e4m3",
+     true},
+    {"warps: a stale page", stale_page, WRONG, "heads=2 head=64 queries=90 keys=120 page=16 pool=20 causal=1", true},
+    {"warps: a part merged twice", part_merged_twice, WRONG, "heads=4 kv_heads=2 head=64 queries=70 keys=140 causal=1",
+     true},
+    {"warps: parts merged too early", merged_too_early, ASYNC, "heads=4 kv_heads=2 head=64 queries=30 keys=140", true},
 };
 
 static int verdict_of(const char *words, const char *configuration, int fault, tw_diag *diag) {
@@ -219,12 +257,13 @@ static int verdict_of(const char *words, const char *configuration, int fault, t
     tw_emu_report report;
     snprintf(copy, sizeof copy, "%s", words);
     assert_int_equal(tw_attention_parse(&p, copy, diag), TW_OK);
-    tw_attention_config c = tw_attention_config_default(&p);
+    const bool warps = strstr(configuration, "mma=1");
+    tw_attention_config c = tw_attention_config_default(&p, t, warps ? TW_ATTENTION_BY_WARPS : 0);
     assert_int_equal(tw_attention_config_parse(&p, &c, configuration, diag), TW_OK);
     tw_kernel *k = tw_attention_make(&p, &c, t, true, diag);
     assert_non_null(k);
     assert_int_equal(tw_attention_data_make(&d, &p, 3, diag), TW_OK);
-    if (fault >= 0) assert_int_not_equal(faults[fault].plant(k), 0);
+    if (fault >= 0 && !faults[fault].plant(k)) fail_msg("%s: nothing to change", faults[fault].name);
     const tw_status st = tw_attention_emulate_kernel(&d, &c, k, 3, &report, diag);
     tw_attention_data_free(&d);
     tw_kernel_free(k);
@@ -240,12 +279,16 @@ static void every_planted_fault_is_caught(void **state) {
                                            "heads=4 kv_heads=2 head=64 queries=140 keys=170 causal=1 capacity=190"};
     static const char usual[] = "rows=128 columns=32 stages=2 persistent=2 pingpong=1 overlap=1 pack=0 splits=1";
     static const char small[] = "rows=64 columns=32 stages=2 persistent=2 overlap=1 pack=1 splits=3";
+    static const char usual_of_warps[] = "rows=64 columns=32 stages=2 mma=1 strips=2 pack=0 splits=1";
+    static const char small_of_warps[] = "rows=64 columns=32 stages=2 mma=1 strips=1 pack=1 splits=3";
     int missed = 0;
     for (int f = -1; f < (int)(sizeof faults / sizeof *faults); f++)
         for (int i = 0; i < 2; i++) {
             tw_diag d = {0};
             const char *own = f < 0 ? NULL : faults[f].of, *words = own ? own : problems[i];
-            const int v = verdict_of(words, own ? small : usual, f, &d);
+            const bool warps = f >= 0 && faults[f].warps;
+            const char *configuration = warps ? own ? small_of_warps : usual_of_warps : own ? small : usual;
+            const int v = verdict_of(words, configuration, f, &d);
             if (f < 0 ? v == -1 : v >= 0 && faults[f].by >> v & 1) continue;
             print_message("%s, %s: %s\n", words, f < 0 ? "no fault" : faults[f].name,
                           v == -1 ? "nothing found" : d.message);
@@ -258,7 +301,9 @@ static void split_and_paged_attention_without_faults_is_right(void **state) {
     (void)state;
     for (int f = 0; f < (int)(sizeof faults / sizeof *faults); f++) {
         tw_diag d = {0};
-        if (faults[f].of && verdict_of(faults[f].of, "rows=64 columns=32 persistent=2 pack=1 splits=3", -1, &d) != -1)
+        const char *configuration = faults[f].warps ? "mma=1 rows=64 columns=32 pack=1 splits=3"
+                                                    : "rows=64 columns=32 persistent=2 pack=1 splits=3";
+        if (faults[f].of && verdict_of(faults[f].of, configuration, -1, &d) != -1)
             fail_msg("%s: %s", faults[f].of, d.message);
     }
 }

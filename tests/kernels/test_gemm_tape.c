@@ -11,24 +11,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* By the words of tw_gemm_tape: elements are found piece by piece, in the order in which the pieces lie. */
-static void elements_have_places(void **state) {
-    (void)state;
+/* By the words of tw_gemm_tape: elements are found piece by piece, in the order in which the pieces lie. Chunks of a
+   unit are equally far from one another, or apart. */
+static void elements_are_there(int chunks_apart) {
     enum { N = 20, K = 500, WARPS = 3, BLOCKS = 2, RUN = 4, UNITS = (N + 7) / 8, CHUNK = WARPS * RUN * 32 };
-    tw_gemm_problem p = {
-        .type = TW_GEMM_BF16, .m = 8, .n = N, .k = K, .trans_b = true, .alpha = 1, .tape = {WARPS, BLOCKS, RUN}};
+    tw_gemm_problem p = {.type = TW_GEMM_BF16,
+                         .m = 8,
+                         .n = N,
+                         .k = K,
+                         .trans_b = true,
+                         .alpha = 1,
+                         .tape = {WARPS, BLOCKS, RUN, chunks_apart}};
     static uint16_t b[N * K], tape[UNITS * 8 * 2 * CHUNK];
-    tw_gemm_unit units[UNITS];
+    tw_gemm_unit units[2 * UNITS + 1];
     assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
     assert_int_equal(tw_gemm_depth(&p), 2 * CHUNK);
-    assert_int_equal(tw_gemm_tape_units(&p), UNITS);
+    assert_int_equal(tw_gemm_tape_entries(&p), chunks_apart ? 2 * UNITS + 1 : UNITS);
     assert_int_equal(tw_gemm_tape_bytes(&p), sizeof tape);
     for (int i = 0; i < N * K; i++) b[i] = (uint16_t)(i + 1);
     tw_gemm_tape_place(&p, 3, 1024, units);
     tw_gemm_tape_pack(&p, b, units, 1024, tape);
     for (int unit = 0; unit < UNITS; unit++)
         for (int chunk = 0; chunk < 2; chunk++) {
-            const uint16_t *at = tape + (units[unit].address - 1024 + (uint64_t)(chunk * units[unit].stride)) / 2;
+            const uint64_t begin = chunks_apart ? units[2 * unit + chunk].address
+                                                : units[unit].address + (uint64_t)(chunk * units[unit].stride);
+            const uint16_t *at = tape + (begin - 1024) / 2;
             for (int first = 0; first < RUN; first += BLOCKS)
                 for (int warp = 0; warp < WARPS; warp++)
                     for (int block = 0; block < BLOCKS; block++, at += 256)
@@ -41,6 +48,12 @@ static void elements_have_places(void **state) {
         }
 }
 
+static void elements_have_places(void **state) {
+    (void)state;
+    elements_are_there(0);
+    elements_are_there(1);
+}
+
 static void random_ones_are_right(void **state) {
     (void)state;
     enum { CASES = TEST_SANITIZED ? 10 : 100 };
@@ -48,15 +61,17 @@ static void random_ones_are_right(void **state) {
     const tw_target *t = tw_target_find("sm_90a");
     int splits = 0, persistent = 0, teams = 0, streamed = 0, together = 0, swapped = 0, groups = 0, masked = 0,
         ahead = 0;
-    int apart = 0, chunks = 0, gated = 0, boxed = 0;
+    int apart = 0, scattered = 0, chunks = 0, gated = 0, boxed = 0;
     for (int i = 0, n = 0; n < CASES; i++) {
         gemm_case c;
         tw_gemm_data d;
         tw_diag diag;
         char text[800];
         assert_true(gemm_case_draw_warpgroups(&c, 9000 + (uint64_t)i, t, &most));
-        const tw_gemm_tape *tape = &c.problem.tape;
+        tw_gemm_tape *tape = &c.problem.tape;
         if (!tape->warps) continue;
+        tape->apart = n % 2;
+        scattered += tape->apart && c.problem.k > tape->warps * tape->run * 32;
         n++;
         splits += c.config.kg > 1;
         persistent += c.config.persistent > 0;
@@ -80,11 +95,12 @@ static void random_ones_are_right(void **state) {
     }
     print_message(
         "splits %d, persistent %d, teams %d, streamed %d, multicast %d, swapped %d, groups %d, masked %d, gated %d, "
-        "boxed %d, ahead %d, runs apart %d, chunks %d\n",
-        splits, persistent, teams, streamed, together, swapped, groups, masked, gated, boxed, ahead, apart, chunks);
+        "boxed %d, ahead %d, runs apart %d, chunks %d, apart %d\n",
+        splits, persistent, teams, streamed, together, swapped, groups, masked, gated, boxed, ahead, apart, chunks,
+        scattered);
     assert_true(CASES < 100 || (splits >= 10 && persistent >= 10 && teams >= 4 && streamed >= 4 && together >= 4));
     assert_true(CASES < 100 || (swapped >= 20 && groups >= 8 && masked >= 3 && gated >= 8 && boxed >= 4 && ahead >= 4));
-    assert_true(CASES < 100 || (apart >= 20 && chunks >= 20));
+    assert_true(CASES < 100 || (apart >= 20 && chunks >= 20 && scattered >= 10));
 }
 
 static const char *why_not(const char *words, const char *configuration) {
@@ -109,6 +125,9 @@ static void what_cannot_be_is_refused(void **state) {
         const char *words, *configuration, *why;
     } of[] = {{PLAIN "type=bf16", CONFIG "u=64", ""},
               {PLAIN "type=bf16", "", ""},
+              {"type=bf16 m=64 n=64 k=512 tb=1 tape=4x2x4a", CONFIG "u=64", ""},
+              {"type=bf16 m=64 n=64 k=512 tb=1 tape=4x2x4b", CONFIG "u=64", "no such value"},
+              {"type=bf16 m=64 n=64 k=512 tb=1 tape=4x2x4ab", CONFIG "u=64", "no such value"},
               {PLAIN "type=bf16", CONFIG "u=64 multicast=2 group=1", ""},
               {PLAIN "type=bf16", CONFIG "u=64 multicast=2 group=2", "not multicast"},
               {PLAIN "type=bf16", CONFIG "u=64 multicast=2 group=1 swap=1", "not multicast"},

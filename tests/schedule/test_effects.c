@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const files[] = {"decode", "mixture", "learned", "sequences", "raw"};
+static const char *const files[] = {"decode", "mixture", "learned", "sequences", "parts", "raw"};
 
 static tw_schedule *fresh(const char *file) {
     char path[512];

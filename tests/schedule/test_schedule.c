@@ -142,6 +142,62 @@ static void every_number_of_sequences_is_accepted(void **state) {
     }
 }
 
+static bool of_rows(const tw_instr *in, tw_instr_op op, int64_t row) {
+    return in->op == op && in->param[TW_FROM] <= row && row < in->param[TW_TO];
+}
+
+/* The instructions of all layers that have a row of down. */
+typedef struct of_row {
+    int partial, sum;
+    int workers; /* that have the row in layer 0 */
+} of_row;
+
+/* A sum waits for its team alone, which has so many members. */
+static of_row count_row(const tw_schedule *s, int64_t row, int64_t members) {
+    of_row n = {0};
+    for (int w = 0; w < s->n_workers; w++) {
+        bool has = false;
+        for (int i = 0; i < s->workers[w].count; i++) {
+            const tw_instr *in = &s->workers[w].list[i];
+            const bool partial = of_rows(in, TW_INSTR_PARTIAL, row), sum = of_rows(in, TW_INSTR_SUM, row);
+            n.partial += partial;
+            n.sum += sum;
+            has |= partial && !strcmp(s->buffers[in->operand[TW_PARTIAL_W]].name, "layers.0.mlp.down");
+            if (sum && (in->n_waits != 1 || in->waits[0].threshold != members)) fail_msg("a sum waits for others");
+        }
+        n.workers += has;
+    }
+    return n;
+}
+
+/* Each row of the product has an instruction for every part, of as many workers as there are, and one that adds them
+   up when they are there. Steps of one position have whole products. */
+static void down_is_in_parts(void **state) {
+    (void)state;
+    static const struct { int workers, parts; } cases[] = {{132, 4}, {132, 7}, {8, 8}, {3, 4}, {1, 2}, {30, 14}};
+    tw_model *m;
+    tw_diag d;
+    assert_int_equal(tw_model_synthetic(&m, "llama-8b", TW_BF16, 1, &d), TW_OK);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        tw_lowering l = {.workers = cases[c].workers, .sequences = 8, .max_seq = 64, .row_unit = 8};
+        l.down_splits = cases[c].parts;
+        tw_schedule *s = lower(m, l);
+        const int parts = cases[c].parts, workers = cases[c].workers;
+        for (int64_t row = 0; row < m->dim; row += 331) {
+            const of_row n = count_row(s, row, parts);
+            assert_int_equal(n.partial, parts * m->n_layers);
+            assert_int_equal(n.sum, m->n_layers);
+            assert_int_equal(n.workers, parts < workers ? parts : workers);
+        }
+        accept(s, "parts");
+        l.sequences = 1;
+        s = lower(m, l);
+        for (int b = 0; b < s->n_buffers; b++) assert_string_not_equal(s->buffers[b].name, "sums");
+        tw_schedule_free(s);
+    }
+    tw_model_close(m);
+}
+
 static void a_config_names_every_choice(void **state) {
     (void)state;
     static const struct {
@@ -188,6 +244,7 @@ static void every_choice_of_the_lowering_is_accepted(void **state) {
                         .workers = workers, .tokens = 6, .max_seq = 40, .row_unit = unit, .kv_splits = splits};
                     l.row_blocks = blocks;
                     l.all_logits = blocks == 2;
+                    l.down_splits = 1 << splits % 4;
                     l.weights = splits == 3 ? TW_I4 : splits == 4 ? TW_I8 : TW_F32;
                     accept(lower(m, l), "a choice");
                 }
@@ -198,6 +255,8 @@ static void nonsense_choices_are_refused(void **state) {
     (void)state;
     static const tw_lowering bad[] = {
         {.workers = 0},
+        {.workers = 1, .tokens = 2, .down_splits = -1},
+        {.workers = 1, .tokens = 2, .down_splits = 7},
         {.workers = 4000},
         {.workers = 2, .tokens = 300},
         {.workers = 2, .max_seq = 8, .tokens = 9},
@@ -315,6 +374,8 @@ static void matrices_come_with_their_biases(void **state) {
         {TW_INSTR_SCORE, -1, 1, {TW_SCORE_ROUTER}, {-1}},
         {TW_INSTR_CHOOSE, -1, 0, {0}, {0}},
         {TW_INSTR_RESIDUAL, -1, 0, {0}, {0}},
+        {TW_INSTR_PARTIAL, -1, 1, {TW_PARTIAL_W}, {-1}},
+        {TW_INSTR_SUM, -1, 0, {0}, {0}},
         {TW_INSTR_TURN, -1, 0, {0}, {0}},
         {TW_INSTR_EXPERTS_UP, -1, 2, {TW_EXPERTS_UP_GATE, TW_EXPERTS_UP_UP}, {-1, -1}},
         {TW_INSTR_EXPERTS_DOWN, -1, 1, {TW_EXPERTS_DOWN_W}, {-1}},
@@ -447,6 +508,7 @@ int main(void) {
         cmocka_unit_test(every_lowering_is_accepted),
         cmocka_unit_test(every_cache_and_group_is_accepted),
         cmocka_unit_test(every_number_of_sequences_is_accepted),
+        cmocka_unit_test(down_is_in_parts),
         cmocka_unit_test(a_config_names_every_choice),
         cmocka_unit_test(every_choice_of_the_lowering_is_accepted),
         cmocka_unit_test(nonsense_choices_are_refused),

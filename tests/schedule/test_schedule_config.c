@@ -44,6 +44,7 @@ static void written_is_read(void **state) {
           .row_unit = 8,
           .kv_splits = 16,
           .row_blocks = 2,
+          .down_splits = 7,
           .kv = TW_BF16,
           .exact_kv = true,
           .group_heads = true},

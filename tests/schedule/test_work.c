@@ -87,6 +87,7 @@ static void operations_of_every_way(void **state) {
         {.workers = 5, .tokens = 6, .kv_splits = 3},
         {.workers = 3, .tokens = 6, .row_blocks = 4},
         {.workers = 4, .tokens = 6, .group_heads = true},
+        {.workers = 9, .tokens = 6, .down_splits = 4},
     };
     for (size_t f = 0; f < sizeof folders / sizeof *folders; f++) {
         tw_model *m = model_of(folders[f]);

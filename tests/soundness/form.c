@@ -185,6 +185,30 @@ static void form_residual(form *f) {
     range(f, dim);
 }
 
+static void form_partial(form *f) {
+    const int64_t T = f->s->tokens, parts = extent(f, TW_PARTIAL_SUMS, 1), dim = extent(f, TW_PARTIAL_SUMS, 2),
+                  in = extent(f, TW_PARTIAL_IN, 2), part = f->in->param[TW_PARTIAL_PART];
+    shape(f, TW_PARTIAL_IN, T, 1, ANY);
+    shape(f, TW_PARTIAL_SUMS, T, ANY, ANY);
+    shape(f, TW_PARTIAL_W, 1, dim, in);
+    range(f, dim);
+    if (f->fault == HAZARD_NONE && (in % parts || part < 0 || part >= parts)) fail(f, HAZARD_BOUNDS);
+}
+
+static void form_sum(form *f) {
+    const bool adds = operand_of(f, TW_SUM_X), writes = operand_of(f, TW_SUM_Y);
+    if (adds == writes) {
+        fail(f, HAZARD_REFERENCE);
+        return;
+    }
+    const int out = adds ? TW_SUM_X : TW_SUM_Y;
+    const int64_t T = f->s->tokens, dim = extent(f, out, 2);
+    shape(f, TW_SUM_SUMS, T, ANY, dim);
+    shape(f, out, T, 1, ANY);
+    vector(f, TW_SUM_BIAS, dim);
+    range(f, dim);
+}
+
 static void form_ffn(form *f) {
     int64_t T = f->s->tokens, dim = extent(f, TW_FFN_X, 2), n = extent(f, TW_FFN_H, 2);
     shape(f, TW_FFN_X, T, 1, ANY);
@@ -294,6 +318,8 @@ hazard touch_form(const touch_space *space, const tw_instr *in) {
         [TW_INSTR_MERGE] = form_merge,
         [TW_INSTR_PROJECT] = form_project,
         [TW_INSTR_RESIDUAL] = form_residual,
+        [TW_INSTR_PARTIAL] = form_partial,
+        [TW_INSTR_SUM] = form_sum,
         [TW_INSTR_TURN] = form_turn,
         [TW_INSTR_FFN] = form_ffn,
         [TW_INSTR_ROUTE] = form_route,

@@ -17,6 +17,8 @@ static const struct {
     [TW_INSTR_MERGE] = {2, 1u << TW_MERGE_OUT},
     [TW_INSTR_PROJECT] = {5, 1u << TW_PROJECT_X | 1u << TW_PROJECT_Y},
     [TW_INSTR_RESIDUAL] = {3, 1u << TW_RESIDUAL_X},
+    [TW_INSTR_PARTIAL] = {3, 1u << TW_PARTIAL_SUMS},
+    [TW_INSTR_SUM] = {4, 1u << TW_SUM_X | 1u << TW_SUM_Y},
     [TW_INSTR_FFN] = {8, 1u << TW_FFN_H},
     [TW_INSTR_ROUTE] = {4, 1u << TW_ROUTE_ROUTE},
     [TW_INSTR_SCORE] = {4, 1u << TW_SCORE_SCORES},
@@ -41,6 +43,8 @@ static bool ranged(const tw_instr *in) {
     case TW_INSTR_QKV:
     case TW_INSTR_PROJECT:
     case TW_INSTR_RESIDUAL:
+    case TW_INSTR_PARTIAL:
+    case TW_INSTR_SUM:
     case TW_INSTR_FFN:
     case TW_INSTR_SCORE:
     case TW_INSTR_EXPERTS_UP:
@@ -93,7 +97,7 @@ static bool bad_counter(tw_schedule *s, tw_random *r) {
 
 static int params_of(tw_instr_op op) {
     if (op == TW_INSTR_EXPERTS_UP) return 4;
-    return op == TW_INSTR_ATTEND ? 7 : op == TW_INSTR_MERGE || op == TW_INSTR_HEAD ? 3 : 2;
+    return op == TW_INSTR_ATTEND ? 7 : op == TW_INSTR_MERGE || op == TW_INSTR_HEAD || op == TW_INSTR_PARTIAL ? 3 : 2;
 }
 
 static bool bad_param(tw_schedule *s, tw_random *r) {
@@ -294,6 +298,30 @@ static bool attend_range(tw_schedule *s, tw_random *r) {
     return true;
 }
 
+static bool multiplies_part(const tw_instr *in) {
+    return in->op == TW_INSTR_PARTIAL;
+}
+
+/* A partial product is left out: of its counter one arrival fewer is waited for. */
+static bool part_gap(tw_schedule *s, tw_random *r) {
+    place p = pick(s, r, multiplies_part);
+    if (!p.in) return false;
+    if (p.in->arrive >= 0) change_waits(s, p.in->arrive, -1);
+    program_remove(s, p.worker, p.index);
+    return true;
+}
+
+/* A partial product goes to another part's place. */
+static bool part_twice(tw_schedule *s, tw_random *r) {
+    place p = pick(s, r, multiplies_part);
+    if (!p.in) return false;
+    const int parts = (int)s->buffers[p.in->operand[TW_PARTIAL_SUMS]].shape[1];
+    int64_t *part = &p.in->param[TW_PARTIAL_PART];
+    if (parts < 2) return false;
+    *part = (*part + 1 + draw_below(r, parts - 1)) % parts;
+    return true;
+}
+
 static bool head_slot(tw_schedule *s, tw_random *r) {
     place p = pick(s, r, heads);
     if (!p.in) return false;
@@ -340,6 +368,8 @@ const mutation mutations_of_memory[] = {
     {"split gap", split_gap, BASE_LOWERED | BASE_REFINED},
     {"split twice", split_twice, BASE_LOWERED | BASE_REFINED},
     {"wrong splits", wrong_splits, BASE_LOWERED | BASE_REFINED},
+    {"part gap", part_gap, BASE_LOWERED | BASE_REFINED},
+    {"part twice", part_twice, BASE_LOWERED | BASE_REFINED},
     {"window", window, BASE_ANY},
     {"attend range", attend_range, BASE_ANY},
     {"head slot", head_slot, BASE_ANY},

@@ -241,6 +241,20 @@ static void run_residual(toucher *t) {
     strip(t, TW_RESIDUAL_X, true);
 }
 
+/* A part of each position's columns becomes the part's sums. */
+static void run_partial(toucher *t) {
+    const int64_t *n = shape_of(t, TW_PARTIAL_SUMS)->shape, part = t->in->param[TW_PARTIAL_PART];
+    const int64_t columns = shape_of(t, TW_PARTIAL_IN)->shape[2] / n[1];
+    cube(t, TW_PARTIAL_IN, false, 0, t->step.n, 0, 1, part * columns, (part + 1) * columns);
+    cube(t, TW_PARTIAL_SUMS, true, 0, t->step.n, part, part + 1, t->in->param[TW_FROM], t->in->param[TW_TO]);
+}
+
+static void run_sum(toucher *t) {
+    strip(t, TW_SUM_SUMS, false);
+    if (has(t, TW_SUM_X)) strip(t, TW_SUM_X, false);
+    strip(t, has(t, TW_SUM_X) ? TW_SUM_X : TW_SUM_Y, true);
+}
+
 /* A head's norm is over all heads of its kind. */
 static void run_turn(toucher *t) {
     const int64_t heads = shape_of(t, TW_TURN_RAW_Q)->shape[1], d = shape_of(t, TW_TURN_RAW_Q)->shape[2];
@@ -311,6 +325,8 @@ hazard touch_instr(const touch_space *space, const tw_instr *in, touch_step step
         [TW_INSTR_MERGE] = run_merge,
         [TW_INSTR_PROJECT] = run_project,
         [TW_INSTR_RESIDUAL] = run_residual,
+        [TW_INSTR_PARTIAL] = run_partial,
+        [TW_INSTR_SUM] = run_sum,
         [TW_INSTR_TURN] = run_turn,
         [TW_INSTR_FFN] = run_ffn,
         [TW_INSTR_ROUTE] = run_route,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sequences that decode together on the GPU's machine, in the emulator: each is what it is when the processor's machine
    runs it alone, wherever the others are. */
+#include "support/llama.h"
 #include "support/lower.h"
 #include "support/support.h"
 
@@ -23,12 +24,13 @@ enum {
 };
 
 typedef struct batch_case {
-    const char *folder;
+    const char *folder; /* NULL: a llama whose feed-forward layer is as wide as those in parts want. */
     int sequences, workers;
     uint64_t seed;
     tw_dtype weights;
-    int64_t kv_splits, row_blocks;
+    int64_t kv_splits, row_blocks, down_splits, row_unit;
     tw_cuda_vm_tuning tuning;
+    bool dequantise;    /* integers are multiplied as floats */
     int steps;          /* launches of one step */
     const char *target; /* NULL: sm_90a */
 } batch_case;
@@ -57,11 +59,17 @@ static tw_checked *lower(const tw_model *m, tw_lowering l) {
 static void open_machines(machines *x, const batch_case *c) {
     char path[4096];
     tw_diag d;
-    snprintf(path, sizeof path, TEST_DATA "/models/%s", c->folder);
-    if (tw_model_open(&x->m, path, &d) != TW_OK) fail_msg("%s: %s", d.path, d.message);
+    if (!c->folder)
+        x->m = test_open_llama(&(test_llama){.dim = 64, .heads = 4, .kv_heads = 2, .head_dim = 16, .ffn = 768});
+    snprintf(path, sizeof path, TEST_DATA "/models/%s", c->folder ? c->folder : "");
+    if (c->folder && tw_model_open(&x->m, path, &d) != TW_OK) fail_msg("%s: %s", d.path, d.message);
     const tw_vm_options o = {.workers = 1, .no_vendor = true, .no_pin = true};
-    const tw_cuda_vm_options og = {
-        .emulate = true, .target = c->target, .workers = c->workers, .seed = c->seed, .tuning = c->tuning};
+    const tw_cuda_vm_options og = {.emulate = true,
+                                   .target = c->target,
+                                   .workers = c->workers,
+                                   .seed = c->seed,
+                                   .tuning = c->tuning,
+                                   .dequantise = c->dequantise};
     x->of_cpu = lower(x->m, (tw_lowering){.workers = 1, .max_seq = ROWS, .weights = c->weights});
     if (tw_vm_open(&x->cpu, x->m, &o, &d) != TW_OK || tw_vm_load(x->cpu, x->of_cpu, &x->c, &d) != TW_OK)
         fail_msg("%s", d.message);
@@ -69,6 +77,8 @@ static void open_machines(machines *x, const batch_case *c) {
     tw_lowering l = {.max_seq = ROWS, .weights = c->weights, .sequences = c->sequences};
     l.kv_splits = c->kv_splits;
     l.row_blocks = c->row_blocks;
+    l.down_splits = c->down_splits;
+    l.row_unit = c->row_unit;
     tw_cuda_vm_lowering(x->gpu, &l);
     l.kv = TW_F32;
     x->of_gpu = lower(x->m, l);
@@ -111,8 +121,8 @@ static void same(const batch_case *c, const machines *x, const sequence *s, int 
         error = e > error || isnan(e) ? e : error;
     }
     if (!(error / largest < 5e-5) || token != s->found[position])
-        fail_msg("%s, sequence %d of %d at %d: %.3g, token %d instead of %d", c->folder, which, c->sequences,
-                 (int)position, error / largest, token, s->found[position]);
+        fail_msg("%s, sequence %d of %d at %d: %.3g, token %d instead of %d", c->folder ? c->folder : "a llama", which,
+                 c->sequences, (int)position, error / largest, token, s->found[position]);
 }
 
 /* Launch `launch` of one step. */
@@ -127,7 +137,7 @@ static void one_step(const batch_case *c, const machines *x, sequence *s, int la
         if (launch < s[i].begins) tokens[i] = 1;
     }
     if (tw_cuda_vm_batch(x->gpu, x->g, tokens, positions, 1, out, &logits, NULL, &d) != TW_OK)
-        fail_msg("%s, %d sequences: %s", c->folder, c->sequences, d.message);
+        fail_msg("%s, %d sequences: %s", c->folder ? c->folder : "a llama", c->sequences, d.message);
     for (int i = 0; i < c->sequences; i++) {
         s[i].last = out[i];
         if (launch >= s[i].begins) same(c, x, &s[i], i, positions[i], out[i], logits + i * x->m->vocab);
@@ -146,7 +156,7 @@ static void last_steps(const batch_case *c, const machines *x, const sequence *s
         tokens[i] = s[i].last;
     }
     if (tw_cuda_vm_batch(x->gpu, x->g, tokens, positions, TOGETHER, out, &logits, &us, &d) != TW_OK)
-        fail_msg("%s, %d sequences: %s", c->folder, c->sequences, d.message);
+        fail_msg("%s, %d sequences: %s", c->folder ? c->folder : "a llama", c->sequences, d.message);
     assert_true(us > 0);
     for (int i = 0; i < c->sequences; i++) {
         for (int step = 0; step < TOGETHER - 1; step++)
@@ -229,6 +239,83 @@ static void attention_dealt_out_in_every_way(void **state) {
                            .tuning = one});
 }
 
+/* The feed-forward layer's second product in parts along its columns. */
+static void in_parts(const char *folder, int sequences, int workers, int64_t parts, tw_dtype weights,
+                     tw_cuda_vm_tuning tuning) {
+    agree((batch_case){.folder = folder,
+                       .sequences = sequences,
+                       .workers = workers,
+                       .seed = (uint64_t)(41 + sequences + workers),
+                       .weights = weights,
+                       .down_splits = parts,
+                       .tuning = tuning});
+}
+
+/* Of several teams, of one, and of workers that have several parts; with a bias; normed before it is added; with
+   weights of every type, and whole rows' scales. */
+static void down_in_parts(void **state) {
+    (void)state;
+    static const tw_cuda_vm_tuning single = {.warps = 1, .blocks = 1, .stages = 3};
+    in_parts(NULL, 8, 9, 4, TW_F32, one);
+    in_parts("gpt2-relu-untied", 3, 5, 2, TW_I4, single);
+    if (TEST_SANITIZED) return;
+    in_parts(NULL, 5, 3, 3, TW_F32, (tw_cuda_vm_tuning){.warps = 4, .blocks = 2});
+    in_parts(NULL, 3, 2, 2, TW_I8, one);
+    in_parts("gpt2-relu-untied", 6, 2, 4, TW_F32, one);
+    in_parts("gpt2-gelu-bare", 2, 7, 6, TW_F32, single);
+    in_parts("gpt2-gelu-bare", 4, 4, 3, TW_I8, single);
+    in_parts("llama-biases", 4, 8, 7, TW_F32, single);
+    agree((batch_case){.sequences = 3, .workers = 13, .seed = 47, .down_splits = 4, .row_unit = 2, .tuning = one});
+    agree((batch_case){.folder = "olmo2-norms",
+                       .sequences = 4,
+                       .workers = 15,
+                       .seed = 45,
+                       .weights = TW_I8,
+                       .down_splits = 7,
+                       .tuning = single,
+                       .dequantise = true});
+    agree((batch_case){.folder = "gpt2-relu-untied",
+                       .sequences = 3,
+                       .workers = 4,
+                       .seed = 46,
+                       .down_splits = 2,
+                       .tuning = one,
+                       .target = "sm_80"});
+}
+
+/* With as many positions as make the activations of the whole product more than two chunks, parts are so many that one
+   has a chunk. */
+static void parts_are_chosen(void **state) {
+    (void)state;
+    static const struct {
+        const char *shape;
+        int64_t tokens, sequences;
+        tw_dtype weights;
+        int workers;
+        int64_t parts;
+    } cases[] = {{"llama-1b", 1, 1, TW_F32, 132, 1}, {"llama-1b", 4, 4, TW_F32, 132, 1},
+                 {"llama-1b", 8, 8, TW_F32, 132, 4}, {"llama-1b", 0, 8, TW_F32, 132, 4},
+                 {"llama-1b", 8, 1, TW_I4, 132, 4},  {"llama-1b", 8, 8, TW_F32, 3, 1},
+                 {"llama-8b", 2, 2, TW_F32, 132, 1}, {"llama-8b", 3, 3, TW_F32, 132, 7},
+                 {"llama-8b", 8, 8, TW_I8, 132, 7},  {"qwen3-30b-a3b", 8, 8, TW_F32, 132, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const tw_cuda_vm_options o = {.emulate = true, .workers = cases[i].workers};
+        tw_lowering l = {.tokens = cases[i].tokens, .sequences = cases[i].sequences, .weights = cases[i].weights};
+        tw_model *m;
+        tw_cuda_vm *vm;
+        tw_diag d;
+        assert_int_equal(tw_model_synthetic(&m, cases[i].shape, TW_BF16, 1, &d), TW_OK);
+        assert_int_equal(tw_cuda_vm_open(&vm, m, &o, &d), TW_OK);
+        tw_cuda_vm_lowering(vm, &l);
+        assert_int_equal(l.down_splits, cases[i].parts);
+        l.down_splits = 2;
+        tw_cuda_vm_lowering(vm, &l);
+        assert_int_equal(l.down_splits, 2);
+        tw_cuda_vm_close(vm);
+        tw_model_close(m);
+    }
+}
+
 static void what_does_not_fit_is_refused(void **state) {
     (void)state;
     machines x;
@@ -253,6 +340,12 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_int_equal(tw_vm_load(x.cpu, batch, &id, &d), TW_ERR_UNSUPPORTED);
     assert_non_null(strstr(d.message, "2 sequences"));
     tw_checked_free(batch);
+    batch = lower(x.m, (tw_lowering){.workers = 1, .max_seq = ROWS, .tokens = 2, .down_splits = 2});
+    assert_int_equal(tw_vm_load(x.cpu, batch, &id, &d), TW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(d.message, "products in parts"));
+    assert_int_equal(tw_cuda_vm_load(x.gpu, batch, &id, &d), TW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(d.message, "whole stages"));
+    tw_checked_free(batch);
     batch = lower(x.m, (tw_lowering){.workers = 2, .max_seq = ROWS, .sequences = MOST + 1});
     assert_int_equal(tw_cuda_vm_load(x.gpu, batch, &id, &d), TW_ERR_UNSUPPORTED);
     tw_checked_free(batch);
@@ -261,9 +354,14 @@ static void what_does_not_fit_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_number_of_sequences),          cmocka_unit_test(weights_of_every_type),
-        cmocka_unit_test(windows_and_angles_of_every_kind), cmocka_unit_test(without_bulk_copies),
-        cmocka_unit_test(attention_dealt_out_in_every_way), cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(any_number_of_sequences),
+        cmocka_unit_test(weights_of_every_type),
+        cmocka_unit_test(windows_and_angles_of_every_kind),
+        cmocka_unit_test(without_bulk_copies),
+        cmocka_unit_test(attention_dealt_out_in_every_way),
+        cmocka_unit_test(down_in_parts),
+        cmocka_unit_test(parts_are_chosen),
+        cmocka_unit_test(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

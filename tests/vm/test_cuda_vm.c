@@ -8,6 +8,7 @@
 #include "base/diag.h"
 #include "prof/trace.h"
 #include "vm/cuda/machine.h"
+#include "vm/traced.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -430,7 +431,7 @@ static void programs_share_the_cache(void **state) {
 
 static void what_is_traced_took_time(void **state) {
     (void)state;
-    enum { MANY = 10000000, OF_OTHERS = 6 }; /* Kinds of mixtures, and of norms apart from products. */
+    enum { MANY = 10000000, OF_OTHERS = 8 }; /* Kinds of mixtures, of norms apart from products, and of parts. */
     tw_model *m = open_model("llama-linear-mqa");
     const tw_cuda_vm_options o = {.workers = 3, .seed = 4, .trace = true, .tuning = {1, 2, 3, 2, 1, 0, 0}};
     tw_cuda_vm_times times[TW_CUDA_VM_KINDS];
@@ -463,6 +464,38 @@ static void what_is_traced_took_time(void **state) {
     tw_model_close(m);
 }
 
+/* Products in parts are traced as what they are, in their layers. */
+static void parts_are_traced(void **state) {
+    (void)state;
+    tw_model *m = open_model("qwen3-bias");
+    const tw_cuda_vm_options o = {.workers = 8, .seed = 4, .trace = true, .tuning = {1, 1, 3, 2, 1, 0, 0}};
+    tw_cuda_vm_times times[TW_CUDA_VM_KINDS];
+    static const int32_t tokens[3] = {7, 8, 9};
+    struct tw_trace *trace;
+    tw_diag d;
+    machine g = gpu(m, o, (tw_lowering){.tokens = 3, .down_splits = 7, .kv_splits = 1, .kv = TW_F32});
+    tw_vm_step step = {.tokens = tokens, .n = 3, .length = 8};
+    if (run(&g, &step, &d) != TW_OK || tw_cuda_vm_trace(g.gpu, g.id, times, &d) != TW_OK) fail_msg("%s", d.message);
+    int parts = 0;
+    for (int k = 0; k < TW_CUDA_VM_KINDS; k++) {
+        assert_int_equal(times[k].count, instructions(tw_checked_schedule(g.program), times[k].name));
+        if (!strcmp(times[k].name, "partial")) parts += times[k].count;
+    }
+    assert_int_equal(parts, 7 * m->n_layers);
+    if (tw_cuda_vm_timeline(g.gpu, g.id, 3, 0, "parts", &trace, &d) != TW_OK) fail_msg("%s", d.message);
+    int sums = 0;
+    for (int i = 0; i < trace->n_events; i++) {
+        const tw_trace_event *e = &trace->events[i];
+        if (strcmp(trace->names[e->name].text, "sum") != 0) continue;
+        assert_int_equal(e->loop, TW_LOOP_LAYER);
+        sums++;
+    }
+    assert_true(sums > 0);
+    tw_trace_free(trace);
+    end(&g);
+    tw_model_close(m);
+}
+
 static void a_mixture_is_traced(void **state) {
     (void)state;
     tw_model *m = open_model("qwen3moe-dense-first");
@@ -479,7 +512,7 @@ static void a_mixture_is_traced(void **state) {
         kinds += times[k].count > 0;
         assert_int_equal(times[k].count, instructions(tw_checked_schedule(g.program), times[k].name));
     }
-    assert_int_equal(kinds, TW_CUDA_VM_KINDS - 2); /* Mixtures have no norms apart from products. */
+    assert_int_equal(kinds, TW_CUDA_VM_KINDS - 4); /* Mixtures have no norms apart from products, and no parts. */
     if (tw_cuda_vm_timeline(g.gpu, g.id, 1, 0, "mixture", &trace, &d) != TW_OK) fail_msg("%s", d.message);
     tw_trace_free(trace);
     end(&g);
@@ -647,6 +680,7 @@ int main(void) {
         cmocka_unit_test(programs_share_the_cache),
         cmocka_unit_test(what_is_traced_took_time),
         cmocka_unit_test(a_mixture_is_traced),
+        cmocka_unit_test(parts_are_traced),
         cmocka_unit_test(what_is_not_covered_is_refused),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(bad_steps_are_refused),

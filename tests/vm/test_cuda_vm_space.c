@@ -65,6 +65,7 @@ static void configuration(draw *x) {
     number(x, "row_unit", 2, 24, 40);
     number(x, "kv_splits", 1, 5, 40);
     number(x, "row_blocks", 1, sometimes(x, 4) ? 2 : 1, 40);
+    number(x, "down_splits", 1, 7, 40);
     word(x, "kv", kv, 4);
     word(x, "weights", weights, 4);
     word(x, "all_logits", flags, 2);

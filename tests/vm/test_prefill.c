@@ -205,12 +205,47 @@ static void ends_are_those_of_decoding(void **state) {
     ends_like_decoding(test_open_llama(&odd), "a vocabulary that 8 does not divide", 1e-4);
 }
 
+/* Behind the only layer's keys and values a step without ends computes nothing, and one with an end a row. */
+static void ends_are_computed_alone(void **state) {
+    (void)state;
+    const test_llama shape = {.dim = 64, .heads = 2, .kv_heads = 1, .head_dim = 32, .ffn = 96};
+    static char said[1 << 16];
+    static const char *const behind[] = {"prefill_attend type=f32 tokens=", " n=192 ", " n=64 k=96 "};
+    tw_model *m = test_open_llama(&shape);
+    machine r;
+    tw_diag d;
+    int32_t ids[MAX_SEQ];
+    text(ids, m->vocab);
+    if (try_open(&r, m, (tw_lowering){0}, list, NULL, &(tw_prefill_options){0}, &d) != TW_OK) fail_msg("%s", d.message);
+    for (int ends = 0; ends < 2; ends++) {
+        tw_vm_step s = {.tokens = ids, .n = 20, .length = MAX_SEQ};
+        if (tw_prefill_run(r.prefill, 0, &s, ends, &d) != TW_OK) fail_msg("%s", d.message);
+        tw_prefill_explain(r.prefill, said, sizeof said);
+        assert_non_null(strstr(said, "m=32 n=128 k=64"));
+        for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
+            int found = 0;
+            for (char *line = said, *end; (end = strchr(line, '\n')); line = end + 1) {
+                *end = 0;
+                const bool is = strstr(line, behind[i]);
+                if (is && !strstr(line, " m=1 ") && !strstr(line, " tokens=1 ")) fail_msg("%s", line);
+                found += is;
+                *end = '\n';
+            }
+            if (found != ends) fail_msg("%s: %d kernels of %s", ends ? "with an end" : "without", found, behind[i]);
+        }
+    }
+    end(&r);
+    tw_model_close(m);
+}
+
 /* A machine for many sequences. */
-static tw_status open_many(machine *r, const tw_model *m, tw_checked **many, int64_t rows, tw_diag *d) {
+static tw_status open_many(machine *r, const tw_model *m, tw_checked **many, int64_t tokens, tw_diag *d) {
     enum { SEQUENCES = 3 };
+    tw_lowering prompt = list;
+    prompt.tokens = tokens;
     const tw_lowering l = {.workers = 1, .sequences = SEQUENCES, .tokens = SEQUENCES, .kv_splits = 1, .row_blocks = 1};
     *many = test_lower(m, l, MAX_SEQ);
-    return try_open(r, m, (tw_lowering){0}, list, NULL, &(tw_prefill_options){.many = *many, .rows = rows}, d);
+    return try_open(r, m, (tw_lowering){0}, prompt, NULL, &(tw_prefill_options){.many = *many}, d);
 }
 
 /* Steps of many sequences, one begun before the tokens of the other are known, have the tokens of one alone. */
@@ -223,7 +258,7 @@ static void steps_of_many(void **state) {
     tw_diag d;
     int32_t ids[MAX_SEQ], said[TOKENS], token[1];
     text(ids, m->vocab);
-    if (open_many(&r, m, &many, 0, &d) != TW_OK) fail_msg("%s", d.message);
+    if (open_many(&r, m, &many, MAX_SEQ, &d) != TW_OK) fail_msg("%s", d.message);
     const tw_sample_rules greedy = {0};
     const tw_prefill_part first[] = {{0, 0, 2, ids + 7, NULL}, {2, 0, N, ids, &greedy}},
                           second = {2, N, 1, NULL, &greedy};
@@ -253,6 +288,28 @@ static void steps_of_many(void **state) {
         assert_int_equal(s.token, said[i]);
     }
     assert_int_equal(tw_prefill_begin(r.prefill, &second, 1, &d), TW_ERR_USAGE);
+    end(&r);
+    tw_checked_free(many);
+    tw_model_close(m);
+}
+
+/* Steps of fewer rows than lists have ends. */
+static void few_rows_of_many(void **state) {
+    (void)state;
+    tw_model *m = open_model("llama-linear-mqa");
+    tw_checked *many;
+    machine r;
+    tw_diag d;
+    int32_t ids[MAX_SEQ], said[3] = {0};
+    text(ids, m->vocab);
+    if (open_many(&r, m, &many, 2, &d) != TW_OK) fail_msg("%s", d.message);
+    const tw_sample_rules greedy = {0};
+    const tw_prefill_part parts[][2] = {{{0, 0, 1, ids, NULL}, {2, 0, 2, ids, &greedy}},
+                                        {{0, 1, 1, ids + 1, &greedy}, {1, 0, 1, ids, &greedy}}};
+    for (int i = 0; i < 2; i++)
+        if (tw_prefill_begin(r.prefill, parts[i], 2, &d) != TW_OK || tw_prefill_end(r.prefill, said + i, &d) != TW_OK)
+            fail_msg("%s", d.message);
+    assert_int_equal(said[1], said[0]);
     end(&r);
     tw_checked_free(many);
     tw_model_close(m);
@@ -319,12 +376,12 @@ static void add_job(const tw_prefill_problem *p, tw_buf *ptx, tw_ptx_job *job) {
 
 static void kernels_assemble(void **state) {
     (void)state;
-    enum { MANY = 6, KINDS = 12, FORMATS = 6, JOBS = KINDS + 2 * FORMATS };
+    enum { MANY = 7, KINDS = 14, FORMATS = 6, JOBS = KINDS + 2 * FORMATS };
     /* From number MANY on, of many sequences. */
-    static const tw_prefill_kind *const kinds[KINDS] = {&tw_prefill_embed,  &tw_prefill_norm,   &tw_prefill_rope,
-                                                        &tw_prefill_attend, &tw_prefill_gate,   &tw_prefill_best,
-                                                        &tw_prefill_embed,  &tw_prefill_norm,   &tw_prefill_rope,
-                                                        &tw_prefill_attend, &tw_prefill_values, &tw_prefill_pick};
+    static const tw_prefill_kind *const kinds[KINDS] = {
+        &tw_prefill_embed,  &tw_prefill_norm,   &tw_prefill_rope,  &tw_prefill_attend, &tw_prefill_gate,
+        &tw_prefill_best,   &tw_prefill_take,   &tw_prefill_embed, &tw_prefill_norm,   &tw_prefill_rope,
+        &tw_prefill_attend, &tw_prefill_values, &tw_prefill_pick,  &tw_prefill_take};
     static const struct {
         tw_dtype dtype;
         int group;
@@ -347,7 +404,7 @@ static void kernels_assemble(void **state) {
         s->rows = m->dim;
         s->columns = i < KINDS + FORMATS ? m->ffn_dim : m->dim;
         s->bias = s->early = true;
-        s->many = s->ends = i >= MANY && i < KINDS;
+        s->many = i >= MANY && i < KINDS;
         s->cut_list = 512;
         if (s->many) s->rows = m->vocab;
         if (i >= KINDS) assert_true(tw_mega_format_of(formats[format].dtype, formats[format].group, &s->format));
@@ -373,7 +430,9 @@ int main(void) {
         cmocka_unit_test(steps_of_all_sizes),
         cmocka_unit_test(norms_and_rope_are_in_products),
         cmocka_unit_test(ends_are_those_of_decoding),
+        cmocka_unit_test(ends_are_computed_alone),
         cmocka_unit_test(steps_of_many),
+        cmocka_unit_test(few_rows_of_many),
         cmocka_unit_test(what_is_not_covered_is_refused),
         cmocka_unit_test(wrong_steps_are_refused),
         cmocka_unit_test(kernels_assemble),

@@ -96,7 +96,7 @@ static float *multiply(const machine *x, const tw_prefill_matrix *b, const uint1
                          .trans_b = true,
                          .alpha = 1,
                          .weights = true,
-                         .tape = {b->shape.warps, b->shape.blocks, b->shape.run}};
+                         .tape = {b->shape.warps, b->shape.blocks, b->shape.run, b->shape.chunks > 0}};
     const tw_target *t = tw_target_find("sm_90a");
     tw_diag d;
     if (tw_gemm_problem_complete(&p, &d) != TW_OK) fail_msg("%s", d.message);
@@ -214,23 +214,29 @@ static void *round_weight(const tw_weight *w) {
     return data;
 }
 
+/* Opens a llama with weights of bf16 and so wide a feed-forward layer. The caller frees `data`. */
+enum { NAMES = 9 };
+static tw_model *open_wide(int ffn, void *data[NAMES]) {
+    static const char *const names[NAMES] = {"embed",
+                                             "head",
+                                             "layers.0.attn.q",
+                                             "layers.0.attn.k",
+                                             "layers.0.attn.v",
+                                             "layers.0.attn.o",
+                                             "layers.0.mlp.gate",
+                                             "layers.0.mlp.up",
+                                             "layers.0.mlp.down"};
+    tw_model *m = test_open_llama(&(test_llama){.dim = 96, .heads = 4, .kv_heads = 2, .head_dim = 24, .ffn = ffn});
+    for (int i = 0; i < NAMES; i++) data[i] = round_weight(tw_model_find(m, names[i]));
+    return m;
+}
+
 /* Columns of several chunks, and rows of several groups in a worker. */
 static void chunks_are_found(void **state) {
     (void)state;
-    static const char *const names[] = {"embed",
-                                        "head",
-                                        "layers.0.attn.q",
-                                        "layers.0.attn.k",
-                                        "layers.0.attn.v",
-                                        "layers.0.attn.o",
-                                        "layers.0.mlp.gate",
-                                        "layers.0.mlp.up",
-                                        "layers.0.mlp.down"};
-    enum { NAMES = sizeof names / sizeof *names };
     void *data[NAMES];
-    tw_model *m = test_open_llama(&(test_llama){.dim = 96, .heads = 4, .kv_heads = 2, .head_dim = 24, .ffn = 5000});
-    for (int i = 0; i < NAMES; i++) data[i] = round_weight(tw_model_find(m, names[i]));
-    machine x = load(m, (tw_lowering){.tokens = 8}, (tw_cuda_vm_tuning){.warps = 4, .blocks = 2}, 2);
+    tw_model *m = open_wide(5000, data);
+    machine x = load(m, (tw_lowering){.tokens = 8, .down_splits = 1}, (tw_cuda_vm_tuning){.warps = 4, .blocks = 2}, 2);
     const tw_prefill_matrix *b = find(&x, "layers.0.mlp.down");
     assert_true(b->columns > 2 * b->shape.warps * b->shape.run * 32); /* Three chunks. */
     check(&x, "layers.0.mlp.down", 96, WGMMA "u=64 kg=2 split=3");
@@ -241,8 +247,28 @@ static void chunks_are_found(void **state) {
     for (int i = 0; i < NAMES; i++) free(data[i]);
 }
 
+/* Columns in parts on several workers' tapes, each of one chunk or of several. */
+static void parts_are_found(void **state) {
+    (void)state;
+    static const struct { int ffn, parts, chunks, workers; } of[] = {{3072, 3, 3, 7}, {8192, 2, 4, 2}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        void *data[NAMES];
+        tw_model *m = open_wide(of[i].ffn, data);
+        machine x = load(m, (tw_lowering){.tokens = 8, .down_splits = of[i].parts},
+                         (tw_cuda_vm_tuning){.warps = 4, .blocks = 2}, of[i].workers);
+        assert_int_equal(find(&x, "layers.0.mlp.down")->shape.chunks, of[i].chunks);
+        assert_int_equal(find(&x, "layers.0.attn.o")->shape.chunks, 0);
+        check(&x, "layers.0.mlp.down", 96, WGMMA "u=64 kg=2 split=3");
+        check(&x, "layers.0.mlp.down", 96, WGMMA "u=128 stages=2 swap=1");
+        check(&x, "layers.0.mlp.down", 96, WGMMA "u=32 persistent=3");
+        check(&x, "layers.0.attn.o", 96, WGMMA "u=64");
+        unload(&x);
+        for (int j = 0; j < NAMES; j++) free(data[j]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_those_of_the_weights),
-                                       cmocka_unit_test(chunks_are_found)};
+                                       cmocka_unit_test(chunks_are_found), cmocka_unit_test(parts_are_found)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

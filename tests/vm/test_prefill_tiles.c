@@ -31,7 +31,7 @@ static void every_product_has_a_tile(void **state) {
     static const struct {
         int dim, qkv, heads, ffn, run;
     } models[] = {{2048, 3072, 2048, 8192, 8}, {4096, 6144, 4096, 14336, 16}, {1024, 4096, 2048, 3072, 4}};
-    static const int rows[] = {32, 64, 128, 192, 256, 384, 512, 1024, 2048};
+    static const int rows[] = {1, 8, 32, 64, 128, 192, 256, 384, 512, 1024, 2048};
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         for (size_t j = 0; j < sizeof rows / sizeof *rows; j++)
@@ -70,6 +70,22 @@ static void measured_products_get_fast_tiles(void **state) {
     is("type=bf16 m=2048 n=2048 k=8192 tb=1 out=f32 beta=1 weights=1 tape=8x4x32", 256, 128, 0);
 }
 
+/* The weights of a row's product are read by most multiprocessors. */
+static void products_of_a_row_are_dealt_out(void **state) {
+    (void)state;
+    static const char *const products[] = {
+        "type=bf16 m=1 n=2048 k=2048 tb=1 out=f32 beta=1 squares=1 scaled=1 weights=1 tape=8x4x8",
+        "type=bf16 m=1 n=16384 k=2048 tb=1 gated=1 activation=silu sums=32 eps=1e-05 weights=1 tape=8x4x8",
+        "type=bf16 m=1 n=2048 k=8192 tb=1 out=f32 beta=1 weights=1 tape=8x4x32",
+        "type=f16 m=8 n=4096 k=14336 tb=1 out=f32 beta=1 weights=1 tape=8x4x56"};
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
+        const tw_gemm_config c = tile_of(products[i]);
+        const int64_t blocks = problem_of(products[i]).n / c.ml * c.kg;
+        if (!c.swap || c.nl != 8 || c.blocks != 2 || blocks < SMS * 9 / 10)
+            fail_msg("%s: %d blocks of %d x %d, swap %d", products[i], (int)blocks, c.ml, c.nl, c.swap);
+    }
+}
+
 static void other_products_have_none(void **state) {
     (void)state;
     tw_gemm_config c;
@@ -85,6 +101,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_product_has_a_tile),
         cmocka_unit_test(measured_products_get_fast_tiles),
+        cmocka_unit_test(products_of_a_row_are_dealt_out),
         cmocka_unit_test(other_products_have_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

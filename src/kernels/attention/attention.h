@@ -24,7 +24,9 @@
 enum { TW_ATTENTION_LEAST_HEAD = 32, TW_ATTENTION_MOST_HEAD = 256 };
 
 typedef struct tw_attention_problem {
-    tw_type type;     /* Element type of Q, K, V and the result: f16 or bf16. */
+    tw_type type; /* Element type of Q, K, V and the result, and of weights: f16 or bf16. */
+    /* TW_T_e4m3: K and V are of that type, and each of their heads has a scale. TW_T_none: they are of `type`. */
+    tw_type kv;
     int64_t heads;    /* Heads of Q. */
     int64_t kv_heads; /* Heads of K and V, each for heads / kv_heads neighbouring heads of Q. */
     int64_t head;     /* Elements of a head, a multiple of 8. */
@@ -52,9 +54,12 @@ typedef struct tw_attention_problem {
     int64_t ldm;        /* Elements from a query to the next in the array, a multiple of 8. */
 } tw_attention_problem;
 
+/* Tensor cores are used by warps (mma.sync), as all targets have them, or by warpgroups (wgmma), by sm_90a alone. */
+enum { TW_ATTENTION_BY_WARPS = 1, TW_ATTENTION_BY_WARPGROUPS = 2 };
+
 /* The parameters of space.def. */
 typedef struct tw_attention_config {
-    int rows;       /* Queries of a tile: 64 for each warpgroup that multiplies. */
+    int rows;       /* Queries of a tile. By wgmma: 64 for each warpgroup that multiplies. */
     int columns;    /* Keys of a block. */
     int stages;     /* Blocks of keys, and of values, in shared memory. */
     int overlap;    /* 1: a block's scores are multiplied out while the block before is weighted. */
@@ -67,6 +72,9 @@ typedef struct tw_attention_config {
     /* 1: the launch begins, and waits, before the one before it is over. 2: its blocks have room beside those of that
        launch, and fetch their first keys and values into the L2 before they wait. */
     int early;
+    int mma;    /* TW_ATTENTION_BY_*: how to multiply. */
+    int strips; /* By mma.sync: sixteens of queries of each warp. */
+    int slices; /* By mma.sync: warps that share queries, each of which has other keys of every block. */
 } tw_attention_config;
 
 typedef enum tw_attention_buffer {
@@ -80,6 +88,8 @@ typedef enum tw_attention_buffer {
     TW_ATTENTION_LENGTHS,
     TW_ATTENTION_PAGES,
     TW_ATTENTION_MASK,
+    TW_ATTENTION_K_SCALES,
+    TW_ATTENTION_V_SCALES,
     TW_ATTENTION_WORKSPACE,
     TW_ATTENTION_COUNTERS,
     TW_ATTENTION_BUFFERS
@@ -109,7 +119,8 @@ typedef struct tw_attention_space_context {
     const tw_target *target;
 } tw_attention_space_context;
 extern const tw_space tw_attention_space;
-tw_attention_config tw_attention_config_default(const tw_attention_problem *p);
+/* `mma` is TW_ATTENTION_BY_*, or 0 for the faster of those that the target has. */
+tw_attention_config tw_attention_config_default(const tw_attention_problem *p, const tw_target *t, int mma);
 /* Sets the parameters that the text names, and brings the configuration to canonical form. */
 tw_status tw_attention_config_parse(const tw_attention_problem *p, tw_attention_config *c, const char *text,
                                     tw_diag *diag);

@@ -90,23 +90,6 @@ static void end_turns(tw_attention_gen *g) {
 
 /* -- blocks */
 
-/* Makes the next product's A of the weights, and rescales the sums. With `lazy` a warp none of whose maxima was raised
- * keeps its sums as they are. */
-static void rescale(tw_attention_gen *g, const tw_val keep[2]) {
-    tw_builder *b = g->b;
-    tw_scope some = TW_NO_BLOCK;
-    tw_record_begin(b, TW_ATTENTION_RESCALE, TW_ENGINE_OF_alu);
-    tw_attention_convert(g);
-    if (g->c->lazy) {
-        tw_val one = tw_f32(b, 1), raised = tw_or(b, tw_lt(b, keep[0], one), tw_lt(b, keep[1], one));
-        some = tw_push_if(b, tw_get(b, TW_OP_vote, (tw_attrs){.mode = TW_MODE_any}, TW_T_pred, raised, tw_i32(b, -1)));
-    }
-    for (int i = 0; i < g->plan.sums; i++)
-        tw_op_to(g->b, g->sums[i], TW_OP_mul_f32, g->sums[i], keep[i / 2 % 2], TW_NONE);
-    if (g->c->lazy) tw_pop(b, some);
-    tw_record_end(b, TW_ATTENTION_RESCALE);
-}
-
 /* Makes weights of the next block's scores, and counts the block. keep[] is as in tw_attention_weigh. */
 static void weigh(tw_attention_gen *g, const state *s, bool masked, tw_val keep[2]) {
     tw_builder *b = g->b;
@@ -125,8 +108,7 @@ static void begin_tile(tw_attention_gen *g, const state *s) {
     score(g, s);
     tw_tile_wait_named(b, TW_ATTENTION_SCORE, 0);
     give_back(g, &g->keys, s->k);
-    const bool whole = !g->p->causal && !g->p->window && !g->p->ragged && g->p->keys % g->c->columns == 0;
-    weigh(g, s, !whole, keep);
+    weigh(g, s, !tw_attention_sees_all(g), keep);
     tw_attention_convert(g);
 }
 
@@ -162,7 +144,7 @@ static void overlapped(tw_attention_gen *g, const state *s, bool masked) {
     pin_weights(g);
     tw_tile_wait_named(b, TW_ATTENTION_SUM, 0);
     give_back(g, &g->values, s->v);
-    rescale(g, keep);
+    tw_attention_rescale(g, keep);
 }
 
 /* One product after the other. */
@@ -177,7 +159,7 @@ static void in_order(tw_attention_gen *g, const state *s, bool masked) {
     tw_tile_wait_named(b, TW_ATTENTION_SCORE, 0);
     give_back(g, &g->keys, s->k);
     weigh(g, s, masked, keep);
-    rescale(g, keep);
+    tw_attention_rescale(g, keep);
 }
 
 /* Goes on down to block `from`. */
@@ -185,17 +167,6 @@ static void blocks_down_to(tw_attention_gen *g, const state *s, tw_val from, boo
     tw_builder *b = g->b;
     tw_val count = tw_add_imm(b, tw_sub(b, s->block, from), 1);
     TW_FOR (b, i, tw_i32(b, 0), count, tw_i32(b, 1), false) (g->c->overlap ? overlapped : in_order)(g, s, masked);
-}
-
-static void declare(tw_attention_gen *g) {
-    tw_builder *b = g->b;
-    for (int i = 0; i < g->plan.scores; i++) g->scores[i] = tw_var_of(b, tw_f32(b, 0));
-    for (int i = 0; i < g->plan.scores / 2; i++) g->weights[i] = tw_var_of(b, tw_i32(b, 0));
-    for (int i = 0; i < g->plan.sums; i++) g->sums[i] = tw_var_of(b, tw_f32(b, 0));
-    for (int r = 0; r < 2; r++) {
-        g->max[r] = tw_var_of(b, tw_f32(b, 0));
-        g->sum[r] = tw_var_of(b, tw_f32(b, 0));
-    }
 }
 
 static void compute_tile(tw_attention_gen *g, state *s, const tw_attention_tile *t, const tw_attention_blocks *blocks,
@@ -221,7 +192,7 @@ void tw_attention_compute(tw_attention_gen *g) {
     tw_builder *b = g->b;
     if (g->plan.consumer_registers)
         tw_do(b, TW_OP_setmaxnreg_inc, (tw_attrs){.count = g->plan.consumer_registers}, TW_NONE, TW_NONE);
-    declare(g);
+    tw_attention_declare(g);
     const tw_ring_cursor q = tw_ring_begin(b, &g->q, 0), k = tw_ring_begin(b, &g->keys, 0),
                          v = tw_ring_begin(b, &g->values, 0);
     const int apart = tw_tile_offset(&g->plan.q, TW_WGMMA_ROWS, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/diag.h"
 #include "base/divide.h"
-#include "kernels/attention/attention.h"
+#include "kernels/attention/generate.h"
 
 #include <stddef.h>
 
@@ -33,6 +33,10 @@ static void plain(const void *context, void *config) {
     const tw_attention_space_context *of = context;
     tw_attention_config *c = config;
     if (c->rows == 64) c->pingpong = 0;
+    if (c->mma == TW_ATTENTION_BY_WARPS)
+        c->overlap = c->pingpong = c->persistent = 0;
+    else
+        c->strips = c->slices = 1;
     if (of->problem->heads == of->problem->kv_heads) c->pack = 0;
     if (of->problem->ragged) c->band = 1; /* Ragged tiles come by rows. */
 }
@@ -67,28 +71,30 @@ static bool packs(const tw_attention_problem *p, int rows) {
     return p->ragged || packed * 10 < tiles * heads * 9;
 }
 
-/* The share of SMs' time in which they have blocks of keys, if each of `tiles` has its keys in `splits` parts. */
-static double busy(int64_t tiles, int64_t blocks, int splits) {
+/* The share of time in which `places` for blocks have blocks of keys, if each of `tiles` has its keys in `splits`
+ * parts. */
+static double busy(int64_t tiles, int64_t blocks, int splits, int places) {
     const int64_t each = tw_ceil_div(blocks, splits), parts = tw_ceil_div(blocks, each);
-    return (double)(tiles * blocks) / (double)(SMS * each * tw_ceil_div(tiles * parts, SMS));
+    return (double)(tiles * blocks) / (double)(places * each * tw_ceil_div(tiles * parts, places));
 }
 
-/* Splits keys until blocks fill the SMs, as far as each has a few blocks of keys. Of the splits that fill them about as
-   well as it can be done, the fewest are taken. */
+/* Splits keys until blocks fill the SMs, by mma.sync with two each, as far as each has a few blocks of keys. Of the
+   splits that fill them about as well as it can be done, the fewest are taken. */
 static int splits_of(const tw_attention_problem *p, const tw_attention_config *c) {
     enum { FEW = 4 /* Blocks of keys that are not split. */, MOST = 64 };
+    const int places = c->mma == TW_ATTENTION_BY_WARPS ? 2 * SMS : SMS;
     const int64_t heads = c->pack ? p->kv_heads : p->heads, height = c->rows / (p->heads / heads);
     const int64_t tiles =
         heads * (p->ragged ? tw_ceil_div(p->queries, height) : p->batch * tw_ceil_div(p->queries, height));
     const int64_t seen = height + (p->causal ? 1 : 2) * p->window; /* Keys that a tile with a window sees. */
     const int64_t blocks = tw_ceil_div(p->window && seen < p->keys ? seen : p->keys, c->columns);
-    if (tiles * 5 >= SMS * 4 || blocks <= FEW) return 1;
+    if (tiles * 5 >= places * 4 || blocks <= FEW) return 1;
     const int most = blocks < MOST ? (int)blocks : MOST;
     double best = 0;
     for (int s = 1; s <= most; s++)
-        if (busy(tiles, blocks, s) > best) best = busy(tiles, blocks, s);
+        if (busy(tiles, blocks, s, places) > best) best = busy(tiles, blocks, s, places);
     int splits = 1;
-    while (busy(tiles, blocks, splits) < 0.9 * best) splits++;
+    while (busy(tiles, blocks, splits, places) < 0.9 * best) splits++;
     return splits;
 }
 
@@ -138,19 +144,49 @@ static void set_tile(const tw_attention_problem *p, tw_attention_config *c) {
     if (p->mask && p->head > 96) c->columns = p->head <= 128 ? 112 : p->head <= 192 ? 80 : 48;
 }
 
-tw_attention_config tw_attention_config_default(const tw_attention_problem *p) {
+/* A warp that has two strips loads keys and values for both at once. Larger heads leave no registers for that. Few
+   queries are shared by warps, each of which has other keys, so that all of them multiply. */
+static void set_tile_by_warps(const tw_attention_problem *p, const tw_target *t, tw_attention_config *c) {
+    enum { TOGETHER = 2 /* Blocks of an SM, each of which computes while others wait. */ };
+    c->mma = TW_ATTENTION_BY_WARPS;
+    c->overlap = c->persistent = 0;
+    const int64_t most = p->kv ? 64 : p->mask ? 96 : 128;
+    c->strips = c->rows > 64 && p->head <= most ? 2 : 1;
+    c->columns = c->strips > 1 && p->head > 96 ? 32 : 64;
+    if (p->head > 128) c->rows = 64;
+    const int64_t rows = p->queries * (p->heads / p->kv_heads);
+    if (rows <= 32) {
+        c->rows = rows <= TW_ATTENTION_STRIP ? 16 : 32;
+        c->columns = p->kv ? 128 : 64;
+        c->slices = 4;
+    }
+    const int64_t tile = tw_ceil_div(p->head, 64) * 64 * 2, of_keys = p->kv ? tile / 2 : tile;
+    const int64_t bytes = c->rows * tile + 2 * c->stages * c->columns * of_keys;
+    if (TOGETHER * (bytes + t->shared_reserved) > t->shared_sm) c->stages = 1;
+}
+
+tw_attention_config tw_attention_config_default(const tw_attention_problem *p, const tw_target *t, int mma) {
+    const bool by_warps = mma ? mma == TW_ATTENTION_BY_WARPS : t->sm != 90 || p->kv;
     const int64_t shared = p->heads / p->kv_heads;
-    tw_attention_config c = {
-        .rows = 128, .stages = 2, .overlap = 1, .splits = 1, .persistent = SMS, .band = band_of(p)};
-    set_tile(p, &c);
+    tw_attention_config c = {.rows = 128,
+                             .stages = 2,
+                             .overlap = 1,
+                             .splits = 1,
+                             .persistent = SMS,
+                             .band = band_of(p),
+                             .mma = 2,
+                             .strips = 1,
+                             .slices = 1};
+    if (!by_warps) set_tile(p, &c);
     if (p->queries * shared <= 64) {
         c.rows = 64;
         c.pingpong = 0;
         if (p->head <= 128 && !p->mask) c.columns = 128;
     }
+    if (by_warps) set_tile_by_warps(p, t, &c);
     c.pack = packs(p, c.rows);
     if (c.rows == 192 && c.pack && c.rows % shared) c.rows = 128;
-    c.columns = fit_pages(p, c.columns);
+    if (!by_warps) c.columns = fit_pages(p, c.columns);
     c.splits = splits_of(p, &c);
     return c;
 }

@@ -11,19 +11,26 @@ int tw_attention_rows_of_lane(const tw_attention_gen *g) {
     return (g->c->columns + LANES - 1) / LANES;
 }
 
-void tw_attention_look_up_rows(tw_attention_gen *g, const tw_attention_tile *t, tw_val row, tw_val *rows) {
+tw_val tw_attention_last_key(tw_attention_gen *g, const tw_attention_tile *t) {
+    return tw_max(g->b, tw_add_imm(g->b, t->keys, -1), tw_i32(g->b, 0));
+}
+
+tw_val tw_attention_row_in_pool(tw_attention_gen *g, const tw_attention_tile *t, tw_val key, tw_val last) {
     tw_builder *b = g->b;
     const int page = (int)g->p->page, each = (int)tw_ceil_div(g->p->keys, page);
-    tw_val zero = tw_i32(b, 0), last = tw_max(b, tw_add_imm(b, t->keys, -1), zero);
-    for (int i = 0; i < tw_attention_rows_of_lane(g); i++) {
-        tw_val key = tw_add(b, row, tw_add_imm(b, g->lane, (int64_t)i * LANES));
-        key = tw_max(b, tw_min(b, key, last), zero);
-        tw_val place = tw_add(b, tw_mul_imm(b, t->sequence, each), tw_div(b, key, page));
-        tw_val at = tw_add(b, g->arg.pages, tw_mul_imm(b, tw_widen(b, place), 4));
-        tw_val number = tw_ld(b, (tw_attrs){.type = TW_T_i32}, at);
-        number = tw_binary(b, TW_OP_min_u32, number, tw_i32(b, (int)g->p->pool - 1));
-        rows[i] = tw_add(b, tw_mul_imm(b, number, page), tw_rem(b, key, page));
-    }
+    key = tw_max(b, tw_min(b, key, last), tw_i32(b, 0));
+    tw_val place = tw_add(b, tw_mul_imm(b, t->sequence, each), tw_div(b, key, page));
+    tw_val at = tw_add(b, g->arg.pages, tw_mul_imm(b, tw_widen(b, place), 4));
+    tw_val number = tw_ld(b, (tw_attrs){.type = TW_T_i32}, at);
+    number = tw_binary(b, TW_OP_min_u32, number, tw_i32(b, (int)g->p->pool - 1));
+    return tw_add(b, tw_mul_imm(b, number, page), tw_rem(b, key, page));
+}
+
+void tw_attention_look_up_rows(tw_attention_gen *g, const tw_attention_tile *t, tw_val row, tw_val *rows) {
+    tw_builder *b = g->b;
+    tw_val last = tw_attention_last_key(g, t);
+    for (int i = 0; i < tw_attention_rows_of_lane(g); i++)
+        rows[i] = tw_attention_row_in_pool(g, t, tw_add(b, row, tw_add_imm(b, g->lane, (int64_t)i * LANES)), last);
 }
 
 /* Returns the swizzled place of an offset in a tile. */

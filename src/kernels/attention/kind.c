@@ -9,26 +9,44 @@
 
 static void declare(tw_attention_gen *g) {
     tw_builder *b = g->b;
-    g->arg.map_q = tw_map_add(b, "map_q");
-    if (g->plan.gathers) {
+    const bool copies = g->c->mma == TW_ATTENTION_BY_WARPS;
+    if (copies)
+        g->arg.q = tw_pointer_add(b, "q", 16, !g->c->early);
+    else
+        g->arg.map_q = tw_map_add(b, "map_q");
+    if (g->plan.gathers || copies) {
         g->arg.k = tw_pointer_add(b, "k", 16, !g->c->early);
         g->arg.v = tw_pointer_add(b, "v", 16, !g->c->early);
     } else {
         g->arg.map_k = tw_map_add(b, "map_k");
         g->arg.map_v = tw_map_add(b, "map_v");
     }
-    g->arg.map_o = tw_map_add(b, "map_o");
+    if (!copies) g->arg.map_o = tw_map_add(b, "map_o");
+    if (g->p->ragged || copies) g->arg.out = tw_pointer_add(b, "out", 16, false);
     if (g->p->ragged) {
-        g->arg.out = tw_pointer_add(b, "out", 16, false);
         g->arg.starts = tw_pointer_add(b, "starts", 4, false);
         g->arg.lengths = tw_pointer_add(b, "lengths", 4, false);
     }
     if (g->p->page) g->arg.pages = tw_pointer_add(b, "pages", 4, false);
     if (g->p->mask) g->arg.mask = tw_pointer_add(b, "mask", 16, !g->c->early);
+    if (g->p->kv) {
+        g->arg.k_scales = tw_pointer_add(b, "k_scales", 4, !g->c->early);
+        g->arg.v_scales = tw_pointer_add(b, "v_scales", 4, !g->c->early);
+    }
     if (g->p->lse) g->arg.lse = tw_pointer_add(b, "lse", 4, false);
     if (g->p->sinks) g->arg.sinks = tw_pointer_add(b, "sinks", 4, !g->c->early);
     if (g->c->splits > 1) g->arg.workspace = tw_pointer_add(b, "workspace", 16, false);
     if (g->plan.counters) g->arg.counters = tw_pointer_add(b, "counters", 4, false);
+}
+
+/* Lays the tiles of Q, K and V out, without mbarriers. */
+static void place_tiles(tw_attention_gen *g) {
+    const tw_attention_plan *p = &g->plan;
+    tw_shared_add(g->b, "tiles", p->shared_bytes, TW_TILE_ALIGN, true);
+    g->shared = tw_shared_base(g->b, "tiles");
+    g->keys.bytes = g->values.bytes = tw_tile_bytes(&p->k);
+    g->keys.first = tw_tile_bytes(&p->q);
+    g->values.first = g->keys.first + g->c->stages * g->keys.bytes;
 }
 
 /* Lays the rings out: tiles of Q, K and V, then tiles that are told, then mbarriers. */
@@ -68,12 +86,18 @@ static void place_rings(tw_attention_gen *g) {
 
 static void build(tw_attention_gen *g) {
     tw_builder *b = g->b;
-    const int warps = g->plan.groups * TW_ATTENTION_WARPS, ranges[4] = {0, warps, warps, g->plan.threads / 32};
+    const bool copies = g->c->mma == TW_ATTENTION_BY_WARPS;
+    const int warps = g->plan.warps, ranges[4] = {0, warps, warps, g->plan.threads / 32};
     declare(g);
-    place_rings(g);
+    (copies ? place_tiles : place_rings)(g);
     g->tid = tw_sreg(b, TW_SREG_tid_x);
     g->lane = tw_rem(b, g->tid, 32);
     g->warp = tw_sreg(b, TW_SREG_warpid);
+    g->team = tw_div(b, g->warp, g->c->slices);
+    if (copies) {
+        tw_attention_by_warps(g);
+        return;
+    }
     g->group = tw_div(b, g->warp, TW_ATTENTION_WARPS);
     const tw_scope roles = tw_push_roles(b, ranges, 2);
     tw_name_roles(b, roles, "consumer producer");
@@ -159,8 +183,11 @@ void tw_attention_launch_of(const tw_attention_problem *p, const tw_attention_co
                             tw_launch_values *l) {
     tw_attention_plan plan;
     *l = (tw_launch_values){.grid = {1, 1, 1}, .early = c->early};
-    if (tw_attention_plan_of(p, c, tw_target_find("sm_90a"), &plan)) return;
+    if (tw_attention_plan_of(p, c, NULL, &plan)) return;
     l->grid[0] = (int)plan.grid;
+    for (int i = 0; i < TW_ATTENTION_BUFFERS; i++)
+        tw_argument_buffer(&l->arguments, tw_attention_array_of(p, (tw_attention_buffer)i).name, at[i]);
+    if (c->mma == TW_ATTENTION_BY_WARPS) return;
     const int boxes = c->columns / plan.lines;
     const tw_tile_matrices q = queries_of(p, at[TW_ATTENTION_Q]), k = keys_of(p, false, at[TW_ATTENTION_K]),
                            v = keys_of(p, true, at[TW_ATTENTION_V]);
@@ -169,22 +196,15 @@ void tw_attention_launch_of(const tw_attention_problem *p, const tw_attention_co
                         map_k = tw_tile_map(&plan.k, &k, boxes), map_v = tw_tile_map(&plan.v, &v, boxes),
                         map_o = tw_attention_out_map(p, &plan, at[TW_ATTENTION_OUT]);
     tw_argument_map(&l->arguments, "map_q", "q", &map_q);
-    if (plan.gathers) {
-        tw_argument_buffer(&l->arguments, "k", at[TW_ATTENTION_K]);
-        tw_argument_buffer(&l->arguments, "v", at[TW_ATTENTION_V]);
-    } else {
-        tw_argument_map(&l->arguments, "map_k", "k", &map_k);
-        tw_argument_map(&l->arguments, "map_v", "v", &map_v);
-    }
+    tw_argument_map(&l->arguments, "map_k", "k", &map_k);
+    tw_argument_map(&l->arguments, "map_v", "v", &map_v);
     tw_argument_map(&l->arguments, "map_o", "out", &map_o);
-    for (int i = TW_ATTENTION_OUT; i < TW_ATTENTION_BUFFERS; i++)
-        tw_argument_buffer(&l->arguments, tw_attention_array_of(p, (tw_attention_buffer)i).name, at[i]);
 }
 
 void tw_attention_describe_buffers(const tw_attention_problem *p, const tw_attention_config *c,
                                    tw_gpu_buffer out[TW_ATTENTION_BUFFERS]) {
     tw_attention_plan plan = {0};
-    tw_attention_plan_of(p, c, tw_target_find("sm_90a"), &plan);
+    tw_attention_plan_of(p, c, NULL, &plan);
     for (int i = 0; i < TW_ATTENTION_BUFFERS; i++) {
         const tw_attention_array a = tw_attention_array_of(p, (tw_attention_buffer)i);
         out[i] = (tw_gpu_buffer){
@@ -203,9 +223,11 @@ tw_status tw_attention_plan_words(tw_plan *out, char *words, char *configuration
     tw_attention_problem p;
     tw_status st = tw_attention_parse(&p, words, diag);
     if (st != TW_OK) return st;
-    tw_attention_config c = tw_attention_config_default(&p);
-    st = tw_attention_config_parse(&p, &c, configuration, diag);
+    tw_attention_config said = {0};
+    st = tw_attention_config_parse(&p, &said, configuration, diag);
     if (st != TW_OK) return st;
+    tw_attention_config c = tw_attention_config_default(&p, target, said.mma);
+    tw_attention_config_parse(&p, &c, configuration, NULL);
     out->kernel = tw_attention_make(&p, &c, target, false, diag);
     if (!out->kernel) return diag->status;
     const uint64_t nowhere[TW_ATTENTION_BUFFERS] = {0};

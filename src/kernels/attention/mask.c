@@ -40,7 +40,7 @@ tw_attention_sight tw_attention_sight_of(tw_attention_gen *g, const tw_attention
                                          const tw_attention_blocks *blocks) {
     tw_builder *b = g->b;
     const int window = (int)g->p->window, behind = g->p->causal ? 0 : window ? window - 1 : -1;
-    tw_val row = tw_add(b, tw_mul_imm(b, g->warp, 16), tw_shr(b, g->lane, 2));
+    tw_val row = tw_add(b, tw_mul_imm(b, g->strip, TW_ATTENTION_STRIP), tw_shr(b, g->lane, 2));
     tw_val first = tw_mul_imm(b, tw_rem(b, g->lane, 4), 2); /* The thread's first column. */
     tw_attention_sight s;
     for (int r = 0; r < ROWS; r++) {
@@ -73,7 +73,8 @@ static void load_pair(tw_attention_gen *g, tw_val at, int offset, tw_val out[2])
 static void apply_array(tw_attention_gen *g, const tw_attention_sight *s, tw_val key, bool edge) {
     tw_builder *b = g->b;
     const int bytes = tw_type_bits(g->p->mask) / 8;
-    tw_val none = tw_f32(b, -INFINITY), scale = tw_f32(b, (float)g->p->scale), zero = tw_i32(b, 0), row[ROWS];
+    tw_val none = tw_f32(b, -INFINITY), scale = tw_attention_times_scale(g, (float)g->p->scale), zero = tw_i32(b, 0),
+           row[ROWS];
     for (int r = 0; r < ROWS; r++)
         row[r] = edge ? s->mask[r] : tw_add(b, s->mask[r], tw_mul_imm(b, tw_widen(b, key), bytes));
     for (int i = 0; i < g->plan.scores; i += 2) {

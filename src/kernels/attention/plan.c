@@ -2,6 +2,7 @@
 /* Checks that a configuration is legal, and derives its plan: threads, registers and the layout of shared memory. */
 #include "base/divide.h"
 #include "kernels/attention/generate.h"
+#include "kernels/parts/fragment.h"
 
 enum {
     QUARTER = 512, /* Registers of a quarter of an SM for each lane. A quarter runs one warp of each warpgroup. */
@@ -10,7 +11,10 @@ enum {
     ARRAY = 16,    /* Registers for the mask's array. */
     GATHER = 72,   /* Registers of a producer that gathers. */
     MOST_SPLITS = 256,
-    PRODUCT = 28 /* Registers that ptxas needs beside the sums of one product. */
+    PRODUCT = 28 /* Registers that ptxas needs beside the sums of one product. */,
+    FRAGMENTS = 16 /* By mma.sync: registers of B's fragments. */,
+    CONVERTED = 8 /* By mma.sync: registers of conversions of e4m3. */,
+    ADDRESSES = 32 /* By mma.sync: registers of all else. */
 };
 
 #define REFUSE(condition, reason)                                                                                      \
@@ -19,8 +23,18 @@ enum {
     } while (0)
 
 static const char *check(const tw_attention_problem *p, const tw_attention_config *c, const tw_target *t) {
-    REFUSE(t->sm != 90, "warpgroups' products are of sm_90a alone");
-    REFUSE(c->rows != 64 && c->rows != 128 && c->rows != 192, "a tile has 64, 128 or 192 queries");
+    const bool groups = c->mma == TW_ATTENTION_BY_WARPGROUPS;
+    REFUSE(c->mma != TW_ATTENTION_BY_WARPS && !groups, "tensor cores are used by warps (1) or by warpgroups (2)");
+    REFUSE(t && groups && t->sm != 90, "warpgroups' products (mma=2) are of sm_90a alone");
+    REFUSE(groups && p->kv, "keys and values of e4m3 need mma=1");
+    REFUSE(groups && (c->strips != 1 || c->slices != 1), "strips and slices need mma=1");
+    REFUSE(groups && c->rows < TW_WGMMA_ROWS, "a warpgroup has 64 queries");
+    REFUSE(!groups && (c->overlap || c->pingpong || c->persistent), "overlap, pingpong and persistent need mma=2");
+    REFUSE(!groups && (c->strips < 1 || c->strips > TW_ATTENTION_STRIPS), "a warp has one or two strips");
+    REFUSE(!groups && c->early > 1, "early=2 needs mma=2");
+    REFUSE(t && t->sm < 90 && c->early, "launches of this target begin late");
+    REFUSE(c->rows != 16 && c->rows != 32 && c->rows != 64 && c->rows != 128 && c->rows != 192,
+           "a tile has 16, 32, 64, 128 or 192 queries");
     REFUSE(c->columns < 16 || c->columns > 256 || c->columns % 16, "a block has 16 to 256 keys, whole sixteens");
     REFUSE(c->stages < 1 || c->stages > 8, "there are 1 to 8 stages");
     REFUSE(c->overlap && c->stages < 2 && p->keys > c->columns, "overlap takes two stages");
@@ -54,6 +68,39 @@ static const char *plan_registers(tw_attention_plan *p, bool array, int blocks) 
     return NULL;
 }
 
+/* Bytes of shared memory in which warps that share queries leave their sums, for one of them. */
+static int slices_bytes(const tw_attention_plan *p, const tw_attention_config *c) {
+    enum { LINE = 512 /* Bytes of four values of each lane. */ };
+    return p->strips * (c->slices - 1) * (p->sums / 4 + 1) * LINE;
+}
+
+/* A thread holds its scores, sums and queries, or loads queries for each block. */
+static const char *plan_warps(tw_attention_plan *p, const tw_attention_config *c, const tw_target *t, bool array,
+                              bool narrow) {
+    enum { REGISTERS = 65536 /* Of an SM. */, MOST = 255 };
+    enum { MOST_WARPS = 16 };
+    REFUSE(c->slices < 1 || c->columns % (TW_FRAGMENT * c->slices), "a warp's slice has whole sixteens of keys");
+    REFUSE(p->strips % c->strips, "a warp has more strips than the tile");
+    p->own = c->strips;
+    p->warps = p->strips / p->own * c->slices;
+    p->scores = c->columns / c->slices / 2;
+    REFUSE(p->warps < 2 || p->warps > MOST_WARPS, "a block has 2 to 16 warps");
+    p->threads = p->warps * 32;
+    p->registers = REGISTERS / p->threads / UNIT * UNIT;
+    if (p->registers > MOST) p->registers = MOST;
+    const int queries = p->depth / 4 * p->own;
+    const int needed =
+        p->own * (p->scores + p->sums) + FRAGMENTS + ADDRESSES + (array ? ARRAY : 0) + (narrow ? CONVERTED : 0);
+    p->holds = needed + queries + FRAGMENTS <= p->registers;
+    REFUSE(needed + p->own * 4 > p->registers, "more registers than a thread may have");
+    const int stage = tw_tile_bytes(&p->k);
+    p->shared_bytes = tw_tile_bytes(&p->q) + 2 * c->stages * stage + TW_ATTENTION_TILE_BYTES;
+    REFUSE(slices_bytes(p, c) > 2 * c->stages * stage, "sums of slices take more room than keys and values");
+    REFUSE(t && p->shared_bytes > t->shared_block, "more shared memory than a block may have");
+    REFUSE(t && tw_target_blocks(t, p->threads, p->registers, p->shared_bytes) < 1, "an SM cannot hold the block");
+    return NULL;
+}
+
 /* Returns the most heads of a band that divide all heads. */
 static int band_of(const tw_attention_problem *p, const tw_attention_config *c) {
     const int64_t heads = p->batch * (c->pack ? p->kv_heads : p->heads);
@@ -62,35 +109,23 @@ static int band_of(const tw_attention_problem *p, const tw_attention_config *c) 
     return (int)band;
 }
 
-const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attention_config *c, const tw_target *t,
-                                 tw_attention_plan *plan) {
-    enum { ELEMENT = 2, MBARRIERS = 2 * TW_RING_MBARRIER };
-    const char *why = check(p, c, t);
-    if (why) return why;
-    const int depth = (int)tw_ceil_div(p->head, 16) * 16, pack = c->pack ? (int)(p->heads / p->kv_heads) : 1;
-    *plan = (tw_attention_plan){.groups = c->rows / TW_WGMMA_ROWS,
-                                .pack = pack,
-                                .heads = (int)p->heads / pack,
-                                .height = c->rows / pack,
-                                .depth = depth,
-                                .q = tw_tile_of(true, ELEMENT, c->rows, depth),
-                                .k = tw_tile_of(true, ELEMENT, c->columns, depth),
-                                .v = tw_tile_of(false, ELEMENT, depth, c->columns),
-                                .gathers = p->page % TW_ATTENTION_EIGHT != 0,
-                                .lines = c->columns,
-                                .scores = c->columns / 2,
-                                .sums = depth / 2,
-                                .upper = !p->ragged && p->queries * pack <= 8,
-                                .band = band_of(p, c)};
+/* Tensor copies fetch pages, or parts of them. A block of a launch that begins beside another has half an SM. */
+static const char *plan_groups(tw_attention_plan *plan, const tw_attention_problem *p, const tw_attention_config *c,
+                               const tw_target *t) {
+    enum { MBARRIERS = 2 * TW_RING_MBARRIER };
+    const int blocks = c->early == 2 ? 2 : 1;
+    const char *why;
+    plan->groups = c->rows / TW_WGMMA_ROWS;
+    plan->warps = plan->strips;
+    plan->own = 1;
+    plan->gathers = p->page % TW_ATTENTION_EIGHT != 0;
     if (p->page && p->page < c->columns && !plan->gathers) plan->lines = (int)p->page;
     REFUSE(p->page && !plan->gathers && p->page % plan->lines, "blocks do not lie within a page");
     REFUSE(c->columns % plan->lines, "pages do not lie within a block");
-    const int blocks = c->early == 2 ? 2 : 1;
     if ((why = plan_registers(plan, p->mask, blocks))) return why;
-    const int stage = tw_tile_bytes(&plan->k) + tw_tile_bytes(&plan->v);
+    const int stage = tw_tile_bytes(&plan->k) + tw_tile_bytes(&plan->v), q = tw_tile_bytes(&plan->q);
     REFUSE(stage % (2 * TW_TILE_ALIGN), "blocks do not end where the swizzle begins anew");
     plan->barrier_bytes = TW_ATTENTION_TOLD * (TW_ATTENTION_TILE_BYTES + MBARRIERS) + (1 + 2 * c->stages) * MBARRIERS;
-    const int q = tw_tile_bytes(&plan->q);
     plan->shared_bytes = q + stage * c->stages + plan->barrier_bytes;
     if (plan->shared_bytes + q <= t->shared_block / blocks) {
         plan->results = q + stage * c->stages;
@@ -99,16 +134,41 @@ const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attenti
     REFUSE(plan->shared_bytes > t->shared_block, "more shared memory than a block may have");
     REFUSE(tw_target_blocks(t, plan->threads, plan->registers, plan->shared_bytes) < blocks,
            blocks > 1 ? "an SM cannot hold two blocks" : "an SM cannot hold the block");
+    return NULL;
+}
+
+const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attention_config *c, const tw_target *t,
+                                 tw_attention_plan *plan) {
+    enum { ELEMENT = 2 };
+    const char *why = check(p, c, t);
+    if (why) return why;
+    const int depth = (int)tw_ceil_div(p->head, 16) * 16, pack = c->pack ? (int)(p->heads / p->kv_heads) : 1;
+    *plan = (tw_attention_plan){.strips = c->rows / TW_ATTENTION_STRIP,
+                                .pack = pack,
+                                .heads = (int)p->heads / pack,
+                                .height = c->rows / pack,
+                                .depth = depth,
+                                .q = tw_tile_of(true, ELEMENT, c->rows, depth),
+                                .k = tw_tile_of(true, p->kv ? 1 : ELEMENT, c->columns, depth),
+                                .v = tw_tile_of(false, ELEMENT, depth, c->columns),
+                                .lines = c->columns,
+                                .scores = c->columns / 2,
+                                .sums = depth / 2,
+                                .upper = !p->ragged && p->queries * pack <= 8,
+                                .band = band_of(p, c)};
+    why = c->mma == TW_ATTENTION_BY_WARPS ? plan_warps(plan, c, t, p->mask, p->kv)
+                                          : plan_groups(plan, p, c, t ? t : tw_target_find("sm_90a"));
+    if (why) return why;
     plan->row_tiles = tw_ceil_div(p->queries, plan->height);
     /* Each ragged sequence may end in a tile of its own. */
     plan->tiles = p->ragged ? (plan->row_tiles + p->batch) * plan->heads : plan->row_tiles * p->batch * plan->heads;
     REFUSE(plan->tiles > INT32_MAX / MOST_SPLITS / 16, "more tiles than are numbered in 32 bits");
-    const int64_t all = plan->tiles * c->splits, warps = (int64_t)plan->groups * TW_ATTENTION_WARPS;
+    const int64_t all = plan->tiles * c->splits, strips = plan->strips;
     plan->grid = c->persistent && c->persistent < all ? c->persistent : all;
     if (c->persistent || c->splits > 1) plan->counters = 4;
     if (c->splits == 1) return NULL;
-    plan->counters += plan->tiles * warps * 4;
-    plan->workspace = all * warps * (plan->sums / (plan->upper ? 2 : 1) + 4) * 32 * 4;
+    plan->counters += plan->tiles * strips * 4;
+    plan->workspace = all * strips * (plan->sums / (plan->upper ? 2 : 1) + 4) * 32 * 4;
     return NULL;
 }
 

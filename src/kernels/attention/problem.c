@@ -12,7 +12,9 @@
 #include <string.h>
 
 const char tw_attention_words[] =
-    "type=bf16|f16; heads kv_heads head (elements); queries keys batch; causal=1; window=W; scale cap; lse=1 sinks=1;\n"
+    "type=bf16|f16; heads kv_heads head (elements); "
+    "queries keys batch; causal=1; window=W; scale cap; lse=1 sinks=1;\n"
+    "kv=e4m3: K and V are of that type, and their heads have scales;\n"
     "ldq ldk ldo (elements from row to row); capacity=C: K and V are [batch][kv_heads][C][head];\n"
     "page=P pool=N: K and V are [N][P][kv_heads][head], and each sequence has a list of pages;\n"
     "ragged=1: the device knows each sequence's queries (starts) and keys (lengths);\n"
@@ -96,6 +98,7 @@ bool tw_attention_word(tw_attention_problem *p, const char *word, tw_status *sta
         if (good) set(p, &fields[i], x);
     }
     if (n == 4 && !strncmp(word, "type", 4)) known = true, good = is_type(value, &p->type);
+    if (n == 2 && !strncmp(word, "kv", 2)) known = true, p->kv = TW_T_e4m3, good = !strcmp(value, tw_type_name(p->kv));
     if (n == 4 && !strncmp(word, "mask", 4)) known = true, good = is_mask(value, &p->mask);
     *status = TW_OK;
     if (known && good) return true;
@@ -134,6 +137,8 @@ static tw_status check(const tw_attention_problem *p, tw_diag *diag) {
     }
     if (p->head % 8 || p->ldq % 8 || p->ldk % 8 || p->ldo % 8)
         return tw_fail(diag, TW_ERR_USAGE, "heads and rows are multiples of 8 elements");
+    if (p->kv && (p->head % 32 || p->ldk % 16))
+        return tw_fail(diag, TW_ERR_USAGE, "heads of e4m3 are multiples of 32 elements, and rows of 16");
     if (p->heads % p->kv_heads)
         return tw_fail(diag, TW_ERR_USAGE, "heads = %lld is no multiple of kv_heads = %lld", (long long)p->heads,
                        (long long)p->kv_heads);
@@ -181,6 +186,7 @@ void tw_attention_print(const tw_attention_problem *p, char *out, size_t size) {
     usual.causal = usual.ragged = usual.lse = usual.sinks = false;
     usual.heads = usual.head = usual.queries = usual.keys = -1;
     int n = snprintf(out, size, "type=%s", tw_type_name(p->type));
+    if (p->kv && n >= 0 && (size_t)n < size) n += snprintf(out + n, size - (size_t)n, " kv=%s", tw_type_name(p->kv));
     if (p->mask && n >= 0 && (size_t)n < size)
         n += snprintf(out + n, size - (size_t)n, " mask=%s", tw_type_name(p->mask));
     for (int i = 0; i < FIELDS && n >= 0 && (size_t)n < size; i++)
@@ -196,8 +202,8 @@ tw_attention_array tw_attention_array_of(const tw_attention_problem *p, tw_atten
                                    : (key_rows - 1) * p->ldk + p->kv_heads * p->head;
     const tw_attention_array of[TW_ATTENTION_BUFFERS] = {
         [TW_ATTENTION_Q] = {"q", p->type, (rows - 1) * p->ldq + dense},
-        [TW_ATTENTION_K] = {"k", p->type, kv},
-        [TW_ATTENTION_V] = {"v", p->type, kv},
+        [TW_ATTENTION_K] = {"k", p->kv ? p->kv : p->type, kv},
+        [TW_ATTENTION_V] = {"v", p->kv ? p->kv : p->type, kv},
         [TW_ATTENTION_OUT] = {"out", p->type, (rows - 1) * p->ldo + dense},
         [TW_ATTENTION_LSE] = {"lse", TW_T_f32, p->lse ? rows * p->heads : 0},
         [TW_ATTENTION_SINKS] = {"sinks", TW_T_f32, p->sinks ? p->heads : 0},
@@ -206,6 +212,8 @@ tw_attention_array tw_attention_array_of(const tw_attention_problem *p, tw_atten
         [TW_ATTENTION_PAGES] = {"pages", TW_T_i32, p->page ? p->batch * tw_ceil_div(p->keys, p->page) : 0},
         [TW_ATTENTION_MASK] = {"mask", p->mask ? p->mask : TW_T_f32,
                                p->mask_batch * p->mask_heads * p->queries * p->ldm},
+        [TW_ATTENTION_K_SCALES] = {"k_scales", TW_T_f32, p->kv ? p->kv_heads : 0},
+        [TW_ATTENTION_V_SCALES] = {"v_scales", TW_T_f32, p->kv ? p->kv_heads : 0},
         [TW_ATTENTION_WORKSPACE] = {"workspace", TW_T_f32, 0},
         [TW_ATTENTION_COUNTERS] = {"counters", TW_T_i32, 0},
     };

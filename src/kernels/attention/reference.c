@@ -17,6 +17,24 @@ static double read(const tw_attention_data *d, const void *data, int64_t i) {
     return (double)(d->problem.type == TW_T_f16 ? tw_f16_to_f32(x) : tw_bf16_to_f32(x));
 }
 
+/* Reads an element of K or V, of a head of K. */
+static double read_kv(const tw_attention_data *d, tw_attention_buffer which, int64_t i, int64_t head) {
+    if (!d->problem.kv) return read(d, d->of[which], i);
+    const float *scales = d->of[which == TW_ATTENTION_K ? TW_ATTENTION_K_SCALES : TW_ATTENTION_V_SCALES];
+    return (double)tw_e4m3_to_f32(((const uint8_t *)d->of[which])[i]) * (double)scales[head];
+}
+
+/* Scales are such that e4m3 take all of their range. */
+static const float size_of_e4m3 = 100;
+
+static void fill_scales(float *data, int64_t n, tw_random *r) {
+    for (int64_t i = 0; i < n; i++) data[i] = (0.5F + (float)tw_random_unit(r)) / size_of_e4m3;
+}
+
+static void fill_e4m3(uint8_t *data, int64_t n, tw_random *r) {
+    for (int64_t i = 0; i < n; i++) data[i] = (uint8_t)tw_f32_to_e4m3(size_of_e4m3 * tw_random_normal(r));
+}
+
 /* Scores are spread by a standard deviation of about `spread`, if they are multiplied by 1 / sqrt(head). */
 static void fill(const tw_attention_data *d, void *data, int64_t n, double spread, tw_random *r) {
     for (int64_t i = 0; i < n; i++) {
@@ -93,7 +111,10 @@ tw_status tw_attention_data_make(tw_attention_data *d, const tw_attention_proble
             tw_attention_data_free(d);
             return tw_fail_memory(diag);
         }
-        if (i <= TW_ATTENTION_V) fill(d, d->of[i], a.elements, i == TW_ATTENTION_Q ? 2 : 1, &r);
+        const bool narrow = p->kv && (i == TW_ATTENTION_K || i == TW_ATTENTION_V);
+        if (narrow) fill_e4m3(d->of[i], a.elements, &r);
+        if (i == TW_ATTENTION_K_SCALES || i == TW_ATTENTION_V_SCALES) fill_scales(d->of[i], a.elements, &r);
+        if (i <= TW_ATTENTION_V && !narrow) fill(d, d->of[i], a.elements, i == TW_ATTENTION_Q ? 2 : 1, &r);
         if (i == TW_ATTENTION_MASK) draw_mask(d, d->of[i], &r);
         for (int64_t j = 0; i == TW_ATTENTION_SINKS && j < a.elements; j++)
             ((float *)d->of[i])[j] = 3 * tw_random_normal(&r);
@@ -166,7 +187,7 @@ typedef struct mean {
 /* Computes a query's result. `weights` has room for all keys. */
 static void attend(const tw_attention_data *d, const query *q, int64_t head, double *weights, mean *out) {
     const tw_attention_problem *p = &d->problem;
-    const int64_t at = q->row * p->ldq + head * p->head;
+    const int64_t at = q->row * p->ldq + head * p->head, kv = head / (p->heads / p->kv_heads);
     const double sink = p->sinks ? (double)((const float *)d->of[TW_ATTENTION_SINKS])[head] : -INFINITY;
     double most = sink, sum = 0;
     *out = (mean){.lse = -INFINITY};
@@ -174,7 +195,7 @@ static void attend(const tw_attention_data *d, const query *q, int64_t head, dou
         double s = 0;
         const int64_t key = key_at(d, q, head, j);
         for (int64_t e = 0; e < p->head; e++)
-            s += read(d, d->of[TW_ATTENTION_Q], at + e) * read(d, d->of[TW_ATTENTION_K], key + e);
+            s += read(d, d->of[TW_ATTENTION_Q], at + e) * read_kv(d, TW_ATTENTION_K, key + e, kv);
         s *= p->scale;
         if (p->cap > 0) s = p->cap * tanh(s / p->cap);
         weights[j] = masked(d, q, head, j, s);
@@ -187,7 +208,7 @@ static void attend(const tw_attention_data *d, const query *q, int64_t head, dou
     for (int64_t j = q->from; j < q->below; j++) {
         const int64_t key = key_at(d, q, head, j);
         for (int64_t e = 0; e < p->head; e++) {
-            const double v = read(d, d->of[TW_ATTENTION_V], key + e) * weights[j] / sum;
+            const double v = read_kv(d, TW_ATTENTION_V, key + e, kv) * weights[j] / sum;
             out->value[e] += v;
             out->size[e] += fabs(v);
         }

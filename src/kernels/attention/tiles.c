@@ -47,6 +47,10 @@ tw_attention_blocks tw_attention_blocks_of(tw_attention_gen *g, const tw_attenti
     return x;
 }
 
+bool tw_attention_sees_all(const tw_attention_gen *g) {
+    return !g->p->causal && !g->p->window && !g->p->ragged && g->p->keys % g->c->columns == 0;
+}
+
 /* -- finding tiles */
 
 static tw_val load(tw_builder *b, tw_val array, tw_val i) {
@@ -71,10 +75,6 @@ static tw_attention_tile even_tile(tw_attention_gen *g, tw_val number) {
                                .base = tw_i32(b, 0),
                                .split = tw_rem(b, number, splits),
                                .index = index};
-}
-
-tw_attention_tile tw_attention_first_tile(tw_attention_gen *g) {
-    return even_tile(g, tw_sreg(g->b, TW_SREG_ctaid_x));
 }
 
 /* Finds tile `number` of ragged sequences. The tiles of a sequence come in descending order of their queries, so that
@@ -103,27 +103,54 @@ static tw_attention_tile ragged_tile(tw_attention_gen *g, tw_groups *groups, tw_
     return t;
 }
 
-static void tell(tw_attention_gen *g, const tw_ring_cursor *c, const tw_attention_tile *t) {
+static tw_groups groups_of(tw_attention_gen *g) {
     tw_builder *b = g->b;
+    tw_groups groups = {.ends = tw_add_imm(b, g->arg.starts, 4),
+                        .rows = tw_i32(b, (int)g->p->queries),
+                        .count = tw_i32(b, (int)g->p->batch),
+                        .matrix = {.columns = tw_i32(b, g->plan.heads * g->c->splits), .band = 1},
+                        .height = g->plan.height,
+                        .lane = g->lane};
+    tw_groups_begin(b, &groups);
+    return groups;
+}
+
+tw_attention_tile tw_attention_first_tile(tw_attention_gen *g) {
+    tw_val number = tw_sreg(g->b, TW_SREG_ctaid_x);
+    if (!g->p->ragged) return even_tile(g, number);
+    tw_groups groups = groups_of(g);
+    return ragged_tile(g, &groups, number);
+}
+
+void tw_attention_write_tile(tw_builder *b, tw_val at, const tw_attention_tile *t) {
     const tw_val words[2][4] = {{t->sequence, t->head, t->row, t->end}, {t->keys, t->base, t->split, t->index}};
-    tw_val full = tw_ring_fill(b, &g->told, c, TW_NONE), at = tw_ring_data(b, &g->told, c, TW_NONE);
     for (int i = 0; i < 2; i++)
         tw_st(b, (tw_attrs){.type = TW_T_i32, .vec = 4, .space = TW_SPACE_shared, .offset = 16 * i}, at, words[i]);
+}
+
+tw_attention_tile tw_attention_read_tile(tw_builder *b, tw_val at) {
+    tw_val words[2][4] = {{{0}}};
+    for (int i = 0; i < 2; i++)
+        tw_ld_vec(b, (tw_attrs){.type = TW_T_i32, .vec = 4, .space = TW_SPACE_shared, .offset = 16 * i}, at, words[i]);
+    return (tw_attention_tile){words[0][0], words[0][1], words[0][2], words[0][3],
+                               words[1][0], words[1][1], words[1][2], words[1][3]};
+}
+
+static void tell(tw_attention_gen *g, const tw_ring_cursor *c, const tw_attention_tile *t) {
+    tw_builder *b = g->b;
+    tw_val full = tw_ring_fill(b, &g->told, c, TW_NONE), at = tw_ring_data(b, &g->told, c, TW_NONE);
+    tw_attention_write_tile(b, at, t);
     tw_do(b, TW_OP_mbarrier_arrive, (tw_attrs){0}, full, TW_NONE);
     tw_ring_advance(b, &g->told, c);
 }
 
 static tw_attention_tile hear(tw_attention_gen *g, const tw_ring_cursor *c) {
     tw_builder *b = g->b;
-    tw_val words[2][4] = {{{0}}};
     tw_ring_wait(b, &g->told, tw_ring_full(b, &g->told, c), c);
-    tw_val at = tw_ring_data(b, &g->told, c, TW_NONE);
-    for (int i = 0; i < 2; i++)
-        tw_ld_vec(b, (tw_attrs){.type = TW_T_i32, .vec = 4, .space = TW_SPACE_shared, .offset = 16 * i}, at, words[i]);
+    const tw_attention_tile t = tw_attention_read_tile(b, tw_ring_data(b, &g->told, c, TW_NONE));
     tw_ring_give_back(b, &(tw_ring_return){.ring = &g->told, .empty = tw_ring_empty(b, &g->told, c)});
     tw_ring_advance(b, &g->told, c);
-    return (tw_attention_tile){words[0][0], words[0][1], words[0][2], words[0][3],
-                               words[1][0], words[1][1], words[1][2], words[1][3]};
+    return t;
 }
 
 static tw_attention_tile variables(tw_builder *b) {
@@ -155,15 +182,7 @@ void tw_attention_push_found(tw_attention_gen *g, tw_attention_finder *f, tw_val
     tw_builder *b = g->b;
     tw_val zero = tw_i32(b, 0);
     *f = (tw_attention_finder){.lowest = lowest, .told = tw_ring_begin(b, &g->told, 1)};
-    if (g->p->ragged) {
-        f->groups = (tw_groups){.ends = tw_add_imm(b, g->arg.starts, 4),
-                                .rows = tw_i32(b, (int)g->p->queries),
-                                .count = tw_i32(b, (int)g->p->batch),
-                                .matrix = {.columns = tw_i32(b, g->plan.heads * g->c->splits), .band = 1},
-                                .height = g->plan.height,
-                                .lane = g->lane};
-        tw_groups_begin(b, &f->groups);
-    }
+    if (g->p->ragged) f->groups = groups_of(g);
     if (!g->c->persistent) {
         f->tile = find(g, f, tw_sreg(b, TW_SREG_ctaid_x));
         f->loop = tw_push_if(b, tw_le(b, zero, f->tile.sequence));

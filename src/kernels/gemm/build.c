@@ -70,6 +70,7 @@ static void declare_parameters(tw_gemm_gen *g) {
     if (g->v->tape.warps) {
         g->arg.tape_chunk = tw_parameter_add(b, "tape_chunk", TW_T_i32);
         g->arg.tape_run = tw_parameter_add(b, "tape_run", TW_T_i32);
+        if (g->v->tape.apart) g->arg.tape_chunks = tw_parameter_add(b, "tape_chunks", TW_T_i32);
     }
     if (g->frame && g->frame->declare) g->frame->declare(g);
     if (!tw_gemm_way_of(g->c)->tensor_copies) return;

@@ -46,7 +46,7 @@ static bool allocate_tape(run *r, const tw_gemm_data *d, bool ready) {
     if (good) tw_gemm_tape_place(p, d->seed, 0, units);
     if (good) tw_gemm_tape_pack(p, d->of[TW_GEMM_B], units, 0, tape);
     const uint64_t at = good ? tw_emu_alloc(r->emu, "tape", tape, bytes, ready) : 0;
-    for (int64_t i = 0; i < tw_gemm_tape_units(p) && at; i++) units[i].address += at;
+    for (int64_t i = 0; i < tw_gemm_tape_entries(p) && at; i++) units[i].address += at;
     if (at) r->at.of[TW_GEMM_B] = tw_emu_alloc(r->emu, x->name, units, x->bytes, ready);
     free(tape);
     free(units);

@@ -78,17 +78,18 @@ typedef struct tw_gemm_epilogue {
    unit has a piece of 512 bytes for every 32 elements along k: a line of 64 bytes for each column, whose 16-byte
    quarter i lies at i ^ (line / 2 % 4). The pieces of a chunk, warps * run * 32 elements along k, follow one another.
    The chunk consists of `warps` runs along k: the first `blocks` pieces of each run come first, then the next ones of
-   each, and so on. k is padded with zeros to whole chunks. Chunks of a unit are equally far from one another. Units lie
-   anywhere. */
+   each, and so on. k is padded with zeros to whole chunks. Units lie anywhere. */
 typedef struct tw_gemm_tape {
     int warps;  /* Runs of a chunk. 0: B is a matrix. */
     int blocks; /* Pieces of a run that follow one another. */
     int run;    /* Pieces of a run, a multiple of `blocks`. */
+    int apart;  /* 1: chunks of a unit lie anywhere, too. 0: they are equally far from one another. */
 } tw_gemm_tape;
-/* What buffer TW_GEMM_B has for each unit of a tape, in the order of B's columns, and then of groups. */
+/* What buffer TW_GEMM_B has for each unit of a tape, in the order of B's columns, and then of groups. With `apart` it
+   has one for each chunk of a unit, and one more behind the last, which kernels read but do not use. */
 typedef struct tw_gemm_unit {
     uint64_t address; /* Address of the first piece, a multiple of 16. */
-    int64_t stride;   /* Bytes from a chunk to the next. */
+    int64_t stride;   /* Bytes from a chunk to the next. Not used with `apart`. */
 } tw_gemm_unit;
 
 typedef struct tw_gemm_problem {
@@ -203,8 +204,8 @@ int64_t tw_gemm_scale_place(const tw_gemm_problem *p, int64_t column, int64_t gr
 
 /* Counts the elements along k that a kernel walks: k, or those of whole chunks of a tape. */
 int64_t tw_gemm_depth(const tw_gemm_problem *p);
-/* Counts a tape's units, and all their bytes. */
-int64_t tw_gemm_tape_units(const tw_gemm_problem *p);
+/* Counts what buffer TW_GEMM_B has for a tape, and all bytes of the tape. */
+int64_t tw_gemm_tape_entries(const tw_gemm_problem *p);
 size_t tw_gemm_tape_bytes(const tw_gemm_problem *p);
 /* Places units in memory of tw_gemm_tape_bytes at `address`, in strips of random sizes, the last columns first. */
 void tw_gemm_tape_place(const tw_gemm_problem *p, uint64_t seed, uint64_t address, tw_gemm_unit *units);

@@ -179,6 +179,7 @@ typedef struct tw_gemm_gen {
         tw_val gains, scaled;
         tw_val stride_scale_rows, stride_scale_columns; /* Bytes from vector to vector (i64). */
         tw_val tape_chunk, tape_run;                    /* Elements along k of a tape's chunk, and of its runs (i32). */
+        tw_val tape_chunks;                             /* With tape.apart: chunks of a unit (i32). */
     } arg;                                              /* The kernel's parameters. */
     tw_val tid;                                         /* The thread's number in the block. */
     tw_val lane;                                        /* Its number in the warp. */
@@ -353,6 +354,7 @@ void tw_gemm_tape_fetch(tw_gemm_gen *g, tw_val to, tw_val full);
 tw_val tw_gemm_tape_element(tw_gemm_gen *g);
 /* Goes on to the other operand's stage behind. */
 void tw_gemm_tape_advance(tw_gemm_gen *g);
+int64_t tw_gemm_tape_of_unit(const tw_gemm_problem *p); /* Counts what the table of a tape has for a unit. */
 void tw_gemm_tape_arguments(const tw_gemm_problem *p, tw_arguments *to);
 
 /* gather.c: copies rows of A by their numbers. All threads of the producer's warpgroup call these. */

@@ -75,7 +75,7 @@ void tw_gemm_describe_buffers(const tw_gemm_problem *p, const tw_gemm_config *c,
                           : is_x                                      ? v.vec_a
                                                                       : v.vec_b;
         out[i] = (tw_gpu_buffer){tw_gemm_buffer_names[i], tw_gemm_matrix_bytes(&m), align, .written = i == TW_GEMM_C};
-        if (i == TW_GEMM_B && p->tape.warps) out[i].bytes = (size_t)tw_gemm_tape_units(p) * sizeof(tw_gemm_unit);
+        if (i == TW_GEMM_B && p->tape.warps) out[i].bytes = (size_t)tw_gemm_tape_entries(p) * sizeof(tw_gemm_unit);
         if (tw_gemm_by_pointers(p, (tw_gemm_buffer)i))
             out[i] = (tw_gpu_buffer){tw_gemm_buffer_names[i], (size_t)m.count * TW_GEMM_POINTER, TW_GEMM_POINTER,
                                      .written = false};

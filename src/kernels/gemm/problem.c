@@ -169,8 +169,9 @@ static tw_status check_narrow(const tw_gemm_problem *p, tw_diag *diag) {
 static tw_status check_tape(const tw_gemm_problem *p, tw_diag *diag) {
     enum { MOST = 1 << 20 /* Pieces of a chunk. */ };
     const tw_gemm_tape *t = &p->tape;
-    if (!t->warps && !t->blocks && !t->run) return TW_OK;
-    if (t->warps < 1 || t->blocks < 1 || t->run < 1 || t->run % t->blocks || (int64_t)t->warps * t->run > MOST)
+    if (!t->warps && !t->blocks && !t->run && !t->apart) return TW_OK;
+    if (t->apart < 0 || t->apart > 1 || t->warps < 1 || t->blocks < 1 || t->run < 1 || t->run % t->blocks ||
+        (int64_t)t->warps * t->run > MOST)
         return tw_fail(diag, TW_ERR_USAGE, "a tape's run has whole blocks, and its chunk at most %d pieces", MOST);
     if (p->type != TW_GEMM_F16 && p->type != TW_GEMM_BF16)
         return tw_fail(diag, TW_ERR_USAGE, "a tape has f16 or bf16, not %s", tw_gemm_types[p->type].name);
@@ -327,7 +328,8 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         n += (size_t)snprintf(out + n, size - n, " out=%s", tw_type_name(p->out));
     if (n < size && p->narrow) n += (size_t)snprintf(out + n, size - n, " narrow=%s", tw_gemm_narrow_names[p->narrow]);
     if (n < size && p->tape.warps)
-        n += (size_t)snprintf(out + n, size - n, " tape=%dx%dx%d", p->tape.warps, p->tape.blocks, p->tape.run);
+        n += (size_t)snprintf(out + n, size - n, " tape=%dx%dx%d%s", p->tape.warps, p->tape.blocks, p->tape.run,
+                              p->tape.apart ? "a" : "");
     if (n < size && p->alpha != 1) n += (size_t)snprintf(out + n, size - n, " alpha=%.17g", p->alpha);
     if (n < size && p->eps != 0) n += (size_t)snprintf(out + n, size - n, " eps=%.9g", p->eps);
     if (n < size && p->beta != 0) n += (size_t)snprintf(out + n, size - n, " beta=%.17g", p->beta);
@@ -376,6 +378,7 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.scale_sums = p->scale_sums;
     v.tape.warps = p->tape.warps;
     v.tape.blocks = p->tape.blocks;
+    v.tape.apart = p->tape.apart;
     v.grouped = p->groups > 0;
     v.masked = p->masked;
     v.gather = p->gather;
@@ -427,7 +430,8 @@ static tw_tensor_map map_of(const tw_gemm_matrix *m, bool k_major, uint64_t addr
 /* Computes the bytes from one of a batch's matrices to the next, or from its address to the next. */
 static int64_t stride_of(const tw_gemm_problem *p, tw_gemm_buffer which) {
     const tw_gemm_matrix m = tw_gemm_matrix_of(p, which);
-    if (which == TW_GEMM_B && p->tape.warps) return tw_ceil_div(p->n, TW_TILE_ROWS) * (int64_t)sizeof(tw_gemm_unit);
+    if (which == TW_GEMM_B && p->tape.warps)
+        return tw_ceil_div(p->n, TW_TILE_ROWS) * tw_gemm_tape_of_unit(p) * (int64_t)sizeof(tw_gemm_unit);
     return tw_gemm_by_pointers(p, which) && m.stride ? TW_GEMM_POINTER : m.stride * (tw_type_bits(m.type) / 8);
 }
 

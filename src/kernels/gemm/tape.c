@@ -27,12 +27,20 @@ int64_t tw_gemm_depth(const tw_gemm_problem *p) {
     return p->tape.warps ? tw_ceil_div(p->k, chunk_of(&p->tape)) * chunk_of(&p->tape) : p->k;
 }
 
-int64_t tw_gemm_tape_units(const tw_gemm_problem *p) {
+static int64_t units_in(const tw_gemm_problem *p) {
     return tw_ceil_div(p->n, ROWS) * (p->groups ? p->groups : 1);
 }
 
+int64_t tw_gemm_tape_of_unit(const tw_gemm_problem *p) {
+    return p->tape.apart ? tw_gemm_depth(p) / chunk_of(&p->tape) : 1;
+}
+
+int64_t tw_gemm_tape_entries(const tw_gemm_problem *p) {
+    return units_in(p) * tw_gemm_tape_of_unit(p) + (p->tape.apart ? 1 : 0);
+}
+
 size_t tw_gemm_tape_bytes(const tw_gemm_problem *p) {
-    return (size_t)(tw_gemm_tape_units(p) * tw_gemm_depth(p) * COLUMN);
+    return (size_t)(units_in(p) * tw_gemm_depth(p) * COLUMN);
 }
 
 /* Returns the element along k of the tape's order at `at`. */
@@ -42,13 +50,16 @@ static int64_t element_of(const tw_gemm_tape *t, int64_t at) {
     return chunk * chunk_of(t) + number % t->warps * t->run * DEPTH + number / t->warps * block + in % block;
 }
 
-/* Copies a column of B to its line of a unit. */
-static void pack_column(const tw_gemm_problem *p, const char *column, int line, const tw_gemm_unit *u, char *unit) {
+/* Copies a column of B to its line of a unit. `tape` is the memory that begins at `address`. */
+static void pack_column(const tw_gemm_problem *p, const char *column, int line, const tw_gemm_unit *u, uint64_t address,
+                        char *tape) {
     enum { QUARTER = TW_TILE_PIECE_LINE / 4, EIGHT = QUARTER / 2 };
     const int64_t chunk = chunk_of(&p->tape), depth = tw_gemm_depth(p);
     for (int64_t at = 0; at < depth; at += EIGHT) {
         const int64_t k = element_of(&p->tape, at), left = p->k - k, n = left < EIGHT ? left : EIGHT;
-        char *to = unit + at / chunk * u->stride + at % chunk / DEPTH * TW_TILE_PIECE + line * TW_TILE_PIECE_LINE;
+        const int64_t number = at / chunk;
+        const uint64_t begin = p->tape.apart ? u[number].address : u->address + (uint64_t)(number * u->stride);
+        char *to = tape + (begin - address) + at % chunk / DEPTH * TW_TILE_PIECE + line * TW_TILE_PIECE_LINE;
         if (n > 0) memcpy(to + (at % DEPTH / EIGHT ^ line / 2 % 4) * QUARTER, column + 2 * k, (size_t)n * 2);
     }
 }
@@ -56,9 +67,20 @@ static void pack_column(const tw_gemm_problem *p, const char *column, int line, 
 void tw_gemm_tape_place(const tw_gemm_problem *p, uint64_t seed, uint64_t address, tw_gemm_unit *units) {
     enum { MOST = 16 /* Units of a strip. */ };
     if (!p->tape.warps) return;
-    const int64_t n = tw_gemm_tape_units(p), bytes = chunk_of(&p->tape) * COLUMN,
-                  chunks = tw_gemm_depth(p) * COLUMN / bytes;
+    const int64_t n = units_in(p), bytes = chunk_of(&p->tape) * COLUMN, chunks = tw_gemm_depth(p) * COLUMN / bytes;
     tw_random r = tw_random_seed(seed ^ 0x74617065);
+    if (p->tape.apart) { /* Chunks lie in a random order. */
+        const int64_t all = n * chunks;
+        for (int64_t i = 0; i < all; i++) units[i] = (tw_gemm_unit){address + (uint64_t)(i * bytes), 0};
+        for (int64_t i = all; i > 1; i--) {
+            const int64_t j = (int64_t)tw_random_below(&r, (uint64_t)i);
+            const tw_gemm_unit moved = units[i - 1];
+            units[i - 1] = units[j];
+            units[j] = moved;
+        }
+        units[all] = (tw_gemm_unit){address, 0};
+        return;
+    }
     for (int64_t left = n; left > 0;) {
         const int64_t most = left < MOST ? left : MOST, strip = 1 + (int64_t)tw_random_below(&r, (uint64_t)most);
         for (int64_t i = 0; i < strip; i++)
@@ -75,9 +97,9 @@ void tw_gemm_tape_pack(const tw_gemm_problem *p, const void *b, const tw_gemm_un
     memset(tape, 0, tw_gemm_tape_bytes(p));
     for (int64_t group = 0; group < (p->groups ? p->groups : 1); group++)
         for (int64_t column = 0; column < p->n; column++) {
-            const tw_gemm_unit *u = &units[group * per + column / ROWS];
+            const tw_gemm_unit *u = &units[(group * per + column / ROWS) * tw_gemm_tape_of_unit(p)];
             const char *from = (const char *)b + 2 * (group * p->stride_b + column * p->ldb);
-            pack_column(p, from, (int)(column % ROWS), u, (char *)tape + (u->address - address));
+            pack_column(p, from, (int)(column % ROWS), u, address, tape);
         }
 }
 
@@ -135,6 +157,11 @@ void tw_gemm_tape_expect(tw_gemm_gen *g, tw_val full, tw_val bytes) {
     TW_BLOCK (b, tw_gemm_tape_elect(g)) tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, mine);
 }
 
+/* Computes the bytes of n entries of the table of units. */
+static tw_val entries_bytes(tw_gemm_gen *g, tw_val n) {
+    return tw_mul_imm(g->b, tw_widen(g->b, n), (int64_t)sizeof(tw_gemm_unit));
+}
+
 /* Begins at the tile's first stage. The divisions are here so that the loop over stages has none: a producer that
    divides is slower than the products of small tiles. */
 static void begin_walk(tw_gemm_gen *g) {
@@ -146,8 +173,13 @@ static void begin_walk(tw_gemm_gen *g) {
            in = whole ? chunk : tw_sub(b, g->k_begin, first);
     for (int i = 0; i < units_of_warp(g); i++) {
         tw_val unit[2] = {{0}};
-        tw_ld_vec(b, (tw_attrs){.type = TW_T_i64, .vec = 2}, w->unit[i], unit);
-        if (!whole) unit[0] = tw_add(b, unit[0], tw_mul(b, tw_widen(b, chunk), unit[1]));
+        if (g->v->tape.apart) {
+            w->unit[i] = tw_var_of(b, whole ? w->unit[i] : tw_add(b, w->unit[i], entries_bytes(g, chunk)));
+            unit[0] = tw_ld(b, (tw_attrs){.type = TW_T_i64}, w->unit[i]);
+        } else {
+            tw_ld_vec(b, (tw_attrs){.type = TW_T_i64, .vec = 2}, w->unit[i], unit);
+        }
+        if (!whole && !g->v->tape.apart) unit[0] = tw_add(b, unit[0], tw_mul(b, tw_widen(b, chunk), unit[1]));
         if (!whole) unit[0] = tw_add(b, unit[0], tw_widen(b, tw_mul_imm(b, in, COLUMN)));
         w->piece[i] = tw_var_of(b, unit[0]);
     }
@@ -177,7 +209,8 @@ void tw_gemm_tape_find(tw_gemm_gen *g) {
     }
     for (int i = 0; i < units_of_warp(g); i++) {
         tw_val unit = tw_min(b, tw_add_imm(b, first, i * g->plan.fetchers), last);
-        g->walk.unit[i] = tw_add(b, table, tw_mul_imm(b, tw_widen(b, unit), (int64_t)sizeof(tw_gemm_unit)));
+        if (g->v->tape.apart) unit = tw_mul(b, unit, g->arg.tape_chunks);
+        g->walk.unit[i] = tw_add(b, table, entries_bytes(g, unit));
     }
     begin_walk(g);
 }
@@ -198,7 +231,11 @@ void tw_gemm_tape_fetch(tw_gemm_gen *g, tw_val to, tw_val full) {
     tw_val ends = step(g, w->in);
     for (int i = 0; i < n; i++) tw_add_to(b, w->piece[i], tw_i64(b, bytes));
     TW_IF (b, ends) {
-        for (int i = 0; i < n; i++) {
+        for (int i = 0; i < n && g->v->tape.apart; i++) {
+            tw_add_to(b, w->unit[i], tw_i64(b, (int64_t)sizeof(tw_gemm_unit)));
+            tw_assign(b, w->piece[i], tw_ld(b, (tw_attrs){.type = TW_T_i64}, w->unit[i]));
+        }
+        for (int i = 0; i < n && !g->v->tape.apart; i++) {
             tw_val stride = tw_ld(b, (tw_attrs){.type = TW_T_i64, .offset = 8}, w->unit[i]);
             tw_add_to(b, w->piece[i], tw_sub(b, stride, tw_widen(b, tw_mul_imm(b, g->arg.tape_chunk, COLUMN))));
         }
@@ -224,4 +261,5 @@ void tw_gemm_tape_advance(tw_gemm_gen *g) {
 void tw_gemm_tape_arguments(const tw_gemm_problem *p, tw_arguments *to) {
     tw_argument_number(to, "tape_chunk", chunk_of(&p->tape));
     tw_argument_number(to, "tape_run", (int64_t)p->tape.run * DEPTH);
+    if (p->tape.apart) tw_argument_number(to, "tape_chunks", tw_gemm_tape_of_unit(p));
 }

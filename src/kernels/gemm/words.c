@@ -18,6 +18,7 @@ const char tw_gemm_problem_words[] =
     "gather=1: rows of A, of which there are rows_a, by number; scatter=1: rows of C by number, with a factor each;\n"
     "weights=1: nothing writes B while launches may overlap;\n"
     "tape=WxBxR: B's columns lie on a tape of the GPU's machine: W runs of R pieces, B pieces of each at a time;\n"
+    "tape=WxBxRa: and chunks of so many pieces lie apart;\n"
     "narrow=i8|i4: B has packed integers; scales=G: elements along k of it that share a scale; scale_sums=1: scales\n"
     "multiply their sums;\n"
     "promote=1: tensor cores add up at most 128 e4m3 along k, and these sums are added in f32;\n"
@@ -48,8 +49,10 @@ static bool narrow_type(const char *value, tw_gemm_narrow *t) {
 }
 
 static bool tape_of(const char *value, tw_gemm_tape *t) {
-    char more;
-    return sscanf(value, "%6dx%6dx%6d%c", &t->warps, &t->blocks, &t->run, &more) == 3 && t->warps > 0;
+    char apart = 0, more;
+    const int n = sscanf(value, "%6dx%6dx%6d%c%c", &t->warps, &t->blocks, &t->run, &apart, &more);
+    t->apart = n == 4;
+    return (n == 3 || (n == 4 && apart == 'a')) && t->warps > 0;
 }
 
 bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *status, tw_diag *diag) {

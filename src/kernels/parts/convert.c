@@ -37,6 +37,22 @@ tw_val tw_part_e4m3(tw_builder *b, tw_val x, int i) {
     return tw_mul(b, tw_unary(b, TW_OP_cvt_f32_f16, half), tw_f32(b, 256));
 }
 
+void tw_part_e4m3_pairs(tw_builder *b, tw_type pair, tw_val x, tw_val out[2]) {
+    /* The exponent and the fraction of an e4m3, moved to where an f16 or a bf16 has those, are its value divided by the
+       power of two by which the biases differ: 15 - 7, or 127 - 7. */
+    const bool half = pair == TW_T_f16x2;
+    const uint32_t sign = 0x80008000, rest = half ? 0x3f803f80 : 0x07f007f0;
+    const int right = half ? 1 : 4;
+    for (int odd = 0; odd < 2; odd++) {
+        tw_val up = odd ? x : tw_shl(b, x, 8), moved = odd ? tw_shr(b, x, right) : tw_shl(b, x, 8 - right);
+        tw_val bits = tw_or(b, tw_and(b, up, tw_i32(b, (int32_t)sign)), tw_and(b, moved, tw_i32(b, (int32_t)rest)));
+        out[odd] = tw_bitcast(b, pair, bits);
+        if (half) continue;
+        tw_val power = tw_const(b, pair, 0x7b807b80), none = tw_const(b, pair, 0x80008000); /* 2^120, and -0. */
+        out[odd] = tw_op_emit(b, TW_OP_fma_bf16x2, out[odd], power, none);
+    }
+}
+
 void tw_part_split_tf32(tw_builder *b, tw_val x, tw_val *high, tw_val *low) {
     enum { HALF = 0x1000 /* Half of the last bit that a tf32 has. */, UNUSED = 0x1fff /* Bits that it lacks. */ };
     *high = tw_and(b, tw_add_imm(b, x, HALF), tw_i32(b, ~UNUSED));

@@ -149,6 +149,11 @@ static tw_status agree(tw_vm *vm, const tw_schedule *s, tw_schedule_weights *wei
         return tw_fail(diag, TW_ERR_UNSUPPORTED,
                        "a program of %lld sequences: on a processor a step is of one sequence",
                        (long long)s->sequences);
+    for (int w = 0; w < s->n_workers; w++)
+        for (int i = 0; i < s->workers[w].count; i++)
+            if (s->workers[w].list[i].op == TW_INSTR_PARTIAL)
+                return tw_fail(diag, TW_ERR_UNSUPPORTED,
+                               "a program with products in parts: a processor has them whole");
     tw_status st = tw_weights_resolve(weights, s, vm->m, &vm->arena, diag);
     for (int i = 0; i < s->n_buffers && st == TW_OK; i++) {
         const tw_buffer *b = &s->buffers[i];

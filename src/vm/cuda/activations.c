@@ -183,7 +183,7 @@ void tw_mega_find_activations(tw_mega_activations *a) {
         a->add[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
     for (int u = 0; u < g->p->tokens; u++) {
         tw_val position = tw_i32(b, u);
-        a->row[u] = u ? tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, a->columns, 4), a->in) : a->in;
+        a->row[u] = u ? tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, a->pitch, 4), a->in) : a->in;
         a->to[u] = tw_add_imm(b, g->shared, g->p->x + u * (int64_t)g->p->x_pitch);
         a->there[u] = tw_lt(b, position, a->positions);
     }

@@ -16,6 +16,7 @@ typedef struct tw_mega_activations {
     tw_val normed;             /* Predicate: RMS norm is applied to the activations. */
     tw_val padded;             /* plan.experts: predicate that the input is of experts_down. */
     tw_val columns, positions; /* Number of columns, and of positions. */
+    tw_val pitch;              /* Columns from a position to the next. */
     tw_val width;              /* Columns of a chunk, rounded up to whole stages. */
     tw_val tag, mask;          /* plan.flags: the tag to wait for, and its bits that count. */
     int span;                  /* Columns of a turn of all threads. */

@@ -294,22 +294,26 @@ void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s) {
     }
 }
 
-/* Stores the rows, which are normed before they are added. */
-static void store_rows(const rows *r) {
+/* Stores the rows, which are normed or added up before they are added. Positions are `pitch` floats apart. */
+static void store_rows(const rows *r, int64_t pitch) {
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
     const turns t = begin_units(r, 1, 1);
-    tw_val at = tw_mega_at(b, tw_mega_at(b, out, t.position, g->p->m->dim * 4), tw_add(b, from, t.row), 4), y[1];
+    tw_val at = tw_mega_at(b, tw_mega_at(b, out, t.position, pitch * 4), tw_add(b, from, t.row), 4), y[1];
     join(r, t.row, t.position, tw_f32(b, 1), 1, y);
     tw_st(b, (tw_attrs){.type = TW_T_f32}, at, y);
     end_turns(b, &t);
 }
 
+static void partial(const rows *r) {
+    store_rows(r, r->g->p->parts * r->g->p->m->dim);
+}
+
 /* Adds the rows to the residual stream. */
 static void project(const rows *r) {
     if (r->g->p->post_norm) {
-        store_rows(r);
+        store_rows(r, r->g->p->m->dim);
         return;
     }
     tw_mega_gen *g = r->g;
@@ -435,6 +439,8 @@ void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s) {
     r.bias = tw_select(b, none, bias, tw_mega_at(b, bias, first, 4));
     for (int i = 0; i < (g->p->experts ? 6 : 4); i++)
         TW_IF (b, tw_eq(b, s->kind, tw_i32(b, of[i].kind))) of[i].build(&r);
+    if (g->p->parts)
+        TW_IF (b, tw_eq(b, s->kind, tw_i32(b, TW_MEGA_PARTIAL))) partial(&r);
 }
 
 /* The threads' bests meet in shared memory, [sequence][warp]. A single sequence has the best of its last position. */

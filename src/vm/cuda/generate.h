@@ -128,6 +128,8 @@ typedef struct tw_mega_sums {
     tw_val angle[2];  /* With `early`: cosine and sine of qkv's pair of rows of this thread in the first group. */
     tw_argmax best[TW_CUDA_VM_TOKENS]; /* head: variables, the thread's bests by sequence. */
 } tw_mega_sums;
+/* merge.c. Adds up the parts of a product. */
+void tw_mega_build_sum(tw_mega_gen *g);
 /* norms.c. Adds the norm of what project stored to some columns of every position of the residual stream. */
 void tw_mega_build_residual(tw_mega_gen *g);
 /* Norms and rotates heads of queries and keys, and appends the keys to the cache. */

@@ -252,6 +252,7 @@ static void dispatch(tw_mega_gen *g, tw_val kind) {
     tw_val qkv = tw_eq(b, kind, tw_i32(b, TW_MEGA_QKV)), head = tw_eq(b, kind, tw_i32(b, TW_MEGA_HEAD));
     tw_val product = tw_or(b, tw_or(b, project, ffn), tw_or(b, qkv, head));
     if (g->p->experts) product = tw_or(b, product, tw_le(b, tw_i32(b, TW_MEGA_EXPERTS_UP), kind));
+    if (g->p->parts) product = tw_or(b, product, tw_eq(b, kind, tw_i32(b, TW_MEGA_PARTIAL)));
     TW_IF (b, product) {
         tw_mega_build_product(g, kind);
     } else {
@@ -259,6 +260,8 @@ static void dispatch(tw_mega_gen *g, tw_val kind) {
             TW_IF (b, tw_eq(b, kind, tw_i32(b, plain[i].kind))) plain[i].build(g);
         if (g->p->post_norm)
             TW_IF (b, tw_eq(b, kind, tw_i32(b, TW_MEGA_RESIDUAL))) tw_mega_build_residual(g);
+        if (g->p->parts)
+            TW_IF (b, tw_eq(b, kind, tw_i32(b, TW_MEGA_SUM))) tw_mega_build_sum(g);
         if (g->p->apart && !g->p->turns)
             TW_IF (b, tw_eq(b, kind, tw_i32(b, TW_MEGA_TURN))) tw_mega_build_turn(g);
         tw_mega_mark(g, 3);

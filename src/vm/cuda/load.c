@@ -133,6 +133,10 @@ tw_mega_tape tw_mega_tape_of(const tw_mega_program *p, int worker) {
         t.bytes += (int64_t)shape.stages * tw_mega_stage_bytes(plan, in->op);
         const int64_t rows[] = {in->op, in->param[TW_FROM], in->param[TW_TO]};
         tw_hash_add(&h, rows, sizeof rows);
+        if (in->op == TW_INSTR_PARTIAL) {
+            const int64_t columns[] = {in->param[TW_PARTIAL_PART], shape.columns};
+            tw_hash_add(&h, columns, sizeof columns);
+        }
         for (int o = 0; o < TW_MAX_OPERANDS; o++) {
             if (in->operand[o] < 0) continue;
             const tw_buffer *b = &p->s->buffers[in->operand[o]];
@@ -264,6 +268,8 @@ static const struct {
     [TW_INSTR_PROJECT] = {TW_MEGA_PROJECT, {{TW_W_IN, TW_PROJECT_IN}, {TW_W_OUT, TW_PROJECT_X}}},
     [TW_INSTR_RESIDUAL] = {TW_MEGA_RESIDUAL,
                            {{TW_W_IN, TW_RESIDUAL_Y}, {TW_W_NORM, TW_RESIDUAL_NORM}, {TW_W_OUT, TW_RESIDUAL_X}}},
+    [TW_INSTR_PARTIAL] = {TW_MEGA_PARTIAL, {{TW_W_IN, TW_PARTIAL_IN}, {TW_W_OUT, TW_PARTIAL_SUMS}}},
+    [TW_INSTR_SUM] = {TW_MEGA_SUM, {{TW_W_IN, TW_SUM_SUMS}, {TW_W_BIAS, TW_SUM_BIAS}, {TW_W_OUT, TW_SUM_X}}},
     [TW_INSTR_FFN] = {TW_MEGA_FFN, {{TW_W_IN, TW_FFN_X}, {TW_W_NORM, TW_FFN_NORM}, {TW_W_OUT, TW_FFN_H}}},
     [TW_INSTR_SCORE] = {TW_MEGA_SCORE,
                         {{TW_W_IN, TW_SCORE_X},
@@ -292,6 +298,17 @@ static void put_address(int32_t *record, int word, uint64_t address) {
     record[word + 1] = (int32_t)(uint32_t)(address >> 32);
 }
 
+/* Writes where a part's activations and sums are: [T][1][columns] and [T][parts][dim]. */
+static void write_partial(loading *l, const tw_instr *in, int32_t *record) {
+    const tw_buffer *from = &l->p->s->buffers[in->operand[TW_PARTIAL_IN]];
+    const tw_buffer *to = &l->p->s->buffers[in->operand[TW_PARTIAL_SUMS]];
+    const uint64_t part = (uint64_t)in->param[TW_PARTIAL_PART];
+    const uint64_t columns = (uint64_t)(from->shape[2] / to->shape[1]), dim = (uint64_t)to->shape[2];
+    put_address(record, TW_W_IN, address_of(l, in->operand[TW_PARTIAL_IN]) + part * columns * sizeof(float));
+    put_address(record, TW_W_OUT, address_of(l, in->operand[TW_PARTIAL_SUMS]) + part * dim * sizeof(float));
+    record[TW_W_PITCH] = (int32_t)from->shape[2];
+}
+
 static void write_instr(loading *l, const tw_instr *in, int32_t *record) {
     const tw_buffer *buffers = l->p->s->buffers;
     const int64_t *q = in->param;
@@ -314,6 +331,10 @@ static void write_instr(loading *l, const tw_instr *in, int32_t *record) {
         put_address(record, TW_W_K_CACHE, address_of(l, in->operand[TW_QKV_RAW_K]));
     } else if (in->op == TW_INSTR_PROJECT && in->operand[TW_PROJECT_Y] >= 0) {
         put_address(record, TW_W_OUT, address_of(l, in->operand[TW_PROJECT_Y]));
+    } else if (in->op == TW_INSTR_SUM && in->operand[TW_SUM_Y] >= 0) {
+        put_address(record, TW_W_OUT, address_of(l, in->operand[TW_SUM_Y]));
+    } else if (in->op == TW_INSTR_PARTIAL) {
+        write_partial(l, in, record);
     } else if (in->op == TW_INSTR_MERGE) {
         record[TW_W_SPLITS] = (int32_t)q[TW_MERGE_SPLITS];
     } else if (in->op == TW_INSTR_FFN) {

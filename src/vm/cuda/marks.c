@@ -80,9 +80,9 @@ static void add_times(tw_cuda_vm_times *t, const int64_t c[TW_MEGA_MARKS]) {
 
 tw_status tw_mega_sum_marks(tw_cuda_vm *vm, const tw_mega_program *p, tw_cuda_vm_times times[TW_CUDA_VM_KINDS],
                             tw_diag *diag) {
-    static const char *const names[TW_CUDA_VM_KINDS] = {"input",   "embed",    "qkv",  "attend",     "merge",
-                                                        "project", "ffn",      "head", "output",     "score",
-                                                        "choose",  "residual", "turn", "experts_up", "experts_down"};
+    static const char *const names[TW_CUDA_VM_KINDS] = {
+        "input", "embed",  "qkv",      "attend", "merge",      "project",      "ffn",     "head", "output",
+        "score", "choose", "residual", "turn",   "experts_up", "experts_down", "partial", "sum"};
     const int rows = p->plan.most_records, workers = p->s->n_workers;
     int64_t(*marks)[TW_MEGA_MARKS] = calloc((size_t)workers * (size_t)rows, sizeof *marks);
     tw_mega_anchor *anchors = calloc((size_t)workers, sizeof *anchors);

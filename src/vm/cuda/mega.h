@@ -26,6 +26,7 @@ enum {
     TW_MEGA_ROWS = 8,        /* Rows of a unit. */
     TW_MEGA_PART_ROWS = 128, /* The most rows of a group. */
     TW_MEGA_WARPS = 16,      /* The most warps that multiply. */
+    TW_MEGA_PARTS = 16,      /* The most parts of a product. */
     TW_MEGA_BLOCK = 128,     /* Activations that share a scale, if weights are integers. */
     TW_MEGA_HEADS = 4,       /* Query heads that attention by lanes takes at once. */
     TW_MEGA_RECORD = 128,    /* Bytes of a record. */
@@ -118,6 +119,8 @@ typedef struct tw_mega_plan {
     bool usual;           /* True: stages are in the order of their counters' numbers, as lowering makes them. */
     bool flags;           /* True: data is its own flag, and x and the ffn's h carry tags. */
     int uses_x, uses;     /* Writes of x and of h in a step. */
+    int parts;            /* Parts that columns of partial are split in. 0: there is no partial and no sum. */
+    bool sum_fours;       /* Ranges of sums begin and end at multiples of 4. */
     bool experts;         /* True: the model is a mixture of experts. */
     tw_dtype router;      /* experts: element type of routers. */
     int padded;           /* experts: columns of an expert's down, rounded up to whole segments. */
@@ -132,6 +135,10 @@ static inline int64_t tw_mega_angles_of(const tw_model *m) {
 /* Plans the kernel of a checked schedule. TW_ERR_UNSUPPORTED with the reason: the machine does not cover it. */
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
                           const tw_cuda_vm_options *options, tw_diag *diag);
+/* Chooses tw_lowering.down_splits. More than 1 where the unsplit product's activations would be in more than two
+   chunks: of several positions every worker reads all of them, and with parts one chunk. */
+int64_t tw_mega_down_splits(const tw_model *m, const tw_target *t, const tw_cuda_vm_options *options,
+                            const tw_lowering *l);
 /* Finds an instruction's TW_W_USES. Writes of a buffer are counted from 0 within a step. An input without tags is
    TW_MEGA_UNTAGGED. `of` is from tw_mega_stages_of. */
 int32_t tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *const *of);
@@ -219,7 +226,9 @@ typedef enum tw_mega_kind {
     TW_MEGA_RESIDUAL,
     TW_MEGA_TURN,
     TW_MEGA_EXPERTS_UP,
-    TW_MEGA_EXPERTS_DOWN
+    TW_MEGA_EXPERTS_DOWN,
+    TW_MEGA_PARTIAL,
+    TW_MEGA_SUM
 } tw_mega_kind;
 
 /* Stands for the number of a write whose data has no tags. */
@@ -259,6 +268,7 @@ enum {
     TW_W_WINDOW = TW_W_K,         /* attend: positions of the sliding window. */
     TW_W_WIDTH = TW_W_SLOT,       /* ffn: columns of what it writes. experts_up: rows of each chosen expert. */
     TW_W_CHOSEN = TW_W_K_CACHE,   /* experts_up: the first of the chosen experts. */
+    TW_W_PITCH = TW_W_SLOT,       /* partial: columns of what it reads a part of. */
     TW_W_TABLE = TW_W_NORM,       /* embed: the table. */
     TW_W_ROPE_LOCAL = TW_W_NORM,  /* input: angles of the model's other rope. */
     TW_W_RAW_K = TW_W_V_CACHE,    /* turn: keys as they are multiplied. qkv has them in place of the cache's keys. */

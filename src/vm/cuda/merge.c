@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Merges the parts that the splits of attention left. A score is an exponent of 2. */
+/* Merges what is in parts: of attention, where a score is an exponent of 2, and of a product. */
 #include "vm/cuda/attend.h"
 
 /* A thread takes an element of a head of a position, and adds up its parts of all splits. */
@@ -51,5 +51,37 @@ void tw_mega_build_merge(tw_mega_gen *g) {
         tw_val y = tw_binary(b, TW_OP_div_f32, x, seen.sum);
         tw_val to = tw_mega_at(b, tw_mega_at(b, out, position, p->m->n_heads * d * 4), head, d * 4);
         tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, to, e, 4), &y);
+    }
+}
+
+/* A thread takes four rows of a position, or one where ranges are not of whole fours, and adds up their sums in the
+   order of the parts. All loads are issued at once. */
+void tw_mega_build_sum(tw_mega_gen *g) {
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    const int64_t row_bytes = p->m->dim * 4;
+    const int n = p->sum_fours ? 4 : 1;
+    tw_val from = tw_mega_word(g, TW_W_FROM), count = tw_div(b, tw_mega_word(g, TW_W_COUNT), n);
+    tw_val sums = tw_mega_address(g, TW_W_IN), bias = tw_mega_address(g, TW_W_BIAS), out = tw_mega_address(g, TW_W_OUT);
+    tw_val biased = tw_binary(b, TW_OP_ne_i64, bias, tw_i64(b, 0));
+    tw_mega_wait_alone(g);
+    TW_LOOP (b, i, tw_mega_thread_loop(g, tw_mul(b, count, g->arg[TW_MEGA_ARG_N]))) {
+        tw_val x[TW_MEGA_PARTS][4] = {{{0}}}, before[4] = {{0}}, added[4] = {{0}};
+        tw_val position = tw_binary(b, TW_OP_div_u32, i, count);
+        tw_val row = tw_add(b, from, tw_mul_imm(b, tw_sub(b, i, tw_mul(b, position, count)), n));
+        tw_val at = tw_mega_at(b, tw_mega_at(b, sums, position, p->parts * row_bytes), row, 4);
+        tw_val to = tw_mega_at(b, tw_mega_at(b, out, position, row_bytes), row, 4),
+               of_rows = tw_mega_at(b, bias, row, 4);
+        for (int part = 0; part < p->parts; part++)
+            tw_ld_vec(b, tw_mega_l2(TW_T_f32, n, (int)(part * row_bytes)), at, x[part]);
+        if (!p->post_norm) tw_ld_vec(b, tw_mega_l2(TW_T_f32, n, 0), to, before);
+        tw_when(b, biased);
+        tw_ld_vec(b, tw_mega_fixed(TW_T_f32, n, 0), of_rows, added);
+        for (int e = 0; e < n; e++) {
+            for (int part = 1; part < p->parts; part++) x[0][e] = tw_add(b, x[0][e], x[part][e]);
+            x[0][e] = tw_add(b, x[0][e], added[e]);
+            if (!p->post_norm) x[0][e] = tw_add(b, before[e], x[0][e]);
+        }
+        tw_st(b, (tw_attrs){.type = TW_T_f32, .vec = n}, to, x[0]);
     }
 }

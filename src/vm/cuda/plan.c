@@ -73,10 +73,11 @@ static const tw_buffer *first_matrix(const tw_schedule *s, const tw_instr *in) {
     return &s->buffers[tw_instr_matrices_of(in).matrix[0]];
 }
 
-/* Returns the columns of a product: of experts_down, those of all chosen experts. */
+/* Returns the columns of a product: of experts_down, those of all chosen experts, of partial, those of a part. */
 static int64_t columns_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in) {
     if (in->op == TW_INSTR_EXPERTS_DOWN) return p->m->n_experts_used * p->padded;
-    return first_matrix(s, in)->shape[2];
+    const int64_t parts = in->op == TW_INSTR_PARTIAL ? s->buffers[in->operand[TW_PARTIAL_SUMS]].shape[1] : 1;
+    return first_matrix(s, in)->shape[2] / parts;
 }
 
 bool tw_mega_gated(const tw_instr *in) {
@@ -193,6 +194,7 @@ static bool is_of_mixture(tw_instr_op op) {
 static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool dequantise, tw_diag *diag) {
     p->head_last = true;
     p->fours = p->vocab % 4 == 0;
+    p->sum_fours = true;
     for (int w = 0; w < s->n_workers; w++) {
         bool head = false;
         for (int i = 0; i < s->workers[w].count; i++) {
@@ -222,6 +224,16 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
                 return refuse(diag, "schedules that rotate where the model does not, or do not where it does");
             if (in->op == TW_INSTR_PROJECT && (in->operand[TW_PROJECT_Y] >= 0) != p->post_norm)
                 return refuse(diag, "schedules that norm what the model does not, or do not what it does");
+            if (in->op == TW_INSTR_SUM && (in->operand[TW_SUM_Y] >= 0) != p->post_norm)
+                return refuse(diag, "schedules that norm what the model does not, or do not what it does");
+            if (in->op == TW_INSTR_SUM || in->op == TW_INSTR_PARTIAL) {
+                const int sums = in->operand[in->op == TW_INSTR_SUM ? TW_SUM_SUMS : TW_PARTIAL_SUMS];
+                const int parts = (int)s->buffers[sums].shape[1];
+                if (parts > TW_MEGA_PARTS || (p->parts && p->parts != parts))
+                    return refuse(diag, "products in so many parts, or in different numbers of parts");
+                p->parts = parts;
+                if (in->op == TW_INSTR_SUM) p->sum_fours &= in->param[TW_FROM] % 4 == 0 && in->param[TW_TO] % 4 == 0;
+            }
             if (in->op == TW_INSTR_EMBED && (in->operand[TW_EMBED_POSITIONS] < 0) != !p->m->positions.rows)
                 return refuse(diag, "schedules whose learned positions are not the model's");
             if (in->op == TW_INSTR_SCORE) p->router = s->buffers[in->operand[TW_SCORE_ROUTER]].dtype;
@@ -244,6 +256,8 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
                 return refuse(diag, "layers whose weights are of several types");
             *known = f;
             const int64_t columns = columns_of(p, s, in);
+            if (in->op == TW_INSTR_PARTIAL && columns % tw_mega_stage_columns(p, &f))
+                return refuse(diag, "parts of products that are not whole stages");
             if (columns > p->max_columns) p->max_columns = (int)columns;
         }
     }
@@ -292,6 +306,35 @@ static void choose_window(tw_mega_plan *p, const tw_schedule *s) {
     p->paces = t->ahead < t->window;
 }
 
+/* Chooses the warps and pieces of a stage that are not given. */
+static void choose_stage(tw_cuda_vm_tuning *t, const tw_target *target) {
+    if (!t->warps) t->warps = 8;
+    if (!t->blocks) t->blocks = target->shared_block < SMALL ? 2 : 4;
+}
+
+/* The most bytes of a chunk's activations. */
+static int64_t chunk_bytes(const tw_target *t, bool experts) {
+    const int64_t third = t->shared_block / 3;
+    return experts ? 2 * third : third < CHUNK_BYTES ? third : CHUNK_BYTES;
+}
+
+int64_t tw_mega_down_splits(const tw_model *m, const tw_target *t, const tw_cuda_vm_options *options,
+                            const tw_lowering *l) {
+    const tw_dtype stored = m->layers[0].q.weight.dtype;
+    const int64_t positions = l->tokens > l->sequences ? l->tokens : l->sequences;
+    const int64_t bytes = positions * 4 * m->ffn_dim, most = chunk_bytes(t, false);
+    tw_mega_plan p = {.tuning = options->tuning};
+    tw_mega_format f;
+    choose_stage(&p.tuning, t);
+    const bool known = tw_mega_format_of(l->weights == TW_F32 ? stored : l->weights,
+                                         l->weights == TW_I4 && !l->group ? 64 : l->group, &f);
+    const int64_t stage = known ? tw_mega_stage_columns(&p, &f) : 0;
+    if (positions < 2 || m->n_experts || stage < 1 || m->ffn_dim % stage || bytes <= 2 * most) return 1;
+    for (int64_t parts = 2; parts <= TW_MEGA_PARTS && parts <= l->workers; parts++)
+        if (m->ffn_dim / stage % parts == 0 && bytes / parts <= most) return parts;
+    return 1;
+}
+
 /* Divides a block's shared memory. The ring gets what the rest leaves. */
 static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     tw_cuda_vm_tuning *t = &p->tuning;
@@ -301,8 +344,7 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     const int64_t a_stage = tw_mega_stage_columns(p, p->body.depth > p->head.depth ? &p->body : &p->head);
     const int64_t T = p->tokens;
     int64_t most = up(p->max_columns, a_stage);
-    const int64_t third = p->target->shared_block / 3;
-    const int64_t chunk = p->experts ? 2 * third : third < CHUNK_BYTES ? third : CHUNK_BYTES;
+    const int64_t chunk = chunk_bytes(p->target, p->experts);
     while (most > a_stage && T * 4 * most > chunk) most = up(most / 2, a_stage);
     p->chunk_most = most;
     p->one_chunk = most >= p->max_columns;
@@ -530,8 +572,7 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "a program of %lld positions a step: the GPU's machine takes %d",
                        (long long)s->tokens, TW_CUDA_VM_TOKENS);
     tw_cuda_vm_tuning *u = &p->tuning;
-    if (!u->warps) u->warps = 8;
-    if (!u->blocks) u->blocks = t->shared_block < SMALL ? 2 : 4;
+    choose_stage(u, t);
     if (!u->spin_limit) u->spin_limit = 1 << 26;
     if (u->warps < 1 || u->warps > TW_MEGA_WARPS || u->blocks < 1 || u->blocks > 8)
         return tw_fail(diag, TW_ERR_USAGE, "%d warps of %d blocks: 1 to 16 and 1 to 8 are possible", u->warps,

@@ -86,6 +86,11 @@ static product product_of(tw_mega_gen *g, tw_val kind) {
                        .columns = tw_mega_word(g, TW_W_K),
                        .positions = g->arg[TW_MEGA_ARG_N]}};
     tw_mega_activations *a = &o.a;
+    a->pitch = a->columns;
+    if (p->parts) {
+        tw_val partial = tw_eq(b, kind, tw_i32(b, TW_MEGA_PARTIAL));
+        a->pitch = tw_select(b, partial, tw_mega_word(g, TW_W_PITCH), a->columns);
+    }
     a->normed = tw_binary(b, TW_OP_ne_i64, a->norm, tw_i64(b, 0));
     if (p->layer_norm) {
         a->bias = tw_mega_address(g, TW_W_NORM_BIAS);

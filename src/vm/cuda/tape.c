@@ -51,6 +51,8 @@ typedef struct packer {
     const tw_mega_plan *p;
     const tw_mega_format *f;
     tw_mega_shape shape;
+    int64_t first; /* The matrix's column that is the tape's first. */
+    int64_t whole; /* Columns of the matrix. */
     unsigned char *stages;
     int stage_bytes;
     unsigned char *raw; /* A row as it is stored. */
@@ -172,31 +174,37 @@ static void put_scales(const packer *k, int64_t row) {
 /* Packs row `from` of a weight as row `row` of the tape. `as` is the weight's matrix in the schedule. Where the matrix
    is quantised and the plan's format is floats, the tape holds the dequantised floats. */
 static void pack_row(const packer *k, const tw_buffer *as, const tw_weight *w, int64_t from, int64_t row) {
-    const int64_t columns = k->shape.columns;
     const bool quantised = as->dtype == TW_I8 || as->dtype == TW_I4, floats = k->f->dtype == TW_F32;
     if (!quantised && !floats) {
-        tw_weight_read_raw(w, from, 0, columns, k->raw);
+        tw_weight_read_raw(w, from, k->first, k->shape.columns, k->raw);
         put_16(k, row);
         return;
     }
-    tw_weight_read(w, from, 0, columns, k->row);
-    if (quantised) tw_quantise_row(as->dtype, as->group, k->row, columns, k->q, k->scales);
-    for (int64_t c = 0; c < columns && quantised && floats; c++)
+    /* A row is quantised as a whole, whatever columns of it are on the tape. */
+    tw_weight_read(w, from, 0, k->whole, k->row);
+    if (quantised) tw_quantise_row(as->dtype, as->group, k->row, k->whole, k->q, k->scales);
+    for (int64_t c = 0; c < k->whole && quantised && floats; c++)
         k->row[c] = (float)k->q[c] * k->scales[as->group ? c / as->group : 0];
+    packer part = *k;
+    part.row += k->first;
+    part.q += k->first;
+    part.scales += as->group ? k->first / as->group : 0;
     if (floats)
-        put_f32(k, row);
+        put_f32(&part, row);
     else
-        put_integers(k, row);
+        put_integers(&part, row);
     if (k->f->sets)
-        put_scales(k, row);
+        put_scales(&part, row);
     else if (!floats)
-        put_row_scale(k, row);
+        put_row_scale(&part, row);
 }
 
 /* Packs all rows of a source. `k` lacks its room. */
 static bool pack(packer k, const source *src, tw_mega_strip *out) {
     tw_arena room = {0};
-    const size_t columns = (size_t)k.shape.columns;
+    if (src->in->op == TW_INSTR_PARTIAL) k.first = src->in->param[TW_PARTIAL_PART] * k.shape.columns;
+    k.whole = src->buffer->shape[2];
+    const size_t columns = (size_t)(k.whole > k.shape.columns ? k.whole : k.shape.columns);
     k.raw = tw_arena_array(&room, columns, 4);
     k.row = tw_arena_array(&room, columns, sizeof *k.row);
     k.q = tw_arena_array(&room, columns, sizeof *k.q);

@@ -99,6 +99,7 @@ void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l) {
     if (!l->row_unit) l->row_unit = l->weights == TW_F32 ? TW_MEGA_ROWS : 2 * TW_MEGA_ROWS;
     if (!l->exact_kv && l->kv == TW_F32 && stored != TW_F32 && l->max_seq > 0) l->kv = stored;
     l->group_heads = true;
+    if (!l->down_splits) l->down_splits = tw_mega_down_splits(vm->m, vm->target, &vm->options, l);
 }
 
 int64_t tw_cuda_vm_tokens(const tw_cuda_vm *vm) {

@@ -122,7 +122,7 @@ typedef struct tw_cuda_vm_times {
     int count;                                                 /* Instructions of all workers together. */
     double clocks[TW_CUDA_VM_PHASES], most[TW_CUDA_VM_PHASES]; /* Mean and largest time in clocks of an SM. */
 } tw_cuda_vm_times;
-enum { TW_CUDA_VM_KINDS = 15 };
+enum { TW_CUDA_VM_KINDS = 17 };
 /* Gets the times of the last step. tw_cuda_vm_options.trace must have been set. */
 tw_status tw_cuda_vm_trace(tw_cuda_vm *vm, int program, tw_cuda_vm_times times[TW_CUDA_VM_KINDS], tw_diag *diag);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ends of a step of many sequences: from logits to tokens, by the rules of each (vm/sample.h). The code is that of
-   the persistent kernel, whose slots are parts of the vocabulary, too. */
+/* The ends of a step of many sequences: from logits to tokens, by the rules of each (vm/sample.h). The step is the
+   tail, whose rows are the ends. The code is that of the persistent kernel, whose slots are parts of the vocabulary,
+   too. */
 #include "base/divide.h"
 #include "kernels/parts/activation.h"
 #include "kernels/parts/meet.h"
@@ -29,19 +30,19 @@ static tw_mega_gen generator_of(tw_prefill_gen *g, const tw_mega_plan *p, tw_val
     tw_builder *b = g->b;
     tw_mega_gen m = {.b = b, .p = p, .thread = g->thread, .warp = g->warp, .lane = g->lane, .step = tw_i32(b, 0)};
     tw_val step = g->buffer[STEP];
-    m.arg[TW_MEGA_ARG_RULES] = tw_add_imm(b, step, 4 * TW_MANY_RULES);
-    m.arg[TW_MEGA_ARG_TOKENS] = tw_add_imm(b, step, 4 * (TW_MANY_END_POSITIONS - TW_MANY_SEQUENCES));
+    m.arg[TW_MEGA_ARG_RULES] = tw_add_imm(b, step, 4 * TW_TAIL_RULES);
+    m.arg[TW_MEGA_ARG_TOKENS] = tw_add_imm(b, step, 4 * (TW_TAIL_POSITIONS - TW_MANY_SEQUENCES));
     m.arg[TW_MEGA_ARG_MODE] = tw_prefill_step(g, step, TW_MANY_MODE);
     m.arg[TW_MEGA_ARG_COUNTS] = tw_prefill_at(g, g->buffer[COUNTS], tw_sub(b, sequence, end), 4 * p->vocab);
     return m;
 }
 
 static tw_val sequence_of(tw_prefill_gen *g, tw_val end) {
-    return tw_prefill_step(g, tw_prefill_at(g, g->buffer[STEP], end, 4), TW_MANY_END_SEQUENCES);
+    return tw_prefill_row_word(g, g->buffer[STEP], end, TW_ROW_SEQUENCE);
 }
 
 static tw_val is_end(tw_prefill_gen *g, tw_val end) {
-    return tw_lt(g->b, end, tw_prefill_step(g, g->buffer[STEP], TW_MANY_ENDS));
+    return tw_lt(g->b, end, tw_prefill_step(g, g->buffer[STEP], TW_STEP_COUNT));
 }
 
 /* ---- values: step, logits, counts, cells. A block has a slot of an end. */
@@ -56,7 +57,7 @@ _Static_assert(TW_PREFILL_SLOT == AT_ONCE * ROUND, "a thread has the same logits
 /* Tells whether an end's rules make other values of logits before anything is cut. */
 static tw_val has_values(tw_prefill_gen *g, tw_val end) {
     tw_builder *b = g->b;
-    tw_val mode = tw_prefill_step(g, tw_prefill_at(g, g->buffer[STEP], end, sizeof(tw_sample_rules)), TW_MANY_RULES);
+    tw_val mode = tw_prefill_step(g, tw_prefill_at(g, g->buffer[STEP], end, sizeof(tw_sample_rules)), TW_TAIL_RULES);
     tw_val draws = tw_and(b, mode, tw_i32(b, TW_SAMPLE_DRAWS | TW_SAMPLE_CUTS));
     return tw_or(b, tw_ne(b, tw_and(b, mode, tw_i32(b, TW_SAMPLE_PENALISES)), tw_i32(b, 0)),
                  tw_eq(b, draws, tw_i32(b, TW_SAMPLE_DRAWS)));

@@ -21,20 +21,14 @@ enum {
 };
 
 /* Words (i32) of the buffer "step" of a step of many sequences. The first one is TW_STEP_COUNT, the number of rows.
-   Rows are in the order of their sequences, and those of a sequence in the order of their positions. An end is a row
-   whose next token is wanted, the last one of its sequence. */
+   Rows are in the order of their sequences, and those of a sequence in the order of their positions. */
 enum {
     TW_MANY_SEQUENCES = 128, /* The most sequences. */
-    TW_MANY_ENDS = 1,        /* Number of ends. */
-    TW_MANY_MODE,            /* All modes (TW_SAMPLE_) of the ends' rules. */
-    TW_MANY_OUT,             /* The first i32 of "out" that this step writes, one for each end. */
-    TW_MANY_STARTS,          /* [sequences + 1]: as TW_STEP_STARTS. */
-    TW_MANY_LENGTHS = TW_MANY_STARTS + TW_MANY_SEQUENCES + 4,          /* [sequences]: as TW_STEP_LENGTHS. */
-    TW_MANY_END_ROWS = TW_MANY_LENGTHS + TW_MANY_SEQUENCES,            /* [ends]: the row of each. */
-    TW_MANY_END_SEQUENCES = TW_MANY_END_ROWS + TW_MANY_SEQUENCES,      /* [ends]: its sequence. */
-    TW_MANY_END_POSITIONS = TW_MANY_END_SEQUENCES + TW_MANY_SEQUENCES, /* [ends]: its position. */
-    TW_MANY_RULES = TW_MANY_END_POSITIONS + TW_MANY_SEQUENCES,         /* [ends]: its tw_sample_rules. */
-    TW_MANY_ROWS = TW_MANY_RULES + TW_MANY_SEQUENCES * 16              /* [rows] of TW_ROW_WORDS. */
+    TW_MANY_MODE = 1,        /* Of a tail: all modes (TW_SAMPLE_) of the ends' rules. */
+    TW_MANY_OUT,             /* Of a tail: the first i32 of "out" that this step writes, one for each end. */
+    TW_MANY_STARTS = 4,      /* [sequences + 1]: as TW_STEP_STARTS. */
+    TW_MANY_LENGTHS = TW_MANY_STARTS + TW_MANY_SEQUENCES + 4, /* [sequences]: as TW_STEP_LENGTHS. */
+    TW_MANY_ROWS = TW_MANY_LENGTHS + TW_MANY_SEQUENCES        /* [rows] of TW_ROW_WORDS. */
 };
 /* Words of a row. */
 enum {
@@ -43,6 +37,17 @@ enum {
     TW_ROW_HEAD,     /* As TW_STEP_HEAD. */
     TW_ROW_SEQUENCE, /* Its sequence. */
     TW_ROW_WORDS
+};
+
+/* An end is a row whose next token is wanted, the last one of its sequence. Behind the last layer's keys and values
+   only ends are computed. The launches of that tail have a step of their own, whose rows are the ends. Where other
+   steps have tokens, a tail has the number of the end's row in the step. Its words lie before those of the step. */
+enum {
+    TW_STEP_TAIL = TW_STEP_TOKENS + 4, /* Number of words of the tail of one sequence. */
+    /* Of many sequences. */
+    TW_TAIL_POSITIONS = TW_MANY_ROWS + TW_MANY_SEQUENCES * TW_ROW_WORDS, /* [ends]: the position of each. */
+    TW_TAIL_RULES = TW_TAIL_POSITIONS + TW_MANY_SEQUENCES,               /* [ends]: its tw_sample_rules. */
+    TW_TAIL_WORDS = TW_TAIL_RULES + TW_MANY_SEQUENCES * 16               /* Number of words. */
 };
 
 /* What a kernel is generated for. Fields that a kernel does not use are 0, and so is padding: equal shapes have equal
@@ -61,12 +66,12 @@ typedef struct tw_prefill_shape {
     tw_dtype router;        /* score: element type of the router. */
     bool gated;             /* gate: rows have gates and values. False: values alone. */
     bool many;              /* The step is one of many sequences. */
-    bool ends;              /* norm: rows are those of the step's ends. */
     int cut_list;           /* pick: as in tw_mega_plan. */
     bool early;             /* The launch begins, and waits, before the one before it is over. */
     tw_mega_format format;  /* unpack: how weights lie in pieces. */
     int warps, blocks, run; /* unpack: as in tw_machine_tuning and tw_mega_shape. */
-    int stage_bytes;        /* unpack: bytes of a stage of the tape. */
+    int chunks;      /* unpack: chunks of a unit, which lie anywhere. 0: they are equally far from one another. */
+    int stage_bytes; /* unpack: bytes of a stage of the tape. */
 } tw_prefill_shape;
 
 enum { TW_PREFILL_HEAD = 256 /* The most elements of a head. */ };
@@ -93,6 +98,7 @@ typedef struct tw_prefill_kind {
 } tw_prefill_kind;
 
 /* Kinds. Rows are those of a step; a row of x has `columns` f32, other activations have elements of `type`.
+   take    Rows of x and q that are ends become the rows of a tail's.
    embed   Rows of the table become rows of x. With `fused` also sums of squares, one of each row, and rows times gains.
    norm    The model's norm: rows of x, normed and times the weights, become rows of y.
    residual  An RMS norm of y's f32 rows is added to rows of x.
@@ -103,20 +109,22 @@ typedef struct tw_prefill_kind {
    gate    act(gate) * up of a product's f32 rows, which have eight gates, their eight values, and so on; or act(up).
    score, choose, sort, gather, sum_experts: experts.c.
    unpack  A matrix, from tapes to rows that are densely packed.
-   head    The model's norm of the step's last row, times a matrix on tapes: logits, and the argmax of each block's.
+   head    The model's norm of the tail's only row, times a matrix on tapes: logits, and the argmax of each block's.
    best    The argmax of those: the token.
    values  Logits of ends, [ends][rows]: what the rules make of them, and the best of each slot of TW_PREFILL_SLOT ids.
    pick    The tokens of ends: the best of the bests, or of what the rules' cuts leave. */
 extern const tw_prefill_kind tw_prefill_embed, tw_prefill_norm, tw_prefill_rope, tw_prefill_attend, tw_prefill_gate,
     tw_prefill_residual, tw_prefill_factors, tw_prefill_unpack, tw_prefill_score, tw_prefill_route, tw_prefill_sort,
-    tw_prefill_gather, tw_prefill_sum_experts, tw_prefill_head, tw_prefill_best, tw_prefill_values, tw_prefill_pick;
+    tw_prefill_gather, tw_prefill_sum_experts, tw_prefill_head, tw_prefill_best, tw_prefill_values, tw_prefill_pick,
+    tw_prefill_take;
 
 enum { TW_PREFILL_SLOT = 2048 };
 static inline int tw_prefill_slots(const tw_model *m) {
     return (int)((m->vocab + TW_PREFILL_SLOT - 1) / TW_PREFILL_SLOT);
 }
 
-/* Where a unit of 8 rows lies on the tapes: an entry of unpack's buffer "units". */
+/* Where a unit of 8 rows lies on the tapes: an entry of unpack's buffer "units". Where columns of a matrix are in parts
+   on several tapes, a unit has an entry for each chunk, whose field `chunk` is 0. */
 typedef struct tw_prefill_unit {
     uint64_t first; /* Address of the stage with the unit's first piece. */
     int32_t
@@ -134,7 +142,8 @@ typedef struct tw_prefill_piece {
 } tw_prefill_piece;
 enum { TW_PREFILL_FOURS = 4 /* The most runs of four columns that a lane has of a piece. */ };
 
-/* Loads a unit's address, chunk and second: entry `unit` of the table. */
+/* Loads a unit's address, chunk and second: entry `unit` of the table. Where chunks lie anywhere, the address is that
+   of the unit's first entry. */
 void tw_prefill_unit_load(tw_prefill_gen *g, tw_val table, tw_val unit, tw_val out[3]);
 /* Loads piece number i of a unit. */
 tw_prefill_piece tw_prefill_piece_load(tw_prefill_gen *g, const tw_val unit[3], tw_val i);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a prompt: logits of the step's last row, and the token.
+/* The end of a prompt: logits of the tail's row, and the token.
 
    A block has four units of the head's matrix. It norms the row for itself, in shared memory, which takes less time
    than another launch. A warp takes every fourth piece of each unit. */
@@ -23,9 +23,9 @@ static int64_t grid(const tw_prefill_shape *s) {
     return tw_prefill_head_blocks(s->m);
 }
 
-/* ---- head: step, x, weight, bias, units, logits, cells */
+/* ---- head: x, weight, bias, units, logits, cells */
 
-enum { STEP, X, WEIGHT, BIAS, TABLE, LOGITS, CELLS };
+enum { X, WEIGHT, BIAS, TABLE, LOGITS, CELLS };
 
 static const tw_attrs shared_four = {.type = TW_T_f32, .space = TW_SPACE_shared, .vec = 4};
 
@@ -37,15 +37,14 @@ static tw_val sum_of(tw_prefill_gen *g, const tw_val *x, int n, bool squares, co
     return tw_mul(b, tw_prefill_sum(g, sum, name), tw_f32(b, 1.0f / (float)g->s->columns));
 }
 
-/* Norms the step's last row. Shared memory has zeros behind its columns. */
+/* Norms the tail's only row. Shared memory has zeros behind its columns. */
 static tw_val norm(tw_prefill_gen *g) {
     tw_builder *b = g->b;
     const int64_t columns = g->s->columns;
     const int rounds = (int)tw_ceil_div(columns, ROUND), n = rounds * WIDE;
     const bool layer = g->s->m->norm == TW_NORM_LAYER;
-    tw_val x[TW_PREFILL_ROW / TW_PREFILL_THREADS], inside[TW_PREFILL_ROW / ROUND], at[TW_PREFILL_ROW / ROUND];
-    tw_val last = tw_add_imm(b, tw_prefill_step(g, g->buffer[STEP], TW_STEP_COUNT), -1);
-    tw_val from = tw_prefill_at(g, g->buffer[X], last, columns * 4);
+    tw_val x[TW_PREFILL_ROW / TW_PREFILL_THREADS] = {{0}}, inside[TW_PREFILL_ROW / ROUND], at[TW_PREFILL_ROW / ROUND];
+    tw_val from = g->buffer[X];
     for (int i = 0; i < rounds; i++) {
         at[i] = tw_add_imm(b, tw_mul_imm(b, g->thread, WIDE), i * ROUND);
         inside[i] = tw_lt(b, at[i], tw_i32(b, (int)columns));
@@ -133,16 +132,11 @@ static void build_head(tw_prefill_gen *g) {
     }
 }
 
-const tw_prefill_kind tw_prefill_head = {"prefill_head",
-                                         build_head,
-                                         grid,
-                                         {{"step", false},
-                                          {"x", false},
-                                          {"weight", false},
-                                          {"bias", false},
-                                          {"units", false},
-                                          {"logits", true},
-                                          {"cells", true}}};
+const tw_prefill_kind tw_prefill_head = {
+    "prefill_head",
+    build_head,
+    grid,
+    {{"x", false}, {"weight", false}, {"bias", false}, {"units", false}, {"logits", true}, {"cells", true}}};
 
 /* ---- best: cells, token */
 

@@ -14,7 +14,8 @@ typedef struct builder {
     tw_prefill *p;
     tw_prefill_list *list;
     const tw_prefill_list
-        *rows; /* A list with as many rows as products have: `list`, or one of as many as it has ends. */
+        *rows; /* A list with as many rows as launches have: `list`, or one of as many as it has ends. */
+    const tw_prefill_memory *memory; /* The program's, or a copy with a tail's step, x and q. */
     /* Number of vectors of sums of squares of x's rows, beside which `normed` has the rows times the norm's weights.
        0: the rows are to be normed by a kernel. */
     int64_t *sums;
@@ -84,7 +85,7 @@ static void common(const builder *o, int64_t columns, tw_prefill_shape *out) {
     out->m = o->p->vm->m;
     out->type = o->p->type;
     out->kv = o->p->kv;
-    out->tokens = o->list->tokens;
+    out->tokens = o->rows->tokens;
     out->max_seq = o->p->s->max_seq;
     out->columns = columns;
     out->many = o->list->many;
@@ -111,7 +112,7 @@ static const tw_prefill_matrix *matrix_of(const tw_prefill *p, const tw_instr *i
    than kernels of a norm and of rope do. */
 static bool fuses(const builder *o) {
     enum { FEW = 768 };
-    return !o->p->options.apart && o->list->tokens <= FEW;
+    return !o->p->options.apart && o->rows->tokens <= FEW;
 }
 
 /* Returns the weight of a norm that the instruction behind `in` begins with, if products can do it. -1: they cannot. Of
@@ -153,8 +154,8 @@ static tw_status add_norm(const builder *o, int weight, int bias, tw_diag *diag)
     common(o, p->vm->m->dim, &shape);
     shape.bias = bias >= 0;
     shape.bare = weight < 0;
-    const binding to[] = {{"step", p->memory.step}, {"x", p->memory.x},        {"weight", shared(p, weight)},
-                          {"y", p->memory.normed},  {"bias", shared(p, bias)}, {NULL, 0}};
+    const binding to[] = {{"step", o->memory->step}, {"x", o->memory->x},       {"weight", shared(p, weight)},
+                          {"y", o->memory->normed},  {"bias", shared(p, bias)}, {NULL, 0}};
     return add_kind(o, &tw_prefill_norm, &shape, to, diag);
 }
 
@@ -285,8 +286,8 @@ static bool choose_attention(const builder *o, char *out, size_t size) {
     enum { FEW = 4 /* Rows of a sequence, in the mean. */, BLOCKS = 132, COLUMNS = 128, NARROW = 128 };
     const tw_prefill *p = o->p;
     const tw_model *m = p->vm->m;
-    const int64_t rows = o->list->tokens;
-    if (!o->list->many || rows > FEW * p->sequences || m->head_dim > NARROW) return false;
+    const int64_t rows = o->rows->tokens;
+    if (rows > FEW * p->sequences || m->head_dim > NARROW) return false;
     const int64_t tiles = (rows < p->sequences ? rows : p->sequences) * m->n_kv_heads;
     const int64_t blocks = tw_ceil_div(o->list->keys, COLUMNS), wanted = BLOCKS / tiles;
     const int64_t splits = wanted < 1 ? 1 : wanted < blocks ? wanted : blocks;
@@ -307,7 +308,7 @@ static tw_status open_attention(const builder *o, int64_t window, tw_prefill_ker
              "attention type=%s heads=%lld kv_heads=%lld head=%lld queries=%lld keys=%lld capacity=%lld causal=1 "
              "ragged=1 window=%lld batch=%lld scale=%.9g cap=%.9g",
              tw_type_name(p->type), (long long)m->n_heads, (long long)m->n_kv_heads, (long long)m->head_dim,
-             (long long)o->list->tokens, (long long)o->list->keys, (long long)p->s->max_seq, (long long)window,
+             (long long)o->rows->tokens, (long long)o->list->keys, (long long)p->s->max_seq, (long long)window,
              (long long)(o->list->many ? p->sequences : p->decode->s->sequences), (double)m->attn_scale,
              (double)m->attn_cap);
     if (choose_attention(o, configuration, sizeof configuration))
@@ -340,22 +341,22 @@ static tw_status add_attend(const builder *o, const tw_instr *in, tw_diag *diag)
     tw_status st = open_attention(o, in->param[TW_ATTEND_WINDOW], &k, diag);
     if (st == TW_OK && k) st = define_cache(p, in->operand[TW_ATTEND_K], diag);
     if (st == TW_OK && k) st = define_cache(p, in->operand[TW_ATTEND_V], diag);
-    const binding of_tensor[] = {{"q", p->memory.q},
+    const binding of_tensor[] = {{"q", o->memory->q},
                                  {"k", shared(p, in->operand[TW_ATTEND_K])},
                                  {"v", shared(p, in->operand[TW_ATTEND_V])},
-                                 {"out", p->memory.attended},
-                                 {"starts", p->memory.step + 4 * (many ? TW_MANY_STARTS : TW_STEP_STARTS)},
-                                 {"lengths", p->memory.step + 4 * (many ? TW_MANY_LENGTHS : TW_STEP_LENGTHS)},
+                                 {"out", o->memory->attended},
+                                 {"starts", o->memory->step + 4 * (many ? TW_MANY_STARTS : TW_STEP_STARTS)},
+                                 {"lengths", o->memory->step + 4 * (many ? TW_MANY_LENGTHS : TW_STEP_LENGTHS)},
                                  {NULL, 0}};
     if (st != TW_OK || k) return st == TW_OK ? add_launch(o, k, of_tensor, diag) : st;
     tw_prefill_shape shape;
     common(o, 0, &shape);
     shape.window = in->param[TW_ATTEND_WINDOW];
-    const binding to[] = {{"step", p->memory.step},
-                          {"q", p->memory.q},
+    const binding to[] = {{"step", o->memory->step},
+                          {"q", o->memory->q},
                           {"k", shared(p, in->operand[TW_ATTEND_K])},
                           {"v", shared(p, in->operand[TW_ATTEND_V])},
-                          {"out", p->memory.attended},
+                          {"out", o->memory->attended},
                           {NULL, 0}};
     return add_kind(o, &tw_prefill_attend, &shape, to, diag);
 }
@@ -367,8 +368,8 @@ static tw_status ready_next(const builder *o, const tw_instr *in, product *of, c
     bool unused;
     *o->sums = 0;
     if (norm < 0) return TW_OK;
-    const tw_status st = tw_prefill_open_product(o->p, o->list, matrix_of(o->p, in), words, NULL, &k, &unused, diag);
-    if (st == TW_OK) *o->sums = tw_prefill_vectors(o->p, o->list, k);
+    const tw_status st = tw_prefill_open_product(o->p, o->rows, matrix_of(o->p, in), words, NULL, &k, &unused, diag);
+    if (st == TW_OK) *o->sums = tw_prefill_vectors(o->p, o->rows, k);
     if (!*o->sums) return st == TW_ERR_UNSUPPORTED ? TW_OK : st;
     of->gains = shared(o->p, norm);
     of->epilogue = words;
@@ -378,13 +379,14 @@ static tw_status ready_next(const builder *o, const tw_instr *in, product *of, c
 static tw_status add_project(const builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill *p = o->p;
     const uint64_t bias = matrix_of(p, in)->bias;
-    const uint64_t a = in->operand[TW_PROJECT_IN] == p->h ? p->memory.h : p->memory.attended;
+    const uint64_t a = in->operand[TW_PROJECT_IN] == p->h ? o->memory->h : o->memory->attended;
     if (in->operand[TW_PROJECT_X] < 0) {
-        const product of = {.a = a, .c = p->memory.sums, .bias = bias, .epilogue = bias ? "out=f32 bias=1" : "out=f32"};
+        const product of = {
+            .a = a, .c = o->memory->sums, .bias = bias, .epilogue = bias ? "out=f32 bias=1" : "out=f32"};
         return add_product(o, in, &of, diag);
     }
     product of = {
-        .a = a, .c = p->memory.x, .bias = bias, .epilogue = bias ? "out=f32 beta=1 bias=1" : "out=f32 beta=1"};
+        .a = a, .c = o->memory->x, .bias = bias, .epilogue = bias ? "out=f32 beta=1 bias=1" : "out=f32 beta=1"};
     char words[64];
     snprintf(words, sizeof words, "%s squares=1 scaled=1", of.epilogue);
     const tw_status st = ready_next(o, in, &of, words, diag);
@@ -396,10 +398,10 @@ static tw_status add_residual(const builder *o, const tw_instr *in, tw_diag *dia
     tw_prefill_shape shape;
     common(o, p->vm->m->dim, &shape);
     *o->sums = 0; /* A kernel norms x. */
-    const binding to[] = {{"step", p->memory.step},
-                          {"y", p->memory.sums},
+    const binding to[] = {{"step", o->memory->step},
+                          {"y", o->memory->sums},
                           {"weight", shared(p, in->operand[TW_RESIDUAL_NORM])},
-                          {"x", p->memory.x},
+                          {"x", o->memory->x},
                           {NULL, 0}};
     return add_kind(o, &tw_prefill_residual, &shape, to, diag);
 }
@@ -417,7 +419,7 @@ static tw_status add_ffn(const builder *o, const tw_instr *in, tw_diag *diag) {
     common(o, in->param[TW_TO], &shape);
     shape.gated = tw_mega_gated(in);
     const int norm = in->operand[TW_FFN_NORM], norm_bias = in->operand[TW_FFN_NORM_BIAS];
-    product of = {.c = p->memory.h, .bias = bias};
+    product of = {.c = o->memory->h, .bias = bias};
     if (!tw_prefill_gates_apart(p->vm->m, bias != 0)) {
         char words[64];
         const char *kind = shape.gated ? "gated=1 " : bias ? "bias=1 " : "";
@@ -425,8 +427,8 @@ static tw_status add_ffn(const builder *o, const tw_instr *in, tw_diag *diag) {
         of.epilogue = words;
         return add_normed(o, in, norm, norm_bias, of, diag);
     }
-    const binding to[] = {{"step", p->memory.step}, {"y", p->memory.sums}, {"h", p->memory.h}, {NULL, 0}};
-    of.c = p->memory.sums;
+    const binding to[] = {{"step", o->memory->step}, {"y", o->memory->sums}, {"h", o->memory->h}, {NULL, 0}};
+    of.c = o->memory->sums;
     of.epilogue = bias ? "out=f32 bias=1" : "out=f32";
     const tw_status st = add_normed(o, in, norm, norm_bias, of, diag);
     return st == TW_OK ? add_kind(o, &tw_prefill_gate, &shape, to, diag) : st;
@@ -437,13 +439,13 @@ static tw_status add_score(const builder *o, int norm, int router, tw_diag *diag
     tw_prefill_shape shape;
     common(o, p->vm->m->dim, &shape);
     shape.router = p->s->buffers[router].dtype;
-    const binding to[] = {{"step", p->memory.step},      {"x", p->memory.x},           {"weight", shared(p, norm)},
-                          {"router", shared(p, router)}, {"scores", p->memory.scores}, {NULL, 0}};
+    const binding to[] = {{"step", o->memory->step},     {"x", o->memory->x},           {"weight", shared(p, norm)},
+                          {"router", shared(p, router)}, {"scores", o->memory->scores}, {NULL, 0}};
     return add_kind(o, &tw_prefill_score, &shape, to, diag);
 }
 
 static tw_status add_choose(const builder *o, tw_diag *diag) {
-    const tw_prefill_memory *m = &o->p->memory;
+    const tw_prefill_memory *m = o->memory;
     tw_prefill_shape shape;
     common(o, 0, &shape);
     const binding to[] = {{"step", m->step}, {"scores", m->scores}, {"route", m->route}, {NULL, 0}};
@@ -459,7 +461,7 @@ static tw_status add_route(const builder *o, const tw_instr *in, tw_diag *diag) 
 }
 
 static tw_status add_experts_up(const builder *o, const tw_instr *in, tw_diag *diag) {
-    const tw_prefill_memory *m = &o->p->memory;
+    const tw_prefill_memory *m = o->memory;
     tw_prefill_shape shape;
     char words[64];
     common(o, o->p->vm->m->dim, &shape);
@@ -472,7 +474,7 @@ static tw_status add_experts_up(const builder *o, const tw_instr *in, tw_diag *d
 }
 
 static tw_status add_experts_down(const builder *o, const tw_instr *in, tw_diag *diag) {
-    const tw_prefill_memory *m = &o->p->memory;
+    const tw_prefill_memory *m = o->memory;
     tw_prefill_shape shape;
     common(o, o->p->vm->m->dim, &shape);
     const binding to[] = {{"step", m->step}, {"y", m->sums}, {"x", m->x}, {NULL, 0}};
@@ -527,19 +529,14 @@ static const tw_instr *head_of(const tw_schedule *s) {
 /* Adds the launches that find a step's new tokens: a norm, the head's product, and the draw. */
 static tw_status add_ends(const builder *o, tw_diag *diag) {
     tw_prefill *p = o->p;
-    const tw_prefill_memory *m = &p->memory;
+    const tw_prefill_memory *m = o->memory;
     const tw_instr *in = head_of(p->s);
-    const tw_prefill_list ends = {.tokens = o->list->ends};
-    const builder of_ends = {p, o->list, &ends, o->sums};
     const product head = {.a = m->end_rows, .c = m->end_logits, .epilogue = "out=f32", .matrix = &p->head};
     const int bias = in->operand[TW_HEAD_NORM_BIAS];
     tw_prefill_shape norm, draw;
     common(o, p->vm->m->dim, &norm);
-    norm.tokens = ends.tokens;
-    norm.ends = true;
     norm.bias = bias >= 0;
     common(o, 0, &draw);
-    draw.tokens = ends.tokens;
     draw.rows = p->head.rows;
     draw.cut_list = p->decode->plan.cut_list;
     const binding rows[] = {
@@ -551,23 +548,15 @@ static tw_status add_ends(const builder *o, tw_diag *diag) {
         {"step", m->step},   {"logits", m->end_logits}, {"counts", p->vm->counts}, {"cells", m->end_cells},
         {"slots", m->slots}, {"found", m->found},       {"out", m->out},           {NULL, 0}};
     tw_status st = add_kind(o, &tw_prefill_norm, &norm, rows, diag);
-    if (st == TW_OK) st = add_product(&of_ends, in, &head, diag);
+    if (st == TW_OK) st = add_product(o, in, &head, diag);
     if (st == TW_OK) st = add_kind(o, &tw_prefill_values, &draw, values, diag);
     return st == TW_OK ? add_kind(o, &tw_prefill_pick, &draw, pick, diag) : st;
 }
 
-tw_status tw_prefill_list_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
-    int64_t sums = 0;
-    const builder o = {p, list, list, &sums};
-    const tw_worker *w = &p->s->workers[0];
-    tw_status st = TW_OK;
-    for (int i = 0; i < w->count && st == TW_OK; i++) st = add_instr(&o, &w->list[i], diag);
-    return st == TW_OK && list->ends ? add_ends(&o, diag) : st;
-}
-
-tw_status tw_prefill_end_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
-    int64_t sums = 0;
-    const builder o = {p, list, list, &sums};
+/* Adds the launches that find the logits and the token of a prompt's last position. */
+static tw_status add_end(const builder *o, tw_diag *diag) {
+    const tw_prefill *p = o->p;
+    const tw_prefill_memory *m = o->memory;
     const tw_instr *in = head_of(p->s);
     const int bias = in->operand[TW_HEAD_NORM_BIAS];
     tw_prefill_shape shape;
@@ -575,49 +564,45 @@ tw_status tw_prefill_end_make(tw_prefill *p, tw_prefill_list *list, tw_diag *dia
     shape.m = p->vm->m;
     shape.bias = bias >= 0;
     shape.early = true;
-    const binding head[] = {{"step", p->memory.step},
-                            {"x", p->memory.x},
+    const binding head[] = {{"x", m->x},
                             {"weight", shared(p, in->operand[TW_HEAD_NORM])},
                             {"bias", shared(p, bias)},
                             {"units", p->head.table},
-                            {"logits", p->memory.logits},
-                            {"cells", p->memory.cells},
+                            {"logits", m->logits},
+                            {"cells", m->cells},
                             {NULL, 0}};
-    const binding best[] = {{"cells", p->memory.cells}, {"token", p->memory.token}, {NULL, 0}};
-    const tw_status st = add_kind(&o, &tw_prefill_head, &shape, head, diag);
-    return st == TW_OK ? add_kind(&o, &tw_prefill_best, &shape, best, diag) : st;
+    const binding best[] = {{"cells", m->cells}, {"token", m->token}, {NULL, 0}};
+    const tw_status st = add_kind(o, &tw_prefill_head, &shape, head, diag);
+    return st == TW_OK ? add_kind(o, &tw_prefill_best, &shape, best, diag) : st;
 }
 
-void tw_prefill_list_free(tw_prefill_list *list) {
-    tw_cuda_graph_free(list->graph);
-    for (int i = 0; i < list->n; i++) tw_gpu_launch_close(list->launches[i]);
-    free(list->launches);
-    *list = (tw_prefill_list){0};
-}
-
-/* ---- running */
-
-static tw_status launch_all(const tw_prefill_list *list, tw_diag *diag) {
-    tw_status st = TW_OK;
-    for (int i = 0; i < list->n && st == TW_OK; i++) st = tw_gpu_launch_run(list->launches[i], NULL, diag);
-    return st;
-}
-
-/* Captures all launches. They have run before, since what the driver loads lazily cannot be captured. */
-void tw_prefill_list_capture(tw_prefill *p, tw_prefill_list *list) {
-    if (!p->vm->cuda || list->graph || list->one_by_one || !list->n) return;
-    tw_status st = tw_cuda_capture_begin(p->vm->cuda, NULL);
-    if (st == TW_OK) {
-        const tw_status launched = launch_all(list, NULL);
-        st = tw_cuda_capture_end(p->vm->cuda, &list->graph, NULL);
-        if (launched != TW_OK) st = launched;
+/* Adds the instructions of a tail, of whose rows only the ends matter, and what finds the ends' tokens. */
+static tw_status add_tail(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
+    const tw_prefill_list ends = {.tokens = list->ends};
+    const tw_worker *w = &p->s->workers[0];
+    tw_prefill_memory memory = p->memory;
+    int64_t sums = 0;
+    memory.step = memory.tail;
+    if (!list->whole) {
+        memory.x = memory.tail_x;
+        memory.q = memory.tail_q;
     }
-    if (st == TW_OK) return;
-    tw_cuda_graph_free(list->graph);
-    list->graph = NULL;
-    list->one_by_one = true;
+    const builder o = {p, list, &ends, &memory, &sums};
+    tw_prefill_shape shape;
+    common(&o, 0, &shape);
+    const binding take[] = {{"step", memory.step},     {"x", p->memory.x},        {"q", p->memory.q},
+                            {"tail_x", memory.tail_x}, {"tail_q", memory.tail_q}, {NULL, 0}};
+    tw_status st = list->whole ? TW_OK : add_kind(&o, &tw_prefill_take, &shape, take, diag);
+    for (int i = tw_prefill_tail(p->s); i < w->count && st == TW_OK; i++) st = add_instr(&o, &w->list[i], diag);
+    if (st != TW_OK) return st;
+    return list->many ? add_ends(&o, diag) : add_end(&o, diag);
 }
 
-tw_status tw_prefill_list_run(tw_prefill *p, const tw_prefill_list *list, tw_diag *diag) {
-    return list->graph ? tw_cuda_graph_run(p->vm->cuda, list->graph, diag) : launch_all(list, diag);
+tw_status tw_prefill_list_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
+    int64_t sums = 0;
+    const builder o = {p, list, list, &p->memory, &sums};
+    const int tail = tw_prefill_tail(p->s);
+    tw_status st = TW_OK;
+    for (int i = 0; i < tail && st == TW_OK; i++) st = add_instr(&o, &p->s->workers[0].list[i], diag);
+    return st == TW_OK && list->ends ? add_tail(p, list, diag) : st;
 }

@@ -13,12 +13,12 @@ _Static_assert(sizeof(tw_sample_rules) == 16 * sizeof(int32_t), "a step has 16 w
 
 enum { UNSAID = -1 /* Stands for a token until it is known. */ };
 
+/* Returns the words of a tail and a step. */
 static int64_t words_of(const tw_prefill *p) {
-    return TW_MANY_ROWS + TW_ROW_WORDS * p->rows;
+    return TW_TAIL_WORDS + TW_MANY_ROWS + TW_ROW_WORDS * p->rows;
 }
 
-/* Returns the ends of a list of so many rows: as many as there may be, so that lists differ by their rows alone. */
-static int64_t list_ends(const tw_prefill *p, int64_t rows) {
+int64_t tw_prefill_many_ends(const tw_prefill *p, int64_t rows) {
     enum { FEW = 16, SOME = 32, MANY = 64 };
     const int64_t n = rows < p->sequences ? rows : p->sequences, step = n <= FEW ? FEW : n <= SOME ? SOME : MANY;
     return tw_ceil_div(n, step) * step;
@@ -34,7 +34,8 @@ enum { NEEDS = 4 };
 
 static void count(const tw_prefill *p, tw_prefill_memory *to, need out[NEEDS]) {
     const tw_model *m = p->vm->m;
-    const int64_t ends = list_ends(p, p->sequences), rows = tw_ceil_div(m->vocab, TW_MEGA_ROWS) * TW_MEGA_ROWS;
+    const int64_t ends = tw_prefill_many_ends(p, p->sequences),
+                  rows = tw_ceil_div(m->vocab, TW_MEGA_ROWS) * TW_MEGA_ROWS;
     const need all[NEEDS] = {
         {&to->end_rows, "end_rows", ends * m->dim * tw_prefill_bytes(p->type)},
         {&to->end_logits, "end_logits", ends * rows * 4},
@@ -115,41 +116,55 @@ static tw_status check(const tw_prefill *p, const tw_prefill_part *parts, int n,
     return tw_fail(diag, TW_ERR_USAGE, "%lld rows do not fit a step of %lld", (long long)rows, (long long)p->rows);
 }
 
-static void write_end(int32_t *words, const tw_prefill_part *x, int32_t row) {
-    const int32_t end = words[TW_MANY_ENDS]++;
-    words[TW_MANY_END_ROWS + end] = row;
-    words[TW_MANY_END_SEQUENCES + end] = (int32_t)x->sequence;
-    words[TW_MANY_END_POSITIONS + end] = (int32_t)(x->pos + x->n - 1);
-    memcpy(words + TW_MANY_RULES + (size_t)end * 16, x->rules, sizeof *x->rules);
-    words[TW_MANY_MODE] |= (int32_t)x->rules->mode;
+/* Writes a row of `words`. `token` is the row's TW_ROW_TOKEN. */
+static void write_row(const tw_prefill *p, int32_t *words, int32_t row, int32_t token, int64_t sequence, int64_t pos) {
+    int32_t *to = words + TW_MANY_ROWS + (size_t)row * TW_ROW_WORDS;
+    to[TW_ROW_TOKEN] = token;
+    to[TW_ROW_POSITION] = (int32_t)pos;
+    to[TW_ROW_HEAD] = (int32_t)(sequence * p->vm->m->n_kv_heads);
+    to[TW_ROW_SEQUENCE] = (int32_t)sequence;
 }
 
-/* Writes a step's words. Sequences without a part have no rows. */
-static void write_words(const tw_prefill *p, int32_t *words, int32_t out, const tw_prefill_part *parts, int n) {
-    int32_t row = 0;
+/* Adds a part's end, row `row` of the step, to the tail. */
+static void write_end(const tw_prefill *p, int32_t *tail, const tw_prefill_part *x, int32_t row) {
+    const int32_t end = tail[TW_STEP_COUNT]++;
+    const int64_t pos = x->pos + x->n - 1;
+    write_row(p, tail, end, row, x->sequence, pos);
+    tail[TW_MANY_LENGTHS + x->sequence] = (int32_t)(pos + 1);
+    tail[TW_TAIL_POSITIONS + end] = (int32_t)pos;
+    memcpy(tail + TW_TAIL_RULES + (size_t)end * 16, x->rules, sizeof *x->rules);
+    tail[TW_MANY_MODE] |= (int32_t)x->rules->mode;
+}
+
+/* Writes the words of a step and its tail. Sequences without a part have no rows. */
+static void write_words(const tw_prefill *p, int32_t *tail, int32_t out, const tw_prefill_part *parts, int n) {
+    int32_t row = 0, *words = tail + TW_TAIL_WORDS;
     int64_t sequence = 0;
-    memset(words, 0, TW_MANY_RULES * sizeof *words);
-    words[TW_MANY_OUT] = out;
+    memset(tail, 0, TW_MANY_ROWS * sizeof *tail);
+    memset(words, 0, TW_MANY_ROWS * sizeof *words);
+    tail[TW_MANY_OUT] = out;
     for (int i = 0; i < n; i++) {
         const tw_prefill_part *x = &parts[i];
-        while (sequence <= x->sequence) words[TW_MANY_STARTS + sequence++] = row;
-        words[TW_MANY_LENGTHS + x->sequence] = (int32_t)(x->pos + x->n);
-        for (int64_t k = 0; k < x->n; k++, row++) {
-            int32_t *to = words + TW_MANY_ROWS + (size_t)row * TW_ROW_WORDS;
-            to[TW_ROW_TOKEN] = x->tokens ? x->tokens[k] : UNSAID;
-            to[TW_ROW_POSITION] = (int32_t)(x->pos + k);
-            to[TW_ROW_HEAD] = (int32_t)(x->sequence * p->vm->m->n_kv_heads);
-            to[TW_ROW_SEQUENCE] = (int32_t)x->sequence;
+        for (; sequence <= x->sequence; sequence++) {
+            words[TW_MANY_STARTS + sequence] = row;
+            tail[TW_MANY_STARTS + sequence] = tail[TW_STEP_COUNT];
         }
-        if (x->rules) write_end(words, x, row - 1);
+        words[TW_MANY_LENGTHS + x->sequence] = (int32_t)(x->pos + x->n);
+        for (int64_t k = 0; k < x->n; k++)
+            write_row(p, words, row++, x->tokens ? x->tokens[k] : UNSAID, x->sequence, x->pos + k);
+        if (x->rules) write_end(p, tail, x, row - 1);
     }
-    while (sequence <= p->sequences) words[TW_MANY_STARTS + sequence++] = row;
+    for (; sequence <= p->sequences; sequence++) {
+        words[TW_MANY_STARTS + sequence] = row;
+        tail[TW_MANY_STARTS + sequence] = tail[TW_STEP_COUNT];
+    }
     words[TW_STEP_COUNT] = row;
 }
 
-/* Returns the list of a step, whose words are written. Attention reads as many keys as the longest sequence has. */
-static tw_prefill_list list_of(const tw_prefill *p, const int32_t *words) {
+/* Returns the list of a step and its tail, which are written. Attention reads the longest sequence's keys. */
+static tw_prefill_list list_of(const tw_prefill *p, const int32_t *tail) {
     enum { LEAST = 256, MORE = 4 };
+    const int32_t *words = tail + TW_TAIL_WORDS;
     int64_t longest = 1, keys = LEAST;
     for (int64_t i = 0; i < p->sequences; i++)
         if (words[TW_MANY_LENGTHS + i] > longest) longest = words[TW_MANY_LENGTHS + i];
@@ -158,7 +173,8 @@ static tw_prefill_list list_of(const tw_prefill *p, const int32_t *words) {
     return (tw_prefill_list){.tokens = rows,
                              .keys = keys < p->s->max_seq ? keys : p->s->max_seq,
                              .many = true,
-                             .ends = words[TW_MANY_ENDS] ? list_ends(p, rows) : 0};
+                             .whole = tail[TW_STEP_COUNT] == words[TW_STEP_COUNT],
+                             .ends = tail[TW_STEP_COUNT] ? tw_prefill_many_ends(p, rows) : 0};
 }
 
 tw_status tw_prefill_begin(tw_prefill *p, const tw_prefill_part *parts, int n, tw_diag *diag) {
@@ -168,21 +184,24 @@ tw_status tw_prefill_begin(tw_prefill *p, const tw_prefill_part *parts, int n, t
     tw_prefill_list *list;
     tw_status st = check(p, parts, n, diag);
     if (st != TW_OK) return st;
-    int32_t *words = f->words + at * words_of(p);
-    write_words(p, words, out, parts, n);
-    const tw_prefill_list wanted = list_of(p, words);
+    int32_t *tail = f->words + at * words_of(p), *words = tail + TW_TAIL_WORDS;
+    write_words(p, tail, out, parts, n);
+    const tw_prefill_list wanted = list_of(p, tail);
     st = tw_prefill_list_find(p, &wanted, &list, diag);
     if (st != TW_OK) return st;
-    const size_t bytes = (size_t)(TW_MANY_ROWS + TW_ROW_WORDS * words[TW_STEP_COUNT]) * sizeof *words;
-    for (int i = 0; i < words[TW_MANY_ENDS] && f->out; i++)
+    const int64_t skipped = list->ends ? 0 : TW_TAIL_WORDS; /* A list without a tail reads no words of it. */
+    const size_t bytes =
+        (size_t)(TW_TAIL_WORDS - skipped + TW_MANY_ROWS + TW_ROW_WORDS * words[TW_STEP_COUNT]) * sizeof *words;
+    const uint64_t to = p->memory.tail + 4 * (uint64_t)skipped;
+    for (int i = 0; i < tail[TW_STEP_COUNT] && f->out; i++)
         atomic_store_explicit(&f->out[out + i], UNSAID, memory_order_relaxed);
-    st = p->vm->emu ? tw_mega_write(p->vm, p->memory.step, words, bytes, diag)
-                    : tw_cuda_send(p->vm->cuda, p->memory.step, words, bytes, diag);
+    st = p->vm->emu ? tw_mega_write(p->vm, to, tail + skipped, bytes, diag)
+                    : tw_cuda_send(p->vm->cuda, to, tail + skipped, bytes, diag);
     if (st == TW_OK) st = tw_prefill_list_run(p, list, diag);
     /* After a failure the device may still read the words. */
     if (st != TW_OK && p->vm->cuda) tw_cuda_sync(p->vm->cuda, NULL);
     if (st != TW_OK) return st;
-    f->ends[at] = words[TW_MANY_ENDS];
+    f->ends[at] = tail[TW_STEP_COUNT];
     f->lists[at] = (int)(list - p->lists);
     f->begun++;
     return TW_OK;

@@ -21,6 +21,26 @@ static int64_t place_of(const tw_instr *in, int64_t row, int which) {
     return row / TW_MEGA_ROWS * 2 * TW_MEGA_ROWS + which * TW_MEGA_ROWS + row % TW_MEGA_ROWS;
 }
 
+/* Tells whether an instruction of the decode program multiplies by the first matrix of an instruction of prompts, which
+   has that name. */
+static bool shares(const tw_schedule *s, const tw_instr *decode, const tw_instr *in, const char *name) {
+    const bool parts = in->op == TW_INSTR_PROJECT && decode->op == TW_INSTR_PARTIAL;
+    return (decode->op == in->op || parts) && !strcmp(first_matrix(s, decode)->name, name);
+}
+
+/* Finds the instruction of the decode program that has a part of the matrix's columns. NULL: columns are not in
+   parts. */
+static const tw_instr *find_partial(const tw_prefill *p, const tw_instr *in) {
+    const tw_schedule *s = p->decode->s;
+    const char *name = first_matrix(p->s, in)->name;
+    for (int w = 0; w < s->n_workers && p->decode->plan.parts; w++)
+        for (int i = 0; i < s->workers[w].count; i++) {
+            const tw_instr *d = &s->workers[w].list[i];
+            if (d->op == TW_INSTR_PARTIAL && shares(s, d, in, name)) return d;
+        }
+    return NULL;
+}
+
 /* Enters the units of an instruction of the decode program, whose stages begin at `stages`. */
 static tw_status enter(const tw_prefill *p, const tw_instr *in, uint64_t stages, tw_prefill_unit *units,
                        tw_diag *diag) {
@@ -30,10 +50,17 @@ static tw_status enter(const tw_prefill *p, const tw_instr *in, uint64_t stages,
     const int64_t bytes = tw_mega_stage_bytes(plan, in->op), from = in->param[TW_FROM];
     const int of = tw_mega_gated(in) ? 2 : 1;
     if (from % TW_MEGA_ROWS) return tw_fail(diag, TW_ERR_UNSUPPORTED, "rows of a matrix are not dealt out in eights");
+    const bool parts = in->op == TW_INSTR_PARTIAL;
+    const int64_t part = parts ? in->param[TW_PARTIAL_PART] : 0, chunks = parts ? shape.chunks : 1;
+    const int64_t entries = parts ? plan->parts * chunks : 1; /* Of a unit. */
     for (int u = 0; u < shape.units; u++) {
         const tw_mega_unit at = tw_mega_unit_of(plan, f, &shape, u);
         const int64_t place = place_of(in, from + u / of * TW_MEGA_ROWS, u % of) / TW_MEGA_ROWS;
-        units[place] = (tw_prefill_unit){stages + (uint64_t)(at.first * bytes), (int32_t)(at.chunk * bytes), at.second};
+        for (int64_t c = 0; c < chunks; c++)
+            units[place * entries + part * chunks + c] =
+                (tw_prefill_unit){.first = stages + (uint64_t)((at.first + c * at.chunk) * bytes),
+                                  .chunk = parts ? 0 : (int32_t)(at.chunk * bytes),
+                                  .second = at.second};
     }
     return TW_OK;
 }
@@ -61,10 +88,9 @@ static tw_status enter_all(const tw_prefill *p, const tw_instr *in, tw_prefill_u
         uint64_t at = p->decode->tapes[w]->address;
         for (int i = 0; i < s->workers[w].count && st == TW_OK; i++) {
             const tw_instr *d = &s->workers[w].list[i];
-            if (d->op == in->op && tw_mega_is_pooled(d->op) && !strcmp(first_matrix(s, d)->name, name))
-                return enter_pool(p, d, units, diag);
+            if (tw_mega_is_pooled(d->op) && shares(s, d, in, name)) return enter_pool(p, d, units, diag);
             if (!tw_mega_is_taped(d->op)) continue;
-            if (d->op == in->op && !strcmp(first_matrix(s, d)->name, name)) st = enter(p, d, at, units, diag);
+            if (shares(s, d, in, name)) st = enter(p, d, at, units, diag);
             const tw_mega_shape shape = tw_mega_shape_of(&p->decode->plan, s, d);
             at += (uint64_t)shape.stages * (uint64_t)tw_mega_stage_bytes(&p->decode->plan, d->op);
         }
@@ -76,13 +102,18 @@ static tw_status find_matrix(tw_prefill *p, const tw_instr *in, tw_prefill_matri
     const tw_mega_plan *plan = &p->decode->plan;
     const bool pooled = tw_mega_is_pooled(in->op);
     const tw_mega_pool pool = tw_mega_pool_of(plan, p->s, in);
-    const tw_mega_shape shape = pooled ? pool.shape : tw_mega_shape_of(plan, p->s, in);
+    const tw_instr *partial = find_partial(p, in);
+    const tw_mega_shape of_part = partial ? tw_mega_shape_of(plan, p->decode->s, partial) : (tw_mega_shape){0};
+    tw_mega_shape shape = pooled ? pool.shape : tw_mega_shape_of(plan, p->s, in);
+    if (partial) shape.run = of_part.run;
     int64_t of_one = in->param[TW_TO] * (tw_mega_gated(in) ? 2 : 1);
     /* The last unit of a vocabulary may have rows to spare. */
     if (in->op == TW_INSTR_HEAD) of_one = tw_ceil_div(of_one, TW_MEGA_ROWS) * TW_MEGA_ROWS;
     memset(out, 0, sizeof *out);
     out->groups = pooled ? p->vm->m->n_experts : 0;
     const int64_t rows = of_one * (pooled ? out->groups : 1), units = rows / TW_MEGA_ROWS;
+    if (of_part.chunks * of_part.chunk_columns != of_part.columns)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "prompts: parts of a matrix that are not whole chunks");
     out->rows = rows;
     out->columns = shape.columns;
     out->shape.rows = rows;
@@ -92,17 +123,19 @@ static tw_status find_matrix(tw_prefill *p, const tw_instr *in, tw_prefill_matri
     out->shape.warps = pooled ? pool.plan.tuning.warps : plan->tuning.warps;
     out->shape.blocks = plan->tuning.blocks;
     out->shape.run = shape.run;
+    out->shape.chunks = partial ? plan->parts * of_part.chunks : 0;
     out->shape.stage_bytes = pooled ? pool.stage_bytes : tw_mega_stage_bytes(plan, in->op);
     if (of_one % TW_MEGA_ROWS || shape.columns % TW_MEGA_ROWS)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "prompts: a matrix of %lld x %lld is not divided into eights",
                        (long long)rows, (long long)shape.columns);
-    tw_prefill_unit *table = calloc((size_t)units, sizeof *table);
+    /* Products read one entry behind the last where chunks lie anywhere. */
+    const int64_t entries = units * (partial ? out->shape.chunks : 1), all = entries + (partial ? 1 : 0);
+    tw_prefill_unit *table = calloc((size_t)all, sizeof *table);
     if (!table) return tw_fail_memory(diag);
     tw_status st = enter_all(p, in, table, diag);
-    for (int64_t i = 0; i < units && st == TW_OK; i++)
+    for (int64_t i = 0; i < entries && st == TW_OK; i++)
         if (!table[i].first) st = tw_fail(diag, TW_ERR_UNSUPPORTED, "the decode program lacks rows of a matrix");
-    if (st == TW_OK)
-        st = tw_mega_alloc(p->vm, p, "units", table, (size_t)units * sizeof *table, true, &out->table, diag);
+    if (st == TW_OK) st = tw_mega_alloc(p->vm, p, "units", table, (size_t)all * sizeof *table, true, &out->table, diag);
     free(table);
     return st;
 }

@@ -10,8 +10,9 @@ int tw_prefill_pieces(const tw_prefill_shape *s) {
 
 void tw_prefill_unit_load(tw_prefill_gen *g, tw_val table, tw_val unit, tw_val out[3]) {
     tw_builder *b = g->b;
+    if (g->s->chunks) unit = tw_mul_imm(b, unit, g->s->chunks);
     tw_val at = tw_prefill_at(g, table, unit, sizeof(tw_prefill_unit));
-    out[0] = tw_ld(b, (tw_attrs){.type = TW_T_i64}, at);
+    out[0] = g->s->chunks ? at : tw_ld(b, (tw_attrs){.type = TW_T_i64}, at);
     out[1] = tw_ld(b, (tw_attrs){.type = TW_T_i32, .offset = offsetof(tw_prefill_unit, chunk)}, at);
     out[2] = tw_ld(b, (tw_attrs){.type = TW_T_i32, .offset = offsetof(tw_prefill_unit, second)}, at);
 }
@@ -24,7 +25,10 @@ tw_prefill_piece tw_prefill_piece_load(tw_prefill_gen *g, const tw_val unit[3], 
     tw_prefill_piece p = {.second = unit[2]};
     tw_val chunk = tw_div(b, i, of_chunk), in_chunk = tw_rem(b, i, of_chunk);
     tw_val warp = tw_div(b, in_chunk, s->run), in_run = tw_rem(b, in_chunk, s->run);
-    p.stage = tw_add(b, unit[0], tw_widen(b, tw_mul(b, chunk, unit[1])));
+    if (s->chunks)
+        p.stage = tw_ld(b, (tw_attrs){.type = TW_T_i64}, tw_prefill_at(g, unit[0], chunk, sizeof(tw_prefill_unit)));
+    else
+        p.stage = tw_add(b, unit[0], tw_widen(b, tw_mul(b, chunk, unit[1])));
     p.stage = tw_prefill_at(g, p.stage, tw_div(b, in_run, s->blocks), s->stage_bytes);
     p.number = tw_add(b, tw_mul_imm(b, warp, s->blocks), tw_rem(b, in_run, s->blocks));
     p.column = tw_mul_imm(b, i, s->format.depth);

@@ -32,8 +32,8 @@ tw_status tw_prefill_open(tw_prefill **out, tw_cuda_vm *vm, int decode, const tw
                           const tw_prefill_options *options, tw_diag *diag);
 void tw_prefill_close(tw_prefill *p); /* NULL is fine. */
 
-/* Makes what a run of n positions from `pos` on needs, which tw_prefill_run otherwise does at their first. Errors are
-   those of tw_prefill_open. */
+/* Makes what a run of n positions from `pos` on with `ends` needs, which tw_prefill_run otherwise does at their first.
+   Errors are those of tw_prefill_open. */
 tw_status tw_prefill_warm(tw_prefill *p, int64_t n, int64_t pos, tw_diag *diag);
 
 /* Chooses anew how the products of later steps are computed. `artefact` names a file of tilewright/select.h. NULL: the

@@ -193,7 +193,8 @@ tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, co
              epilogue);
     *reads_tapes = !p->options.unpack && (s->format.dtype == TW_F16 || s->format.dtype == TW_BF16);
     if (*reads_tapes) {
-        snprintf(tape, sizeof tape, "%s weights=1 tape=%dx%dx%d", words, s->warps, s->blocks, s->run);
+        snprintf(tape, sizeof tape, "%s weights=1 tape=%dx%dx%d%s", words, s->warps, s->blocks, s->run,
+                 s->chunks ? "a" : "");
         const tw_status st = open_product(p, tape, rope, out, diag);
         if (st != TW_ERR_UNSUPPORTED) return st;
         *reads_tapes = false;

@@ -84,7 +84,7 @@ typedef struct need {
     const char *name;
     int64_t bytes;
 } need;
-enum { NEEDS = 19 };
+enum { NEEDS = 21 };
 
 bool tw_prefill_gates_apart(const tw_model *m, bool biases) {
     const bool gated = m->layers[0].gate.weight.rows || m->layers[0].experts;
@@ -93,7 +93,9 @@ bool tw_prefill_gates_apart(const tw_model *m, bool biases) {
 
 static void count(tw_prefill *p, need out[NEEDS]) {
     const tw_model *m = p->vm->m;
-    const int64_t T = p->rows, es = tw_prefill_bytes(p->type), heads = m->n_heads * m->head_dim;
+    const bool many = p->sequences > 1;
+    const int64_t ends = many ? tw_prefill_many_ends(p, p->sequences) : 1, T = p->rows > ends ? p->rows : ends;
+    const int64_t es = tw_prefill_bytes(p->type), heads = m->n_heads * m->head_dim;
     int64_t sums = (m->n_heads + 2 * m->n_kv_heads) * m->head_dim;
     for (int64_t i = 0; i < m->n_layers; i++)
         if (tw_prefill_gates_apart(m, m->layers[i].gate.bias.rows || m->layers[i].up.bias.rows) &&
@@ -103,8 +105,8 @@ static void count(tw_prefill *p, need out[NEEDS]) {
     const int64_t pairs = T * m->n_experts_used;
     if (sums < m->n_experts_used * m->dim) sums = m->n_experts_used * m->dim;
     tw_prefill_memory *to = &p->memory;
-    const int64_t words = p->sequences > 1 ? TW_MANY_ROWS + TW_ROW_WORDS * T : TW_STEP_TOKENS + T;
-    const need all[NEEDS] = {{&to->step, "step", words * 4},
+    const int64_t words = many ? TW_TAIL_WORDS + TW_MANY_ROWS + TW_ROW_WORDS * T : TW_STEP_TAIL + TW_STEP_TOKENS + T;
+    const need all[NEEDS] = {{&to->tail, "step", words * 4},
                              {&to->x, "x", T * m->dim * 4},
                              {&to->normed, "normed", T * m->dim * es},
                              {&to->squares, "squares", T * (m->dim / 8) * 4},
@@ -121,6 +123,8 @@ static void count(tw_prefill *p, need out[NEEDS]) {
                              {&to->gathered, "gathered", pairs * m->dim * es},
                              {&to->chosen, "chosen", pairs * m->expert_dim * es},
                              {&to->head_factors, "head_factors", m->qk_norm_whole ? T * 8 : 0},
+                             {&to->tail_x, "tail_x", ends * m->dim * 4},
+                             {&to->tail_q, "tail_q", ends * heads * es},
                              {&to->logits, "logits", m->vocab * 4},
                              {&to->cells, "cells", tw_prefill_head_blocks(m) * TW_ARGMAX_BYTES}};
     memcpy(out, all, sizeof all);
@@ -148,6 +152,7 @@ static tw_status allocate(tw_prefill *p, tw_diag *diag) {
     bytes += tw_prefill_many_bytes(p);
     tw_status st = fits(p, bytes, diag);
     for (int i = 0; i < NEEDS && st == TW_OK; i++) st = tw_prefill_alloc(p, all[i].name, all[i].bytes, all[i].to, diag);
+    p->memory.step = p->memory.tail + 4 * (p->sequences > 1 ? TW_TAIL_WORDS : TW_STEP_TAIL);
     return st;
 }
 
@@ -163,9 +168,9 @@ static void describe(tw_prefill *p) {
     p->gpu.target = p->vm->target;
 }
 
-/* Returns the words of a step before the next step's in host memory. */
+/* Returns the words of a tail and a step before the next ones in host memory. */
 static int64_t step_words(const tw_prefill *p) {
-    return TW_STEP_TOKENS + p->s->tokens;
+    return TW_STEP_TAIL + TW_STEP_TOKENS + p->s->tokens;
 }
 
 /* Allocates what host and device share. */
@@ -234,7 +239,6 @@ static void forget(tw_prefill *p) {
     if (p->vm->cuda && p->flights.begun > p->flights.ended) tw_cuda_sync(p->vm->cuda, NULL);
     p->flights.ended = p->flights.begun;
     for (int i = 0; i < p->n_lists; i++) tw_prefill_list_free(&p->lists[i]);
-    tw_prefill_list_free(&p->end);
     for (tw_prefill_kernel *k = p->kernels; k; k = k->next) tw_gpu_kernel_close(k->kernel);
     p->n_lists = 0;
     p->kernels = NULL;
@@ -282,41 +286,11 @@ static int64_t list_keys(const tw_prefill *p, int64_t n, int64_t pos) {
     return keys < p->s->max_seq ? keys : p->s->max_seq;
 }
 
-tw_status tw_prefill_list_find(tw_prefill *p, const tw_prefill_list *wanted, tw_prefill_list **out, tw_diag *diag) {
-    for (int i = 0; i < p->n_lists; i++) {
-        const tw_prefill_list *l = *out = &p->lists[i];
-        if (l->tokens == wanted->tokens && l->keys == wanted->keys && l->masked == wanted->masked &&
-            l->many == wanted->many && l->ends == wanted->ends)
-            return TW_OK;
-    }
-    if (p->n_lists == p->room_lists) {
-        const int room = 2 * p->room_lists + 8;
-        tw_prefill_list *grown = realloc(p->lists, (size_t)room * sizeof *grown);
-        if (!grown) return tw_fail_memory(diag);
-        p->lists = grown;
-        p->room_lists = room;
-    }
-    tw_prefill_list *list = *out = &p->lists[p->n_lists];
-    *list = *wanted;
-    const tw_status st = tw_prefill_list_make(p, list, diag);
-    if (st == TW_OK)
-        p->n_lists++;
-    else
-        tw_prefill_list_free(list);
-    return st;
-}
-
 /* Finds the list for a step of n positions from `pos` on, or makes it. */
-static tw_status list_for(tw_prefill *p, int64_t n, int64_t pos, tw_prefill_list **out, tw_diag *diag) {
-    tw_prefill_list wanted = {.tokens = tw_prefill_list_tokens(p, n), .keys = list_keys(p, n, pos)};
+static tw_status list_for(tw_prefill *p, int64_t n, int64_t pos, bool ends, tw_prefill_list **out, tw_diag *diag) {
+    tw_prefill_list wanted = {.tokens = tw_prefill_list_tokens(p, n), .keys = list_keys(p, n, pos), .ends = ends};
     wanted.masked = p->options.masked && wanted.tokens >= p->options.masked && n < wanted.tokens;
     return tw_prefill_list_find(p, &wanted, out, diag);
-}
-
-static tw_status make_end(tw_prefill *p, tw_diag *diag) {
-    const tw_status st = p->end.n ? TW_OK : tw_prefill_end_make(p, &p->end, diag);
-    if (st != TW_OK) tw_prefill_list_free(&p->end);
-    return st;
 }
 
 /* Returns the positions of the step that begins at `done` of n. */
@@ -326,10 +300,10 @@ static int64_t step_of(const tw_prefill *p, int64_t done, int64_t n) {
 
 tw_status tw_prefill_warm(tw_prefill *p, int64_t n, int64_t pos, tw_diag *diag) {
     tw_prefill_list *list;
-    tw_status st = make_end(p, diag);
+    tw_status st = TW_OK;
     for (int64_t done = 0, k; done < n && st == TW_OK; done += k) {
         k = step_of(p, done, n);
-        st = list_for(p, k, pos + done, &list, diag);
+        st = list_for(p, k, pos + done, done + k == n, &list, diag);
     }
     return st;
 }
@@ -348,21 +322,28 @@ static tw_status check(const tw_prefill *p, int64_t sequence, const tw_vm_step *
     return TW_OK;
 }
 
-/* Sends the words of step number `number`, which has n positions of a sequence from `pos` on. The other sequences have
-   no rows in it. */
-static tw_status send(tw_prefill *p, int64_t number, int64_t sequence, const int32_t *tokens, int64_t n, int64_t pos,
-                      tw_diag *diag) {
-    int32_t *words = p->steps + number * step_words(p);
-    const size_t bytes = (size_t)(TW_STEP_TOKENS + n) * sizeof *words;
+/* Writes the words of n rows of a sequence from `pos` on. The other sequences have no rows. */
+static void write_words(const tw_prefill *p, int32_t *words, int64_t sequence, int64_t n, int64_t pos) {
     memset(words, 0, TW_STEP_TOKENS * sizeof *words);
     words[TW_STEP_COUNT] = (int32_t)n;
     words[TW_STEP_POS] = (int32_t)pos;
     words[TW_STEP_HEAD] = (int32_t)(sequence * p->vm->m->n_kv_heads);
     for (int64_t i = sequence; i < TW_CUDA_VM_TOKENS; i++) words[TW_STEP_STARTS + 1 + i] = (int32_t)n;
     words[TW_STEP_LENGTHS + sequence] = (int32_t)(pos + n);
+}
+
+/* Sends the words of step number `number`, which has n positions of a sequence from `pos` on, and of its tail. */
+static tw_status send(tw_prefill *p, int64_t number, int64_t sequence, const int32_t *tokens, int64_t n, int64_t pos,
+                      tw_diag *diag) {
+    int32_t *tail = p->steps + number * step_words(p), *words = tail + TW_STEP_TAIL;
+    const size_t bytes = (size_t)(TW_STEP_TAIL + TW_STEP_TOKENS + n) * sizeof *words;
+    write_words(p, tail, sequence, 1, pos + n - 1);
+    memset(tail + TW_STEP_TOKENS, 0, (TW_STEP_TAIL - TW_STEP_TOKENS) * sizeof *tail);
+    tail[TW_STEP_TOKENS] = (int32_t)n - 1;
+    write_words(p, words, sequence, n, pos);
     memcpy(words + TW_STEP_TOKENS, tokens, (size_t)n * sizeof *tokens);
-    if (p->vm->emu) return tw_mega_write(p->vm, p->memory.step, words, bytes, diag);
-    return tw_cuda_send(p->vm->cuda, p->memory.step, words, bytes, diag);
+    if (p->vm->emu) return tw_mega_write(p->vm, p->memory.tail, tail, bytes, diag);
+    return tw_cuda_send(p->vm->cuda, p->memory.tail, tail, bytes, diag);
 }
 
 /* Waits for the token. Looks at the stream report faults of the kernels. */
@@ -379,26 +360,26 @@ static tw_status hear(tw_prefill *p, int32_t *token, tw_diag *diag) {
     return TW_OK;
 }
 
-/* Begins all steps of a run, and its end. The host waits for none of them. */
+/* Begins all steps of a run. The host waits for none of them. */
 static tw_status begin(tw_prefill *p, int64_t sequence, const tw_vm_step *step, bool ends, tw_diag *diag) {
     tw_status st = TW_OK;
     for (int64_t done = 0, number = 0, k; done < step->n && st == TW_OK; done += k, number++) {
         tw_prefill_list *list = NULL;
         const int64_t pos = step->pos + done;
         k = step_of(p, done, step->n);
-        st = list_for(p, k, pos, &list, diag);
+        st = list_for(p, k, pos, ends && done + k == step->n, &list, diag);
         if (st == TW_OK) st = send(p, number, sequence, step->tokens + done, k, pos, diag);
         if (st == TW_OK) st = tw_prefill_list_run(p, list, diag);
     }
-    if (st == TW_OK && ends) st = make_end(p, diag);
-    return st == TW_OK && ends ? tw_prefill_list_run(p, &p->end, diag) : st;
+    return st;
 }
 
 /* Captures all lists of a run, which is over. */
-static void capture(tw_prefill *p, const tw_vm_step *step) {
-    for (int64_t done = 0; done < step->n; done += p->s->tokens) {
+static void capture(tw_prefill *p, const tw_vm_step *step, bool ends) {
+    for (int64_t done = 0, k; done < step->n; done += k) {
         tw_prefill_list *list = NULL;
-        if (list_for(p, step_of(p, done, step->n), step->pos + done, &list, NULL) == TW_OK)
+        k = step_of(p, done, step->n);
+        if (list_for(p, k, step->pos + done, ends && done + k == step->n, &list, NULL) == TW_OK)
             tw_prefill_list_capture(p, list);
     }
 }
@@ -419,7 +400,7 @@ tw_status tw_prefill_run(tw_prefill *p, int64_t sequence, tw_vm_step *step, bool
     if (st == TW_OK && ends && !step->no_logits)
         st = tw_mega_read(p->vm, p->logits, p->memory.logits, (size_t)p->vm->m->vocab * sizeof *p->logits, diag);
     step->logits = ends && !step->no_logits ? p->logits : NULL;
-    if (st == TW_OK) capture(p, step);
+    if (st == TW_OK) capture(p, step, ends);
     return st;
 }
 

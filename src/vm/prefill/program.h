@@ -20,7 +20,7 @@ typedef struct tw_prefill_kernel {
 
 /* Addresses of activations and of what all steps use. */
 typedef struct tw_prefill_memory {
-    uint64_t step;         /* Words TW_STEP_. */
+    uint64_t step;         /* Words TW_STEP_, or TW_MANY_. */
     uint64_t x;            /* f32 [tokens][dim]: the residual stream. */
     uint64_t normed;       /* [tokens][dim]: rows of x, normed, or just times the norm's weights. */
     uint64_t squares;      /* f32 [dim / 8 at most][tokens]: parts of sums of squares of x's rows. */
@@ -37,6 +37,9 @@ typedef struct tw_prefill_memory {
     uint64_t gathered;     /* [pairs][dim] */
     uint64_t chosen;       /* [pairs][width of an expert] */
     uint64_t matrix;       /* [rows][columns] of an unpacked matrix. 0: all products read the tapes. */
+    uint64_t tail;         /* The tail's words, right before `step`. */
+    uint64_t tail_x;       /* f32 [ends][dim]: the residual stream of a tail. */
+    uint64_t tail_q;       /* [ends][heads][head] */
     uint64_t logits;       /* f32 [vocab] of the prompt's last position. */
     uint64_t head_factors; /* Floats of each position: 1 / rms of all heads of q, and of k. */
     uint64_t cells;        /* TW_ARGMAX_BYTES for each block of the head. */
@@ -52,7 +55,7 @@ typedef struct tw_prefill_memory {
 
 /* The matrix of an instruction. An ffn's has eight rows of gate, eight of up, and so on. */
 typedef struct tw_prefill_matrix {
-    uint64_t table;         /* Address of tw_prefill_unit[rows / 8]. 0: the instruction has no matrix. */
+    uint64_t table;         /* Address of tw_prefill_unit[rows / 8][chunks or 1]. 0: the instruction has no matrix. */
     uint64_t bias;          /* Address of the rows' biases, of the type of the product's result. 0: there are none. */
     int64_t rows, columns;  /* Extents. Experts' matrices lie one behind the other. */
     int64_t groups;         /* Number of experts. 0: it is no mixture's. */
@@ -65,7 +68,8 @@ typedef struct tw_prefill_list {
     int64_t keys;             /* The most positions of a sequence after a step. */
     bool masked;              /* Products have as many rows as the step has positions. False: they have `tokens`. */
     bool many;                /* Steps are of many sequences. */
-    int64_t ends;             /* With `many`: the most ends of a step. 0: there are none. */
+    int64_t ends;             /* The most ends of a step. 0: there are none, and the list has no tail. */
+    bool whole;               /* All rows of a step are ends. */
     tw_gpu_launch **launches; /* In order. */
     int n, room;              /* Number of launches, and how many `launches` has room for. */
     tw_cuda_graph *graph;     /* All launches, captured after they ran for the first time. NULL: not yet. */
@@ -109,10 +113,9 @@ struct tw_prefill {
     tw_prefill_matrix head;
     tw_prefill_list *lists;
     int n_lists, room_lists; /* Number of lists, and how many `lists` has room for. */
-    tw_prefill_list end;     /* What follows the last step of a prompt. No launches: it is not made. */
     char *artefact;          /* Path of the only artefact. "": none decides. NULL: tw_prefill_choose says which do. */
     tw_prefill_artefact artefacts[TW_GEMM_FORMS];
-    int32_t *steps;        /* Host memory with the words of all steps of a run, one behind another. */
+    int32_t *steps;        /* Host memory with the words of all steps of a run and their tails, one behind another. */
     _Atomic int32_t *said; /* Host memory that the device writes the token to. NULL: the machine is emulated. */
     float *logits;         /* Host memory for the logits. */
 };
@@ -120,12 +123,16 @@ struct tw_prefill {
 /* program.c. Allocates zeroed memory. */
 tw_status tw_prefill_alloc(tw_prefill *p, const char *name, int64_t bytes, uint64_t *address, tw_diag *diag);
 
-/* Finds the list of these properties, or makes it. */
-tw_status tw_prefill_list_find(tw_prefill *p, const tw_prefill_list *wanted, tw_prefill_list **out, tw_diag *diag);
 /* Returns the rows of the list for a step of n: the least that is enough. Tiles of many rows have 64 or 128, so that
    lists in finer steps would save no work. */
 int64_t tw_prefill_list_tokens(const tw_prefill *p, int64_t n);
 
+/* tail.c. Returns the number of the first instruction of a tail: the one behind the last that writes keys or values. */
+int tw_prefill_tail(const tw_schedule *s);
+
+/* many.c. Returns the ends of a list of so many rows: as many as there may be, so that lists differ by their rows
+   alone. */
+int64_t tw_prefill_many_ends(const tw_prefill *p, int64_t rows);
 /* many.c. Allocates what steps of many sequences need beside all others. */
 tw_status tw_prefill_many_open(tw_prefill *p, tw_diag *diag);
 int64_t tw_prefill_many_bytes(const tw_prefill *p); /* Bytes of the device's memory that these are. */
@@ -155,6 +162,10 @@ int64_t tw_prefill_vectors(const tw_prefill *p, const tw_prefill_list *list, con
 bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
                      tw_gemm_config *out);
 
+/* few.c. The same for products of a few rows, by rules. False: there are more, or no such tile is legal. */
+bool tw_prefill_few(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
+                    tw_gemm_config *out);
+
 /* Takes the most stages, and the most direct way to store C, with which a configuration is legal. False: with none. */
 bool tw_prefill_complete(const tw_gemm_problem *p, const tw_target *target, tw_gemm_config *c);
 
@@ -162,11 +173,11 @@ bool tw_prefill_complete(const tw_gemm_problem *p, const tw_target *target, tw_g
 bool tw_prefill_chosen(tw_prefill *p, const tw_gemm_problem *problem, tw_gemm_config *out);
 void tw_prefill_forget_artefacts(tw_prefill *p); /* Closes all artefacts. */
 
-/* launches.c. Makes the launches of a list, whose `tokens`, `keys`, `masked`, `many` and `ends` are set. */
+/* launches.c. Makes the launches of a list, whose `tokens`, `keys`, `masked`, `many`, `ends` and `whole` are
+   set. */
 tw_status tw_prefill_list_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag);
-/* Makes the launches that compute the logits and the token of a prompt's last position. They follow the launches of the
-   prompt's last step. */
-tw_status tw_prefill_end_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag);
+/* lists.c. Finds the list of these properties, or makes it. */
+tw_status tw_prefill_list_find(tw_prefill *p, const tw_prefill_list *wanted, tw_prefill_list **out, tw_diag *diag);
 /* Begins to run a list, and does not wait. */
 tw_status tw_prefill_list_run(tw_prefill *p, const tw_prefill_list *list, tw_diag *diag);
 /* Captures a list that has run, unless it is captured. */

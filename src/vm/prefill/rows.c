@@ -213,12 +213,11 @@ static void store_normed(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *cont
 static void build_norm(tw_prefill_gen *g) {
     tw_builder *b = g->b;
     const int64_t columns = g->s->columns;
-    TW_IF (b, tw_lt(b, g->block, tw_prefill_step(g, g->buffer[0], g->s->ends ? TW_MANY_ENDS : TW_STEP_COUNT))) {
+    TW_IF (b, tw_lt(b, g->block, tw_prefill_step(g, g->buffer[0], TW_STEP_COUNT))) {
         normed n = {.sum = tw_var_of(b, tw_f32(b, 0))};
-        tw_val part = tw_f32(b, 1.0f / (float)columns), from = g->block;
+        tw_val part = tw_f32(b, 1.0f / (float)columns);
         row r;
-        if (g->s->ends) from = tw_prefill_step(g, tw_prefill_at(g, g->buffer[0], g->block, 4), TW_MANY_END_ROWS);
-        load_row(g, tw_prefill_at(g, g->buffer[1], from, columns * 4), &r);
+        load_row(g, tw_prefill_at(g, g->buffer[1], g->block, columns * 4), &r);
         if (g->s->m->norm == TW_NORM_LAYER) {
             pass(g, &r, add_up, &n);
             n.center = tw_mul(b, tw_prefill_sum(g, n.sum, "means"), part);

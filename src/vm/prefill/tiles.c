@@ -85,6 +85,7 @@ bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rop
                      tw_gemm_config *out) {
     double least = 1e30;
     if (problem->type != TW_GEMM_BF16 && problem->type != TW_GEMM_F16) return false;
+    if (tw_prefill_few(problem, rope, target, sms, out)) return true;
     const int all = (int)(sizeof tiles / sizeof *tiles);
     const int from = problem->m < LONG ? 0 : FIRST_LONG, to = problem->m < LONG ? FIRST_LONG : all;
     for (int i = from; i < to; i++) {
