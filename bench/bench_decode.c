@@ -29,6 +29,7 @@ typedef struct options {
     int tokens;   /* of a launch, and sequence */
     int batch;    /* sequences */
     int launches; /* that are timed */
+    int layers;   /* the model's first ones; 0: all */
     int64_t cache;
     bool unchecked, trace, emulate;
     evidence_spoil spoil;
@@ -292,7 +293,8 @@ static int run_tuning(const tw_model *model, const options *o, const char *label
 }
 
 static const char usage[] =
-    "usage: bench_decode [--shape NAME] [--weights native|int8|int4] [--depths N,N] [--contexts N,end] [--batch N]\n"
+    "usage: bench_decode [--shape NAME] [--layers N] [--weights native|int8|int4] [--depths N,N] [--contexts N,end] "
+    "[--batch N]\n"
     "                    [--tokens N] [--cache N] [--launches N] [--tunings "
     "WARPS/BLOCKS/STAGES/WINDOW/SPLITS/EDGES/AHEAD/DOWN,...]\n"
     "                    [--long N] [--target sm_80] [--unchecked] [--trace] [--serve DIR] [--emulate]\n"
@@ -325,7 +327,8 @@ static bool read_options(options *o, int count, char **words) {
             {"--shape", &o->shape, 0, 0},       {"--weights", &o->weights, 0, 0}, {"--depths", &o->depths, 0, 0},
             {"--contexts", &o->contexts, 0, 0}, {"--tunings", &o->tunings, 0, 0}, {"--target", &o->target, 0, 0},
             {"--serve", &o->serve, 0, 0},       {"--tokens", 0, &o->tokens, 0},   {"--batch", 0, &o->batch, 0},
-            {"--launches", 0, &o->launches, 0}, {"--cache", 0, 0, &o->cache},     {"--long", 0, 0, &o->consecutive}};
+            {"--launches", 0, &o->launches, 0}, {"--layers", 0, &o->layers, 0},   {"--cache", 0, 0, &o->cache},
+            {"--long", 0, 0, &o->consecutive}};
         const char *value = i + 1 < count ? words[++i] : NULL;
         bool found = value && !strcmp(w, "--spoil");
         if (found) o->spoil = spoil_of(value);
@@ -347,6 +350,7 @@ static const char *refusal(const options *o) {
     if (o->tokens < 1 || o->tokens > EVIDENCE_STEPS) return "a launch is of 1 to 64 tokens of each sequence";
     if (o->cache < o->tokens) return "the cache has no room for a launch";
     if (o->launches < 1) return "at least one launch is timed";
+    if (o->layers < 0) return "a model has layers";
     if (contexts_of(o, contexts) < 0) return "depths and contexts are numbers within the cache, 16 at most, or end";
     return NULL;
 }
@@ -370,6 +374,7 @@ int main(int count, char **words) {
     tw_diag d;
     tw_model *m = NULL;
     if (tw_model_synthetic(&m, o.shape, TW_BF16, 1, &d) != TW_OK) return complain("model", &d);
+    if (o.layers > 0 && o.layers < m->n_layers) m->n_layers = o.layers;
     for (int64_t i = 0; i < m->n_layers; i++) m->layers[i].q.weight.scale *= SHARPEN;
     int failed = 0;
     if (!o.serve) failed = measure_ceiling(&o);

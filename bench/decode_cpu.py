@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Decode and prefill of one model beside PyTorch, llama.cpp, the libraries' matrix products and a naive decoder; docs/bench.md.
+"""Decode and prefill of one model, or with -n 0 prefill alone, beside PyTorch, llama.cpp, the libraries' matrix products and a naive decoder; docs/bench.md.
 
 One random bf16 checkpoint, in a temporary folder that is removed, is what every program reads. In each round every
 candidate runs once, in an order that is turned round from one round to the next; medians over the rounds are compared. What
@@ -148,6 +148,8 @@ def environment(a, doctor, torch, gemm, llama_cpp):
             "command": "bench/decode_cpu.py --shape %s -p %d -n %d --rounds %d --minutes %g%s" %
                        (a.shape, a.prompt, a.tokens, a.rounds, a.minutes,
                         ("" if a.compile == tuple(a.kinds) else " --compile " + (",".join(a.compile) or "none")) +
+                        ("" if a.kinds == list(KINDS) else " --kinds " + ",".join(a.kinds)) +
+                        ("" if a.repeat == 1 else " --repeat %d" % a.repeat) +
                         (" --no-products" if a.no_products else "") + (" --no-llama-cpp" if a.no_llama_cpp else "")),
             "operations_per_second": doctor["operations"],
             "weights": "one checkpoint of random bf16 values for all; f32 rows of ours have random values of their own"}
@@ -168,15 +170,15 @@ class Candidate:
 class Ours(Candidate):
     """`tilewright bench`: refuses to print when its tuned kernels disagree with plain ones."""
 
-    def __init__(self, a, kind, folder, rounded=False):
-        super().__init__("tilewright", kind, {"activations": "bf16" if rounded else "float"})
+    def __init__(self, a, kind, folder, activations="float"):
+        super().__init__("tilewright", kind, {"activations": activations})
         self.correct, self.worst_logit = True, 0.0
         self.program, self.weights = a.tilewright, ["--weights", kind] if kind.startswith("int") else []
-        if rounded:
-            self.weights += ["--activations", "bf16"]
+        if activations != "float":
+            self.weights += ["--activations", activations]
         what = ["--shape", a.shape, "--dtype", "f32"] if kind == "f32" else [folder]
-        self.args = [a.tilewright, "bench", *what, *self.weights, "-p", str(a.prompt), "-n", str(a.tokens), "-r", "1", "-o",
-                     "json", "--explain"]
+        self.args = [a.tilewright, "bench", *what, *self.weights, "-p", str(a.prompt), "-n", str(a.tokens), "-r", str(a.repeat),
+                     "-o", "json", "--explain"]
         self.work, self.shares, self.ceiling_of = {}, {}, {}
 
     def run(self):
@@ -203,7 +205,7 @@ class Theirs(Candidate):
     def __init__(self, a, server, kind):
         super().__init__("transformers " + kind, kind, {})
         self.a, self.server = a, server
-        self.config = server.ask(json.dumps({"do": "load", "weights": kind, "n": a.tokens, "compile": kind in a.compile}))
+        self.config = server.ask(json.dumps({"do": "load", "weights": kind, "n": a.tokens or 16, "compile": kind in a.compile}))
         self.ask("prefill", min(a.prompt, 64))
         # What its integer products take for many rows is not known beforehand; a hopeless one is left out.
         self.prefills = not kind.startswith("int") or self.ask("prefill", min(a.prompt, 64)) * a.prompt / 64 < 15
@@ -215,9 +217,10 @@ class Theirs(Candidate):
         return self.server.ask(json.dumps({"do": "greedy", "weights": self.kind, "ids": PROMPT, "n": GREEDY}))["ids"]
 
     def run(self):
-        self.ask("decode", 2)
-        self.add("decode", self.ask("decode", self.a.tokens), self.a.tokens)
-        if self.prefills:
+        if self.a.tokens:
+            self.ask("decode", 2)
+            self.add("decode", self.ask("decode", self.a.tokens), self.a.tokens)
+        for _ in range(self.a.repeat if self.prefills else 0):
             self.add("prefill", self.ask("prefill", self.a.prompt), self.a.prompt)
 
 
@@ -228,7 +231,7 @@ class LlamaCpp(Candidate):
         self.file = LLAMA_CPP[kind]
         super().__init__("llama.cpp " + (self.file.upper() if kind != "bf16" else kind), kind, {})
         self.a, self.server = a, server
-        self.config = server.ask(json.dumps({"do": "load", "weights": self.file, "n": a.tokens, "room": a.prompt}))
+        self.config = server.ask(json.dumps({"do": "load", "weights": self.file, "n": a.tokens or 16, "room": a.prompt}))
 
     def ask(self, what, n):
         return self.server.ask(json.dumps({"do": what, "weights": self.file, "n": n}))["seconds"]
@@ -237,9 +240,11 @@ class LlamaCpp(Candidate):
         return self.server.ask(json.dumps({"do": "greedy", "weights": self.file, "ids": PROMPT, "n": GREEDY}))["ids"]
 
     def run(self):
-        self.ask("decode", 2)
-        self.add("decode", self.ask("decode", self.a.tokens), self.a.tokens)
-        self.add("prefill", self.ask("prefill", self.a.prompt), self.a.prompt)
+        if self.a.tokens:
+            self.ask("decode", 2)
+            self.add("decode", self.ask("decode", self.a.tokens), self.a.tokens)
+        for _ in range(self.a.repeat):
+            self.add("prefill", self.ask("prefill", self.a.prompt), self.a.prompt)
 
 
 class Naive(Candidate):
@@ -387,7 +392,7 @@ def compare(a, test, ours, peer, correct, peer_test=None, **more):
               "activations": ours.config["activations"], "packed_bytes": ours.config["packed_bytes"]}
     integers = [k.startswith("int") for k in (ours.kind, peer.kind)]
     beside = "integers" if all(integers) else "other weights" if any(integers) else "stored"
-    rounded = "" if ours.config["activations"] == "float" else ", bf16 activations"
+    rounded = "" if ours.config["activations"] == "float" else ", %s activations" % ours.config["activations"]
     return {"case": "%s %s %s%s" % (test, a.shape, ours.kind, rounded), "beside": beside, "config": config, "ours_us": round(seconds * tokens * 1e6, 2),
             "ours_tokens_per_s": round(1 / seconds, 2), "peer": peer.name, "peer_config": peer.config,
             "peer_us": round(peer_seconds * tokens * 1e6, 2), "peer_tokens_per_s": round(1 / peer_seconds, 2),
@@ -413,10 +418,10 @@ def rows(a, folder, ours, rounded, theirs, llama_cpp, naive, gemm, greedy):
     kind = {o.kind: o for o in ours}
     peer = {t.kind: t for t in theirs}
     same = {c.kind: c for c in llama_cpp}
-    for test in ("decode", "prefill"):
+    for test in ("decode", "prefill") if a.tokens else ("prefill",):
         for o in ours:
             correct = o.correct and (greedy["correct"] or o.kind != "bf16")
-            if test in peer[o.kind].samples:
+            if o.kind in peer and test in peer[o.kind].samples:
                 yield compare(a, test, o, peer[o.kind], correct)
             if o.kind in same:
                 note = "activations rounded to %s there" % ("bf16" if o.kind == "bf16" else "8 bits")
@@ -431,12 +436,13 @@ def rows(a, folder, ours, rounded, theirs, llama_cpp, naive, gemm, greedy):
         yield compare(a, "decode", kind["bf16"], n, correct, peer_agrees=agreeing(n.ids, greedy["reference_ids"]))
     for g in gemm:
         yield product_row(a, folder, kind["bf16"], g, correct)
-    for t in theirs + llama_cpp:
-        if t.kind == "bf16":
-            yield compare(a, "prefill", rounded, t, rounded.correct, note="activations rounded to bf16 here, too")
+    for o in rounded:
+        for t in theirs + llama_cpp:
+            if t.kind == o.kind:
+                yield compare(a, "prefill", o, t, o.correct, note="activations rounded to %s here" % o.config["activations"])
     for g in gemm:
         if not g.config["exact"]:
-            yield product_row(a, folder, rounded, g, rounded.correct)
+            yield product_row(a, folder, rounded[0], g, rounded[0].correct)
 
 
 # ---- the run ----
@@ -464,14 +470,15 @@ def benchmark(a, folder, stack):
     server = Server([PYTHON, peer, "serve", folder], cache)
     stack.callback(server.close)
     theirs = []
-    for k in a.kinds:
+    # Integers of prompts are compared with llama.cpp's; PyTorch's products of many rows with them take seconds.
+    for k in a.kinds if a.tokens else ("bf16", "f32"):
         theirs.append(Theirs(a, server, k))
         say("%s: %s" % (theirs[-1].name, json.dumps(theirs[-1].config["tried_ms_per_token"])))
-    ours = [Ours(a, k, folder) for k in a.kinds]
-    rounded = Ours(a, "bf16", folder, rounded=True)
+    ours = [Ours(a, k, folder) for k in a.kinds if a.tokens or k != "f32"]
+    rounded = [Ours(a, k, folder, "int8" if k.startswith("int") else "bf16") for k in a.kinds if k != "f32"]
     llama_cpp, release = llama_cpp_candidates(a, folder, stack)
-    naive = [Naive(a, n, folder) for n in NAIVE if os.path.exists(os.path.join(a.build, "bench", n))]
-    if len(naive) < len(NAIVE):
+    naive = [Naive(a, n, folder) for n in NAIVE if a.tokens and os.path.exists(os.path.join(a.build, "bench", n))]
+    if len(naive) < len(NAIVE) and a.tokens:
         say("without the naive decoders: build with tests and benchmarks")
     reference, verdict = verify(a, folder, server)
     greedy = greedy_row(a, folder, ours, theirs + llama_cpp + naive, reference, verdict)
@@ -479,13 +486,13 @@ def benchmark(a, folder, stack):
     gemm, said = ([], {}) if a.no_products else gemm_candidates(a, folder, doctor["isa"].split(), stack)
     # Who computes each product is measured anew in the first round, not remembered from another day's machine.
     os.environ["TILEWRIGHT_CACHE"] = os.path.join(folder, "choices")
-    measure(a, [*ours, rounded, *theirs, *llama_cpp, *naive, *gemm], STARTED + 60 * a.minutes)
+    measure(a, [*ours, *rounded, *theirs, *llama_cpp, *naive, *gemm], STARTED + 60 * a.minutes)
     first = environment(a, doctor, server.hello, said, release)
     del greedy["agree"]["transformers f32"]
     found = list(rows(a, folder, ours, rounded, theirs, llama_cpp, naive, gemm, dict(greedy, reference_ids=reference)))
     stack.close()  # the peers' processor time counts once they have ended
     first["others_load"] = round(load.others(), 4)
-    first["products"] = {**{o.kind: o.config["products"] for o in ours}, "bf16, activations in bf16": rounded.config["products"]}
+    first["products"] = {**{o.kind: o.config["products"] for o in ours}, **{"%s, activations in %s" % (o.kind, o.config["activations"]): o.config["products"] for o in rounded}}
     return [first, greedy, *found]
 
 
@@ -493,7 +500,8 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--shape", default="llama-1b", choices=["llama-1b", "llama-tiny"])
     p.add_argument("-p", dest="prompt", type=int, default=512, help="tokens of a prefill (default 512)")
-    p.add_argument("-n", dest="tokens", type=int, default=64, help="tokens decoded (default 64)")
+    p.add_argument("-n", dest="tokens", type=int, default=64, help="tokens decoded (default 64); 0: prefill alone, without f32 weights of ours")
+    p.add_argument("--repeat", type=int, default=1, help="prefills a round, of every candidate (default 1)")
     p.add_argument("--kinds", default=",".join(KINDS), help="weights to measure; bf16 and f32 are always (default all)")
     p.add_argument("--rounds", type=int, default=7, help="at most (default 7)")
     p.add_argument("--least", type=int, default=3, help="rounds whatever they take (default 3)")

@@ -4,10 +4,11 @@
 
      bench_tiles [--seconds N] <lines >>log
 
-   A line has a name, the words of a product, and those of a configuration, without its stages and its way to store C,
-   which are the most and the most direct that are legal (tw_prefill_complete). Lines of one name follow one another. A
-   line of the log is a whole configuration with its time, "us=...", and the log is flushed after each product. Kernels
-   of several products are compiled once. TILEWRIGHT_PTXAS names a compiler that is asked in parallel.
+   A line has a name, the words of a product, and those of a configuration, without its stages, which are the most that
+   are legal. Without its way to store C ("staged=") it has the most direct one (tw_prefill_complete). Lines of one name
+   follow one another. A line of the log is a whole configuration with its time, "us=...", and the log is flushed after
+   each product. Kernels of several products are compiled once. TILEWRIGHT_PTXAS names a compiler that is asked in
+   parallel.
 
    Exit 1: something failed. 3: time was up before all products were timed. */
 #include "base/clock.h"
@@ -48,6 +49,15 @@ typedef struct product {
     int n;
 } product;
 
+/* Takes the most stages with which a configuration is legal. False: it is with none. */
+static bool complete(const tw_gemm_problem *p, const tw_target *target, tw_gemm_config *c) {
+    enum { MOST_STAGES = 16 };
+    if (c->staged < 0) return tw_prefill_complete(p, target, c);
+    for (c->stages = MOST_STAGES; c->stages >= 2; c->stages--)
+        if (tw_gemm_legal(p, c, target, NULL, NULL)) return true;
+    return false;
+}
+
 /* Reads a line into the product. Returns false if it is of another product, or of none. *st is an error of the line. */
 static bool read_line(const session *s, char *line, product *p, tw_status *st, tw_diag *diag) {
     char *save = NULL, *name = strtok_r(line, " \n", &save);
@@ -55,7 +65,7 @@ static bool read_line(const session *s, char *line, product *p, tw_status *st, t
     if (!name || *name == '#') return true;
     if (p->n && strcmp(p->name, name) != 0) return false;
     tw_gemm_problem q = {.type = TW_GEMM_BF16, .alpha = 1};
-    tw_gemm_config c = {.ks = 1, .kl = 1, .kg = 1, .vec = 16, .frag = 16, .group = 1, .stages = 2};
+    tw_gemm_config c = {.ks = 1, .kl = 1, .kg = 1, .vec = 16, .frag = 16, .group = 1, .stages = 2, .staged = -1};
     for (const char *word = strtok_r(NULL, " \n", &save); word && *st == TW_OK; word = strtok_r(NULL, " \n", &save))
         if (!tw_gemm_problem_word(&q, word, st, diag) && *st == TW_OK) *st = tw_gemm_config_parse(&c, word, diag);
     if (*st == TW_OK) *st = tw_gemm_problem_complete(&q, diag);
@@ -63,7 +73,7 @@ static bool read_line(const session *s, char *line, product *p, tw_status *st, t
     c.ns = c.nl;
     snprintf(p->name, sizeof p->name, "%s", name);
     p->problem = q;
-    if (p->n < MOST && tw_prefill_complete(&q, tw_cuda_describe(s->cuda)->target, &c)) p->configs[p->n++] = c;
+    if (p->n < MOST && complete(&q, tw_cuda_describe(s->cuda)->target, &c)) p->configs[p->n++] = c;
     return true;
 }
 

@@ -23,10 +23,8 @@ typedef struct tw_engine_options {
     bool dequantise;  /* with weights: run the floats that the integers stand for, in plain C; a reference */
     bool limit_isa;   /* use only the instruction sets of `isa` (TW_CPU_*) */
     uint32_t isa;
-    bool no_vendor; /* own matrix products only */
-    /* A processor: round activations to bf16 where they enter a product, as PyTorch does for weights of bf16. Else
-       they are float, and where a matrix unit multiplies bf16, two terms of it for each. */
-    bool bf16_activations;
+    bool no_vendor;             /* own matrix products only */
+    tw_activations activations; /* a processor: what products take of them */
     /* Round rope's frequencies to the type of the stored weights. transformers keeps them in float32 when it loads a
        checkpoint, and so does this engine; but a model built in memory and converted with .to(bfloat16) has them
        rounded, and references computed from one differ by more than float arithmetic allows. */

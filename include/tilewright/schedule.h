@@ -13,6 +13,15 @@ extern "C" {
 
 typedef struct tw_schedule tw_schedule;
 
+/* Where queries and keys are normed, if each head has a norm of at most 128 elements. Larger norms have `turn`. */
+typedef enum tw_head_norms {
+    /* For a GPU as TW_HEAD_NORMS_ATTEND, if whole heads gave a worker many more bytes of q, k and v. Else by qkv. */
+    TW_HEAD_NORMS_AUTO,
+    TW_HEAD_NORMS_QKV,   /* By qkv, of which each worker has whole heads. */
+    TW_HEAD_NORMS_TURN,  /* By instructions of their own, so that q, k and v are dealt out evenly. */
+    TW_HEAD_NORMS_ATTEND /* By a GPU's attention if a step has one position. Else by instructions of their own. */
+} tw_head_norms;
+
 /* How a model is lowered. Zero means "choose". */
 typedef struct tw_lowering {
     int workers;       /* Workers that the program is for, at least 1. */
@@ -35,6 +44,7 @@ typedef struct tw_lowering {
     tw_dtype kv;      /* Element type of the key/value cache: TW_F32 (0), TW_BF16 or TW_F16. */
     bool exact_kv;    /* `kv` must be this type. False: a machine may choose another one in place of TW_F32. */
     bool group_heads; /* An attend instruction takes exactly the query heads of one key/value head. */
+    int head_norms;   /* tw_head_norms. */
 } tw_lowering;
 
 /* How instructions of a GPU's machine learn that what they read is there. */

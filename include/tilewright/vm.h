@@ -13,16 +13,28 @@ extern "C" {
 
 typedef struct tw_vm tw_vm;
 
+/* What a processor's products take of their activations, which are floats everywhere else. */
+typedef enum tw_activations {
+    TW_ACTIVATIONS_FLOAT, /* As they are. Where a matrix unit multiplies bf16, two terms of it for each. */
+    TW_ACTIVATIONS_BF16,  /* Rounded to bf16, as PyTorch does for weights of bf16. */
+    /* Rounded to integers of 8 bits where weights are integers: one scale a group of the weights' columns, or 128 where
+       a row of weights has one scale. With weights of floats they are as they are. */
+    TW_ACTIVATIONS_INT8,
+    TW_ACTIVATIONS_COUNT
+} tw_activations;
+/* Returns "float", "bf16" or "int8". */
+const char *tw_activations_name(tw_activations a);
+
 typedef struct tw_vm_options {
     int workers;    /* threads, the caller's included; every program must have as many */
     bool limit_isa; /* use only the instruction sets of `isa` (TW_CPU_*) */
     uint32_t isa;
     bool dequantise; /* quantise, then keep the weights as the floats they stand for: a reference for quantised runs */
     bool no_vendor;  /* matrix products by own kernels only, nothing measured */
-    bool bf16_activations; /* activations are rounded to bf16 where they enter a product */
-    bool stored_rope;      /* rope frequencies rounded to the weights' type: see tw_engine_options */
-    bool no_pin;           /* leave threads where the kernel puts them */
-    int64_t memory_limit;  /* bytes that programs may take; 0: what the machine has available */
+    tw_activations activations;
+    bool stored_rope;     /* rope frequencies rounded to the weights' type: see tw_engine_options */
+    bool no_pin;          /* leave threads where the kernel puts them */
+    int64_t memory_limit; /* bytes that programs may take; 0: what the machine has available */
 } tw_vm_options;
 
 /* `model` must outlive the machine. The caller closes it. */

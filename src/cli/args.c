@@ -164,10 +164,10 @@ tw_status cli_engine_options(cli_model_flags *m, tw_engine_options *o, tw_diag *
         snprintf(diag->message, sizeof diag->message, "--weights: \"%s\" is not native, int8 or int4", w);
         return TW_ERR_USAGE;
     }
-    const char *a = m->activations ? m->activations : "float";
-    o->bf16_activations = !strcmp(a, "bf16");
-    if (!o->bf16_activations && strcmp(a, "float")) {
-        snprintf(diag->message, sizeof diag->message, "--activations: \"%s\" is not float or bf16", a);
+    const char *a = m->activations ? m->activations : tw_activations_name(TW_ACTIVATIONS_FLOAT);
+    while (o->activations < TW_ACTIVATIONS_COUNT && strcmp(a, tw_activations_name(o->activations))) o->activations++;
+    if (o->activations == TW_ACTIVATIONS_COUNT) {
+        snprintf(diag->message, sizeof diag->message, "--activations: \"%s\" is not float, bf16 or int8", a);
         return TW_ERR_USAGE;
     }
     const struct {

@@ -348,7 +348,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_engine_options o;
     tw_diag d;
     tw_status st = cli_engine_options(&m, &o, &d);
-    b.activations = o.bf16_activations ? "bf16" : "float";
+    b.activations = tw_activations_name(o.activations);
     b.weights = o.weights == TW_I8 ? "int8" : o.weights == TW_I4 ? "int4" : "native"; /* A file may have set it. */
     const int64_t positions = sequences > 1 ? longest + n : longest > n ? longest : n;
     if (!o.context && !m.config.lowering.max_seq) o.context = depth + positions + 8;

@@ -53,8 +53,8 @@ typedef struct cli_model_flags {
      "weights as stored, or quantised at load (default native)"},                                                      \
         {"--group", CLI_INT, &(m).group, "32|64|128",                                                                  \
          "columns that share a scale (default: a row for int8, 64 for int4)"},                                         \
-        {"--activations", CLI_TEXT, &(m).activations, "float|bf16",                                                    \
-         "on a processor: as they are, or rounded to bf16 where they enter a product (default float)"},                \
+        {"--activations", CLI_TEXT, &(m).activations, "float|bf16|int8",                                               \
+         "on a processor: as they are, or rounded where they enter a product (default float)"},                        \
         {"-t", CLI_INT, &(m).threads, "N", "threads (default: every core)"},                                           \
         {"-c", CLI_INT, &(m).context, "N", "positions kept (default: the model's, at most 4096)"},                     \
         {"--config", CLI_TEXT, &(m).config_path, "C.json",                                                             \

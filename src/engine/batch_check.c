@@ -104,8 +104,7 @@ tw_status tw_batch_check(tw_batch *b, int64_t prompt, uint64_t seed, tw_verdict 
                                  .context = e->context,
                                  .no_vendor = true};
     if (st == TW_OK) st = tw_engine_open(&cpu, e->model, &o, diag);
-    for (int i = 0; i < l.n && st == TW_OK; i++)
-        st = judge(cpu, &e->machine.backend->tolerance, &l.g[i], i, verdict, diag);
+    for (int i = 0; i < l.n && st == TW_OK; i++) st = judge(cpu, tw_engine_tolerance(e), &l.g[i], i, verdict, diag);
     tw_engine_close(cpu);
     unload(&l);
     return st;

@@ -14,7 +14,7 @@ static tw_status open_cpu(tw_machine *m, const tw_model *model, const tw_engine_
                        .isa = o->dequantise ? 0 : o->isa,
                        .dequantise = o->dequantise,
                        .no_vendor = o->no_vendor || o->dequantise,
-                       .bf16_activations = o->bf16_activations,
+                       .activations = o->activations,
                        .stored_rope = o->stored_rope,
                        .memory_limit = o->memory_limit};
     tw_vm *vm = NULL;
@@ -129,8 +129,12 @@ static tw_status trace_end(tw_machine *m, const char *title, tw_trace **out, tw_
 
 const tw_engine_backend tw_engine_cpu = {
     .gpu = false,
-    .tolerance = {1e-3, 1e-4, 1e-4, false}, /* Sums are in f32, and in another order than the reference's. */
-    .rounded = {2e-2, 1e-3, 5e-3, true},
+    .tolerance =
+        {
+            [TW_ACTIVATIONS_FLOAT] = {1e-3, 1e-4, 1e-4, false}, /* Sums are in f32, and in another order. */
+            [TW_ACTIVATIONS_BF16] = {2e-2, 1e-3, 5e-3, true},
+            [TW_ACTIVATIONS_INT8] = {1e-1, 1e-3, 2e-2, true}, /* A step is five times bf16's, by the block. */
+        },
     .open = open_cpu,
     .close = close_cpu,
     .fits = fits,

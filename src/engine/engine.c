@@ -55,6 +55,7 @@ static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule *
         l.workers = 1;
         l.kv_splits = l.row_blocks = l.down_splits = 1;
         l.group_heads = false;
+        l.head_norms = TW_HEAD_NORMS_QKV;
     }
     return tw_schedule_lower(out, e->model, &l, diag);
 }

@@ -39,7 +39,7 @@ struct tw_engine {
 
 /* The largest differences at which the engine's results agree with a reference. */
 static inline const tw_tolerance *tw_engine_tolerance(const tw_engine *e) {
-    return e->options.bf16_activations ? &e->machine.backend->rounded : &e->machine.backend->tolerance;
+    return &e->machine.backend->tolerance[e->options.activations];
 }
 
 enum { TW_ENGINE_SEQUENCES = 128 /* The most sequences of a batch. */ };

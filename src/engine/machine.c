@@ -8,7 +8,7 @@
 
 tw_status tw_engine_backends(const tw_engine_options *o, const tw_engine_backend *out[TW_ENGINE_BACKENDS], int *n,
                              tw_diag *diag) {
-    const bool for_cpus = o->workers || o->limit_isa || o->bf16_activations;
+    const bool for_cpus = o->workers || o->limit_isa || o->activations;
     int number;
     *n = 0;
     if (o->emulate) {

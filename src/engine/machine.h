@@ -33,9 +33,8 @@ typedef struct tw_tolerance {
 
 /* A kind of machine. Every function but `open` takes an open machine. */
 typedef struct tw_engine_backend {
-    bool gpu;               /* The machine is a GPU's, real or emulated. */
-    tw_tolerance tolerance; /* Agreement with references. */
-    tw_tolerance rounded;   /* The same if activations are rounded to bf16. Unused on a GPU. */
+    bool gpu;                                     /* The machine is a GPU's, real or emulated. */
+    tw_tolerance tolerance[TW_ACTIVATIONS_COUNT]; /* Agreement with references. A GPU's activations are floats. */
 
     /* Opens a machine. m->backend is set. `threads` is the number of workers on a processor. */
     tw_status (*open)(tw_machine *m, const tw_model *model, const tw_engine_options *options, int threads,

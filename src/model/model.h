@@ -122,8 +122,8 @@ static inline bool tw_rope_moves(const tw_rope *r) {
     return r->kind == TW_ROPE_DYNAMIC || r->kind == TW_ROPE_LONG;
 }
 
-/* True if queries and keys are normed by an instruction of its own, which has all that a norm is over: all heads, or a
-   head of more rows than a product's workers hold together. */
+/* True if queries and keys must be normed by an instruction of its own, which has all that a norm is over: all heads, or
+   a head of more rows than a product's workers hold together. */
 static inline bool tw_model_norms_apart(const tw_model *m) {
     return m->qk_norm_whole || (m->layers[0].q_norm.rows && m->head_dim > 128);
 }

@@ -69,6 +69,12 @@ static bool operands_ok(check *c, const place *at, const tw_instr *in, const tw_
     return ok;
 }
 
+/* Tells whether an operand that is written is another one, too, because the instruction writes rows that it does not
+   read: attention appends a key to those before it. */
+static bool is_appended(const tw_instr *in, int written, int other) {
+    return in->op == TW_INSTR_ATTEND && written == TW_ATTEND_APPEND && other == TW_ATTEND_K;
+}
+
 /* Checks that the buffer of an operand that is written is not another operand of the instruction too, since the
    instruction's reads and writes have no order. */
 static bool apart_ok(check *c, const place *at, const tw_instr *in, const tw_instr_op_info *info) {
@@ -76,7 +82,7 @@ static bool apart_ok(check *c, const place *at, const tw_instr *in, const tw_ins
     for (int i = 0; i < info->n_operands; i++) {
         if (info->operands[i].access == 'r' || in->operand[i] < 0) continue;
         for (int j = 0; j < info->n_operands; j++) {
-            if (j == i || in->operand[i] != in->operand[j]) continue;
+            if (j == i || in->operand[i] != in->operand[j] || is_appended(in, i, j)) continue;
             tw_report_add(c->report, "self overlap", where_of(at, where),
                           "operands %s and %s are both %s, which it writes while it uses it", info->operands[i].name,
                           info->operands[j].name, c->s->buffers[in->operand[i]].name);

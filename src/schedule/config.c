@@ -64,6 +64,10 @@ static const tw_param params[] = {
      .meaning = "of the key/value cache; auto: what suits the machine"},
     {LOWERING(group_heads, MACRO), FLAG,
      .meaning = "one instruction for all query heads of a key/value head; a GPU's machine always has them so"},
+    {LOWERING(head_norms, MACRO), WORDS("auto", "qkv", "turn", "attend"),
+     CODES(TW_HEAD_NORMS_AUTO, TW_HEAD_NORMS_QKV, TW_HEAD_NORMS_TURN, TW_HEAD_NORMS_ATTEND),
+     .meaning = "which instruction norms the heads of queries and keys: qkv, of whole heads, turn after it, or a GPU's "
+                "attend where a step has one position; auto: what is likely faster"},
     {MACHINE(warps, MICRO), INT32(0, 16), VALUES(0, 1, 2, 4, 8, 12, 16),
      .meaning = "warps of a block that multiply; 0: choose"},
     {MACHINE(blocks, MICRO), INT32(0, 8), VALUES(0, 1, 2, 4, 8),

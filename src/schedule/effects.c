@@ -246,10 +246,9 @@ static bool qkv_shapes(effects *e, int64_t *heads, int64_t *kv_heads, int64_t *d
     if (*rotated > *d) return bad(e, "rope rotates more than a head holds");
     if (has(e, TW_QKV_Q_NORM) != has(e, TW_QKV_K_NORM)) return bad(e, "q_norm and k_norm come together");
     if (has(e, TW_QKV_K) == has(e, TW_QKV_RAW_K)) return bad(e, "keys go to k or to raw_k");
-    if (has(e, TW_QKV_RAW_K) && (has(e, TW_QKV_ROPE) || has(e, TW_QKV_Q_NORM)))
-        return bad(e, "raw keys are neither normed nor rotated");
+    if (has(e, TW_QKV_RAW_K) && has(e, TW_QKV_Q_NORM)) return bad(e, "raw keys are not normed");
     /* Rows of two elements are what the head leaves of its best: buffers of raw keys cannot stand in for those. */
-    if (has(e, TW_QKV_RAW_K) && *d < 4) return bad(e, "raw keys of fewer than 4 elements a head");
+    if (has(e, TW_QKV_RAW_K) && *d < TW_LEAST_RAW) return bad(e, "raw keys of fewer than 4 elements a head");
     if (has(e, TW_QKV_NORM_BIAS) && !has(e, TW_QKV_NORM)) return bad(e, "a norm's bias without a norm");
     if (*kv_heads < 1 || *heads % *kv_heads) return bad(e, "heads are not a multiple of key/value heads");
     return true;
@@ -324,19 +323,38 @@ static void turn(effects *e) {
     whole(e, TW_TURN_ROPE, false);
 }
 
-/* Notes that attention reads keys or values of the cache, of heads [h0, h1), for query rows [r0, r1). A row reads the
-   positions before it, as far as the sliding window reaches, and its own. With several sequences row i belongs to
-   sequence i. */
-static void attend_past(effects *e, int operand, int64_t h0, int64_t h1, int64_t r0, int64_t r1) {
+/* Notes that attention reads keys or values of the cache, of heads [h0, h1), for query rows [r0, r1), up to position
+   `end` of the step. A row reads the positions before it, as far as the sliding window reaches, and its own. With
+   several sequences row i belongs to sequence i. */
+static void attend_past(effects *e, int operand, int64_t h0, int64_t h1, int64_t r0, int64_t r1, int64_t end) {
     const int64_t window = e->in->param[TW_ATTEND_WINDOW], of_one = buffer(e, operand)->shape[0] / e->s->sequences;
     const int64_t bytes = buffer(e, operand)->shape[2] * element(e, operand);
     if (e->s->sequences == 1) {
-        access_box(e, operand, false, h0, h1, window > 0 ? r0 - (window - 1) : TW_KV_PAST, r1, 0, bytes);
+        access_box(e, operand, false, h0, h1, window > 0 ? r0 - (window - 1) : TW_KV_PAST, end, 0, bytes);
         return;
     }
     for (int64_t i = r0; i < r1; i++)
         access_box(e, operand, false, i * of_one + h0, i * of_one + h1, window > 0 ? 1 - window : TW_KV_PAST, 1, 0,
                    bytes);
+}
+
+/* Checks what attention needs to norm and rotate queries and keys itself. */
+static bool attend_raw(effects *e, int64_t heads, int64_t kv_heads, int64_t d) {
+    static const int with[] = {TW_ATTEND_Q_NORM, TW_ATTEND_K_NORM, TW_ATTEND_APPEND};
+    const int64_t *p = e->in->param, per = heads / kv_heads;
+    const tw_buffer *rope = buffer(e, TW_ATTEND_ROPE);
+    for (int i = 0; i < 3; i++)
+        if (has(e, with[i]) != has(e, TW_ATTEND_RAW_K))
+            return bad(e, "raw keys, norms of heads and the cache to append to come together");
+    if (!has(e, TW_ATTEND_RAW_K)) return !rope || bad(e, "rope without raw keys");
+    if (e->s->tokens != 1) return bad(e, "raw keys are of steps of one position");
+    if (e->in->operand[TW_ATTEND_APPEND] != e->in->operand[TW_ATTEND_K])
+        return bad(e, "keys are appended to where they are read");
+    if (p[TW_ATTEND_HEAD_FROM] % per || p[TW_ATTEND_HEAD_TO] % per)
+        return bad(e, "with raw keys heads are all of a key/value head");
+    if (rope && 2 * rope->shape[2] > d) return bad(e, "rope rotates more than a head holds");
+    return activation(e, TW_ATTEND_RAW_K, 1, kv_heads, d) && vector(e, TW_ATTEND_Q_NORM, d) &&
+           vector(e, TW_ATTEND_K_NORM, d) && activation(e, TW_ATTEND_ROPE, 1, 2, -1);
 }
 
 static void attend(effects *e) {
@@ -363,11 +381,16 @@ static void attend(effects *e) {
         bad(e, "one split writes out, several write part, and split is one of them");
         return;
     }
-    if (!activation(e, TW_ATTEND_PART, T, heads * splits, d + 2)) return;
-    int64_t per = heads / kv_heads;
+    if (!activation(e, TW_ATTEND_PART, T, heads * splits, d + 2) || !attend_raw(e, heads, kv_heads, d)) return;
+    const bool raw = has(e, TW_ATTEND_RAW_K);
+    const int64_t per = heads / kv_heads, k0 = h0 / per, k1 = (h1 - 1) / per + 1;
     access_box(e, TW_ATTEND_Q, false, r0, r1, h0, h1, 0, 4 * d);
-    attend_past(e, TW_ATTEND_K, h0 / per, (h1 - 1) / per + 1, r0, r1);
-    attend_past(e, TW_ATTEND_V, h0 / per, (h1 - 1) / per + 1, r0, r1);
+    access_box(e, TW_ATTEND_RAW_K, false, 0, 1, k0, k1, 0, 4 * d);
+    for (int i = TW_ATTEND_Q_NORM; i <= TW_ATTEND_ROPE; i++) whole(e, i, false);
+    /* The last split alone has the step's own position, whose raw key it appends. */
+    attend_past(e, TW_ATTEND_K, k0, k1, r0, r1, raw ? 0 : r1);
+    attend_past(e, TW_ATTEND_V, k0, k1, r0, r1, r1);
+    if (raw && split == splits - 1) append(e, TW_ATTEND_APPEND, k0, k1 - k0, 0, d * element(e, TW_ATTEND_APPEND));
     access_box(e, TW_ATTEND_OUT, true, r0, r1, 0, 1, 4 * h0 * d, 4 * h1 * d);
     for (int64_t h = h0; h < h1 && parts; h++)
         access_box(e, TW_ATTEND_PART, true, r0, r1, h * splits + split, h * splits + split + 1, 0, 4 * (d + 2));
@@ -506,6 +529,11 @@ static void score(effects *e) {
         !shaped(e, TW_SCORE_ROUTER, 1, n, dim) || !plain(e, TW_SCORE_ROUTER) ||
         !activation(e, TW_SCORE_SCORES, T, 1, -1) || !range(e, n))
         return;
+    /* Rows of two elements are what the head leaves of its best: buffers of scores cannot stand in for those. */
+    if (n < TW_LEAST_SCORES) {
+        bad(e, "scores of fewer than 3 experts");
+        return;
+    }
     whole(e, TW_SCORE_X, false);
     whole(e, TW_SCORE_NORM, false);
     rows_of(e, TW_SCORE_ROUTER, false, from, to);
@@ -529,17 +557,22 @@ static void experts_up(effects *e) {
             used = buffer(e, TW_EXPERTS_UP_ROUTE)->shape[2];
     int64_t experts = buffer(e, TW_EXPERTS_UP_UP)->shape[0], n = buffer(e, TW_EXPERTS_UP_H)->shape[2];
     int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
+    const int64_t first = e->in->param[TW_EXPERTS_UP_SLOT_FROM], end = e->in->param[TW_EXPERTS_UP_SLOT_TO];
     if (!activation(e, TW_EXPERTS_UP_X, T, 1, -1) || !vector(e, TW_EXPERTS_UP_NORM, dim) ||
         !activation(e, TW_EXPERTS_UP_ROUTE, T, 2, -1) || !shaped(e, TW_EXPERTS_UP_GATE, experts, n, dim) ||
         !shaped(e, TW_EXPERTS_UP_UP, experts, n, dim) || !same_dtype(e, TW_EXPERTS_UP_GATE, TW_EXPERTS_UP_UP) ||
         !activation(e, TW_EXPERTS_UP_H, T, used, -1) || !range(e, n))
         return;
+    if (first < 0 || first >= end || end > used) {
+        bad(e, "slots of chosen experts out of range");
+        return;
+    }
     whole(e, TW_EXPERTS_UP_X, false);
     whole(e, TW_EXPERTS_UP_NORM, false);
     whole(e, TW_EXPERTS_UP_ROUTE, false);
     rows_of(e, TW_EXPERTS_UP_GATE, false, from, to);
     rows_of(e, TW_EXPERTS_UP_UP, false, from, to);
-    columns(e, TW_EXPERTS_UP_H, true, from, to);
+    access_box(e, TW_EXPERTS_UP_H, true, 0, T, first, end, 4 * from, 4 * to);
 }
 
 static void experts_down(effects *e) {

@@ -25,8 +25,9 @@ typedef struct lowering {
     int stage_counter;         /* Counter of the stage that is built. */
     int turn;                  /* The worker that gets the first remainder. It rotates from stage to stage. */
     int64_t splits, row_blocks;
-    int64_t parts; /* Parts that the columns of the feed-forward layer's second product are split in. */
-    int sums;      /* Buffer of the parts' sums. -1: there is one part. */
+    bool attend_norms; /* True: attention norms and rotates queries and keys. */
+    int64_t parts;     /* Parts that the columns of the feed-forward layer's second product are split in. */
+    int sums;          /* Buffer of the parts' sums. -1: there is one part. */
 } lowering;
 
 static int weight(lowering *b, const char *name, const tw_weight *w, bool matrix, int64_t outer) {
@@ -168,6 +169,12 @@ static bool attend(lowering *b, int worker, operands o, int64_t head, int64_t he
     return true;
 }
 
+/* The angles that a layer rotates by. -1: it has no rope. */
+static int rope_of(const lowering *b, int64_t layer) {
+    const tw_layer_rope rope = b->m->layers[layer].rope;
+    return rope == TW_LAYER_ROPE ? b->rope : rope == TW_LAYER_ROPE_LOCAL ? b->rope_local : -1;
+}
+
 /* Lowers attention. Heads are dealt out one by one, or in the groups that share a key/value head. With more workers
    than these, blocks of positions (prefill) or parts of the past (decode) are dealt out too, and a merge joins
    parts. */
@@ -175,7 +182,11 @@ static void lower_attention(lowering *b, int64_t layer, int k, int v) {
     const tw_model *m = b->m;
     int64_t group = b->l.group_heads ? m->n_heads / m->n_kv_heads : 1, parts = b->splits * b->row_blocks,
             units = m->n_heads / group * parts, from, to;
-    operands o = OPERANDS(b->q, k, v, b->splits > 1 ? -1 : b->attended, b->splits > 1 ? b->part : -1);
+    const bool norms = b->attend_norms;
+    operands o =
+        OPERANDS(norms ? b->raw_q : b->q, k, v, b->splits > 1 ? -1 : b->attended, b->splits > 1 ? b->part : -1,
+                 norms ? b->raw_k : -1, norms ? named(b, layer, "attn.q_norm", false) : -1,
+                 norms ? named(b, layer, "attn.k_norm", false) : -1, norms ? rope_of(b, layer) : -1, norms ? k : -1);
     stage_begin(b, layer, "attend");
     for (int w = 0; w < b->l.workers; w++) {
         share(b, units, w, &from, &to);
@@ -308,6 +319,29 @@ static bool has_share(const lowering *b, int64_t units, int w, int later) {
     return units >= n || (w - b->turn - later + 2 * n) % n < units;
 }
 
+/* How rows of the chosen experts are dealt out: each of `groups` groups of experts to `parts` workers. */
+typedef struct grid {
+    int64_t groups, parts;
+    int64_t units; /* Units of an expert's rows. */
+} grid;
+
+/* Chooses the grid whose largest share is smallest, of several the one with the fewest groups. With a single group each
+   worker has rows of all chosen experts. */
+static grid grid_of(const lowering *b, int64_t unit) {
+    const int64_t used = b->m->n_experts_used, workers = b->l.workers;
+    grid best = {1, workers, tw_ceil_div(b->m->expert_dim, unit)};
+    int64_t least = tw_ceil_div(best.units, workers) * used;
+    for (int64_t n = 2; n <= used && n <= workers && b->scores >= 0; n++) {
+        const int64_t most = tw_ceil_div(best.units, workers / n) * tw_ceil_div(used, n);
+        if (most >= least) continue;
+        least = most;
+        best.groups = n;
+        best.parts = workers / n;
+    }
+    if (best.groups > 1 && best.parts > best.units) best.parts = best.units;
+    return best;
+}
+
 /* Lowers the choice of experts to one instruction. */
 static void lower_route(lowering *b, int64_t i, int norm) {
     stage_begin(b, i, "route");
@@ -321,7 +355,8 @@ static void lower_scores(lowering *b, int64_t i, int norm) {
     stage_begin(b, i, "score");
     stage_rows(b, TW_INSTR_SCORE, OPERANDS(b->x, norm, named(b, i, "router", false), b->scores), b->m->n_experts, 1);
     stage_end(b);
-    const int64_t up = tw_ceil_div(b->m->expert_dim, expert_unit(b)), down = tw_ceil_div(b->m->dim, unit_of(b));
+    const grid g = grid_of(b, expert_unit(b));
+    const int64_t up = g.groups > 1 ? g.groups * g.parts : g.units, down = tw_ceil_div(b->m->dim, unit_of(b));
     for (int w = 0; w < b->l.workers; w++) {
         if (!has_share(b, up, w, 0) && !has_share(b, down, w, 1)) continue;
         tw_instr *in = tw_schedule_add_instr(b->s, w, TW_INSTR_CHOOSE);
@@ -332,13 +367,42 @@ static void lower_scores(lowering *b, int64_t i, int norm) {
     b->arrivals = 0; /* Who has chosen has waited for all that experts_up reads. */
 }
 
-/* Gives workers with rows of experts an instruction over their own choice. */
-static void lower_chosen(lowering *b, tw_instr_op op, int operand, operands o, int64_t rows, int64_t unit) {
-    stage_rows(b, op, o, rows, unit);
+/* Gives workers with rows of experts their own choice. */
+static void use_choices(lowering *b, tw_instr_op op, int operand) {
     for (int w = 0; w < b->l.workers && b->scores >= 0; w++) {
         const tw_worker *of = &b->s->workers[w];
         if (of->count && of->list[of->count - 1].op == op) of->list[of->count - 1].operand[operand] = b->route[w];
     }
+}
+
+/* Sets the slots of the choice that an experts_up has rows of. */
+static void set_slots(tw_instr *in, int64_t from, int64_t to) {
+    in->param[TW_EXPERTS_UP_SLOT_FROM] = from;
+    in->param[TW_EXPERTS_UP_SLOT_TO] = to;
+}
+
+/* Deals the chosen experts' rows out. */
+static void lower_up(lowering *b, operands o) {
+    const int64_t unit = expert_unit(b), rows = b->m->expert_dim, used = b->m->n_experts_used;
+    const grid g = grid_of(b, unit);
+    if (g.groups == 1) {
+        stage_rows(b, TW_INSTR_EXPERTS_UP, o, rows, unit);
+        for (int w = 0; w < b->l.workers; w++) {
+            const tw_worker *of = &b->s->workers[w];
+            if (of->count && of->list[of->count - 1].op == TW_INSTR_EXPERTS_UP)
+                set_slots(&of->list[of->count - 1], 0, used);
+        }
+    }
+    for (int64_t i = 0; i < g.groups * g.parts && g.groups > 1; i++) {
+        const int64_t group = i / g.parts, part = i % g.parts, to = g.units * (part + 1) / g.parts * unit;
+        tw_instr *in = stage_instr(b, (int)((b->turn + i) % b->l.workers), TW_INSTR_EXPERTS_UP);
+        if (!in) return;
+        set_operands(in, o);
+        in->param[TW_FROM] = g.units * part / g.parts * unit;
+        in->param[TW_TO] = to < rows ? to : rows;
+        set_slots(in, used * group / g.groups, used * (group + 1) / g.groups);
+    }
+    use_choices(b, TW_INSTR_EXPERTS_UP, TW_EXPERTS_UP_ROUTE);
 }
 
 static void lower_experts(lowering *b, int64_t i, int moe_h) {
@@ -349,22 +413,33 @@ static void lower_experts(lowering *b, int64_t i, int moe_h) {
     else
         lower_route(b, i, norm);
     stage_begin(b, i, "experts_up");
-    lower_chosen(b, TW_INSTR_EXPERTS_UP, TW_EXPERTS_UP_ROUTE,
-                 OPERANDS(b->x, norm, b->route[0], experts(b, i, "gate", &y->experts[0].gate.weight),
-                          experts(b, i, "up", &y->experts[0].up.weight), moe_h),
-                 b->m->expert_dim, expert_unit(b));
+    lower_up(b, OPERANDS(b->x, norm, b->route[0], experts(b, i, "gate", &y->experts[0].gate.weight),
+                         experts(b, i, "up", &y->experts[0].up.weight), moe_h));
     stage_end(b);
     stage_begin(b, i, "experts_down");
-    lower_chosen(b, TW_INSTR_EXPERTS_DOWN, TW_EXPERTS_DOWN_ROUTE,
-                 OPERANDS(moe_h, b->route[0], experts(b, i, "down", &y->experts[0].down.weight), b->x), b->m->dim,
-                 unit_of(b));
+    stage_rows(b, TW_INSTR_EXPERTS_DOWN,
+               OPERANDS(moe_h, b->route[0], experts(b, i, "down", &y->experts[0].down.weight), b->x), b->m->dim,
+               unit_of(b));
+    use_choices(b, TW_INSTR_EXPERTS_DOWN, TW_EXPERTS_DOWN_ROUTE);
     stage_end(b);
 }
 
-/* The angles that a layer rotates by. -1: it has no rope. */
-static int rope_of(const lowering *b, int64_t layer) {
-    const tw_layer_rope rope = b->m->layers[layer].rope;
-    return rope == TW_LAYER_ROPE ? b->rope : rope == TW_LAYER_ROPE_LOCAL ? b->rope_local : -1;
+/* Tells whether turn norms queries and keys. Of norms of heads it does so where whole heads would give a worker of qkv
+   many more bytes than an even share has. */
+static bool norms_apart(const lowering *b) {
+    /* What a worker reads while another instruction waits and is waited for, and while attention norms. */
+    enum { TURN_BYTES = 256 << 10, ATTEND_BYTES = 128 << 10 };
+    const tw_model *m = b->m;
+    const tw_weight *q = &m->layers[0].q.weight;
+    if (tw_model_norms_apart(m)) return true;
+    if (!m->layers[0].q_norm.rows || m->head_dim < TW_LEAST_RAW || b->l.head_norms == TW_HEAD_NORMS_QKV) return false;
+    if (b->l.head_norms != TW_HEAD_NORMS_AUTO) return true;
+    const int64_t heads = m->n_heads + 2 * m->n_kv_heads, workers = b->l.workers, unit = unit_of(b);
+    const int64_t whole = tw_ceil_div(heads, workers) * m->head_dim;
+    const int64_t even = tw_ceil_div(tw_ceil_div(heads * m->head_dim, unit), workers) * unit;
+    const tw_dtype type = b->l.weights == TW_F32 ? q->dtype : b->l.weights;
+    return b->l.group_heads &&
+           (whole - even) * q->cols * (int64_t)tw_dtype_bits(type) / 8 > (b->T == 1 ? ATTEND_BYTES : TURN_BYTES);
 }
 
 /* Lowers the norms of queries and keys to a stage of their own, in which each worker has some heads. */
@@ -394,18 +469,18 @@ static void lower_layer(lowering *b, int64_t i, int moe_h) {
     snprintf(name, sizeof name, "layers.%lld.v", (long long)i);
     int v = tw_schedule_add_buffer(b->s, name, TW_BUFFER_KV, b->l.kv, 0, heads, b->l.max_seq, m->head_dim);
     stage_begin(b, i, "qkv");
-    const bool whole = tw_model_norms_apart(m);
-    int64_t unit = m->layers[i].q_norm.rows && !whole ? m->head_dim : unit_of(b);
+    const bool apart = b->raw_q >= 0;
+    int64_t unit = m->layers[i].q_norm.rows && !apart ? m->head_dim : unit_of(b);
     stage_rows(b, TW_INSTR_QKV,
                OPERANDS(b->x, named(b, i, "attn_norm", false), named(b, i, "attn_norm.bias", false),
                         named(b, i, "attn.q", true), named(b, i, "attn.k", true), named(b, i, "attn.v", true),
                         named(b, i, "attn.q.bias", false), named(b, i, "attn.k.bias", false),
-                        named(b, i, "attn.v.bias", false), whole ? -1 : named(b, i, "attn.q_norm", false),
-                        whole ? -1 : named(b, i, "attn.k_norm", false), whole ? -1 : rope_of(b, i),
-                        whole ? b->raw_q : b->q, whole ? -1 : k, v, whole ? b->raw_k : -1),
+                        named(b, i, "attn.v.bias", false), apart ? -1 : named(b, i, "attn.q_norm", false),
+                        apart ? -1 : named(b, i, "attn.k_norm", false), tw_model_norms_apart(m) ? -1 : rope_of(b, i),
+                        apart ? b->raw_q : b->q, apart ? -1 : k, v, apart ? b->raw_k : -1),
                (m->n_heads + 2 * m->n_kv_heads) * m->head_dim, unit);
     stage_end(b);
-    if (whole) lower_turn(b, i, k);
+    if (apart && !b->attend_norms) lower_turn(b, i, k);
     lower_attention(b, i, k, v);
     lower_add(b, i, "project", b->attended, "attn.o", "attn_post_norm", false);
     if (m->layers[i].experts)
@@ -448,9 +523,12 @@ static void shared_buffers(lowering *b) {
             ? -1
             : tw_schedule_add_buffer(s, "rope_local", TW_BUFFER_INPUT, TW_F32, 0, T, 2, m->rope_local.dims / 2);
     b->x = tw_schedule_add_buffer(s, "x", A, TW_F32, 0, T, 1, m->dim);
-    b->q = tw_schedule_add_buffer(s, "q", A, TW_F32, 0, T, m->n_heads, m->head_dim);
+    const bool apart = norms_apart(b);
+    b->attend_norms =
+        apart && !tw_model_norms_apart(m) && T == 1 && b->l.group_heads && b->l.head_norms != TW_HEAD_NORMS_TURN;
+    if (!b->attend_norms) b->q = tw_schedule_add_buffer(s, "q", A, TW_F32, 0, T, m->n_heads, m->head_dim);
     if (m->layers[0].attn_post_norm.weight.rows) b->y = tw_schedule_add_buffer(s, "y", A, TW_F32, 0, T, 1, m->dim);
-    if (tw_model_norms_apart(m)) {
+    if (apart) {
         b->raw_q = tw_schedule_add_buffer(s, "raw_q", A, TW_F32, 0, T, m->n_heads, m->head_dim);
         b->raw_k = tw_schedule_add_buffer(s, "raw_k", A, TW_F32, 0, T, m->n_kv_heads, m->head_dim);
     }
@@ -530,12 +608,12 @@ tw_status tw_lowering_check(const tw_model *model, const tw_lowering *l, tw_diag
     return choose(&b, l, diag);
 }
 
-/* Adds buffers for the choice of experts. With `group_heads` the router's scores are dealt out to all workers, and have
-   a buffer of their own. */
+/* Adds buffers for the choice of experts. With `group_heads` the router's scores are dealt out to all workers, unless
+   they are few, and have a buffer of their own. */
 static void add_routes(lowering *b) {
     const int64_t used = b->m->n_experts_used;
     char name[32];
-    if (!b->l.group_heads) {
+    if (!b->l.group_heads || b->m->n_experts < TW_LEAST_SCORES) {
         b->route[0] = tw_schedule_add_buffer(b->s, "route", TW_BUFFER_ACTIVATION, TW_F32, 0, b->T, 2, used);
         return;
     }

@@ -30,6 +30,10 @@ typedef enum tw_instr_op {
 #undef OP
 
 enum { TW_FROM, TW_TO }; /* Indices of the parameters of every RANGE. */
+enum {
+    TW_LEAST_SCORES = 3, /* The fewest experts of a router that is dealt out. */
+    TW_LEAST_RAW = 4     /* The fewest elements of a head whose keys are raw. */
+};
 
 typedef enum tw_buffer_kind {
     TW_BUFFER_WEIGHT,     /* Read-only, and defined from the start. */

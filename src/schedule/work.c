@@ -56,6 +56,11 @@ static double product(int64_t positions, int64_t rows, int64_t cols) {
     return 2 * (double)positions * (double)rows * (double)cols;
 }
 
+/* Chosen experts of a position that experts_up has rows of. */
+static int64_t slots_of(const tw_instr *in) {
+    return in->param[TW_EXPERTS_UP_SLOT_TO] - in->param[TW_EXPERTS_UP_SLOT_FROM];
+}
+
 static double flops_of(const step *t) {
     const int64_t n = t->n, rows = t->in->param[TW_TO] - t->in->param[TW_FROM];
     switch (t->in->op) {
@@ -74,7 +79,7 @@ static double flops_of(const step *t) {
     case TW_INSTR_SCORE:
         return product(n, rows, extent(t, TW_SCORE_X, 2));
     case TW_INSTR_EXPERTS_UP:
-        return product(n * extent(t, TW_EXPERTS_UP_ROUTE, 2), 2 * rows, extent(t, TW_EXPERTS_UP_X, 2));
+        return product(n * slots_of(t->in), 2 * rows, extent(t, TW_EXPERTS_UP_X, 2));
     case TW_INSTR_EXPERTS_DOWN:
         return product(n * extent(t, TW_EXPERTS_DOWN_ROUTE, 2), rows, extent(t, TW_EXPERTS_DOWN_H, 2));
     case TW_INSTR_HEAD:
@@ -98,7 +103,7 @@ static double rows_of(const step *t, const tw_access *a) {
     }
     if (kind == TW_BUFFER_WEIGHT) {
         if (in->op == TW_INSTR_EMBED) inner = least(inner, t->n);
-        if (in->op == TW_INSTR_EXPERTS_UP) outer = least(outer, t->n * extent(t, TW_EXPERTS_UP_ROUTE, 2));
+        if (in->op == TW_INSTR_EXPERTS_UP) outer = least(outer, t->n * slots_of(in));
         if (in->op == TW_INSTR_EXPERTS_DOWN) outer = least(outer, t->n * extent(t, TW_EXPERTS_DOWN_ROUTE, 2));
         return (double)outer * (double)inner;
     }

@@ -65,7 +65,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     --json                       print ids, text and timings as JSON
     --weights native|int8|int4   weights as stored, or quantised at load (default native)
     --group 32|64|128            columns that share a scale (default: a row for int8, 64 for int4)
-    --activations float|bf16     on a processor: as they are, or rounded to bf16 where they enter a product (default float)
+    --activations float|bf16|int8 on a processor: as they are, or rounded where they enter a product (default float)
     -t N                         threads (default: every core)
     -c N                         positions kept (default: the model's, at most 4096)
     --config C.json              choices of the lowering and of a GPU's machine; flags win over it
@@ -101,7 +101,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     --schedule S.json            decode by this schedule, once the check accepts it
     --weights native|int8|int4   weights as stored, or quantised at load (default native)
     --group 32|64|128            columns that share a scale (default: a row for int8, 64 for int4)
-    --activations float|bf16     on a processor: as they are, or rounded to bf16 where they enter a product (default float)
+    --activations float|bf16|int8 on a processor: as they are, or rounded where they enter a product (default float)
     -t N                         threads (default: every core)
     -c N                         positions kept (default: the model's, at most 4096)
     --config C.json              choices of the lowering and of a GPU's machine; flags win over it
@@ -117,7 +117,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
   flags:
     --weights native|int8|int4   weights as stored, or quantised at load (default native)
     --group 32|64|128            columns that share a scale (default: a row for int8, 64 for int4)
-    --activations float|bf16     on a processor: as they are, or rounded to bf16 where they enter a product (default float)
+    --activations float|bf16|int8 on a processor: as they are, or rounded where they enter a product (default float)
     -t N                         threads (default: every core)
     -c N                         positions kept (default: the model's, at most 4096)
     --config C.json              choices of the lowering and of a GPU's machine; flags win over it
@@ -148,7 +148,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     --explain                    also who computes each product, on stderr
     --weights native|int8|int4   weights as stored, or quantised at load (default native)
     --group 32|64|128            columns that share a scale (default: a row for int8, 64 for int4)
-    --activations float|bf16     on a processor: as they are, or rounded to bf16 where they enter a product (default float)
+    --activations float|bf16|int8 on a processor: as they are, or rounded where they enter a product (default float)
     -t N                         threads (default: every core)
     -c N                         positions kept (default: the model's, at most 4096)
     --config C.json              choices of the lowering and of a GPU's machine; flags win over it
@@ -165,7 +165,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     -f FILE                      the text; - for standard input
     --weights native|int8|int4   weights as stored, or quantised at load (default native)
     --group 32|64|128            columns that share a scale (default: a row for int8, 64 for int4)
-    --activations float|bf16     on a processor: as they are, or rounded to bf16 where they enter a product (default float)
+    --activations float|bf16|int8 on a processor: as they are, or rounded where they enter a product (default float)
     -t N                         threads (default: every core)
     -c N                         positions kept (default: the model's, at most 4096)
     --config C.json              choices of the lowering and of a GPU's machine; flags win over it
@@ -259,7 +259,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     --schedule S.json            decode by this schedule, once the check accepts it
     --weights native|int8|int4   weights as stored, or quantised at load (default native)
     --group 32|64|128            columns that share a scale (default: a row for int8, 64 for int4)
-    --activations float|bf16     on a processor: as they are, or rounded to bf16 where they enter a product (default float)
+    --activations float|bf16|int8 on a processor: as they are, or rounded where they enter a product (default float)
     -t N                         threads (default: every core)
     -c N                         positions kept (default: the model's, at most 4096)
     --config C.json              choices of the lowering and of a GPU's machine; flags win over it

@@ -101,9 +101,12 @@ static double largest(const fixture *f) {
 static void the_tolerances_are_these(void **state) {
     fixture *f = *state;
     tw_engine *cpu = open_engine(f->m, false), *gpu = open_engine(f->m, true);
-    const tw_tolerance *c = &cpu->machine.backend->tolerance, *g = &gpu->machine.backend->tolerance;
+    const tw_tolerance *c = cpu->machine.backend->tolerance, *g = gpu->machine.backend->tolerance;
+    const tw_tolerance *bf16 = &c[TW_ACTIVATIONS_BF16], *bytes = &c[TW_ACTIVATIONS_INT8];
     assert_true(c->logit_relative == 1e-3 && c->logit_absolute == 1e-4 && c->loss_relative == 1e-4 && !c->close);
     assert_true(g->logit_relative == 2e-2 && g->logit_absolute == 1e-3 && g->loss_relative == 5e-3 && g->close);
+    assert_true(bf16->logit_relative == 2e-2 && bf16->logit_absolute == 1e-3 && bf16->loss_relative == 5e-3);
+    assert_true(bytes->logit_relative == 1e-1 && bytes->logit_absolute == 1e-3 && bytes->loss_relative == 2e-2);
     tw_engine_close(cpu);
     tw_engine_close(gpu);
 }

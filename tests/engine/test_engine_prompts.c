@@ -115,6 +115,23 @@ static void every_mixture(void **state) {
     agrees("qwen3moe-step-fused", two, 0, 2e-2);
 }
 
+/* Decode norms heads apart from q, k and v, while prompts norm them with the product: both read the same tapes. Tensor
+   cores attend to keys that attention has just appended. */
+static void norms_of_heads_apart(void **state) {
+    (void)state;
+    static const tw_schedule_config turned = {.lowering = {.head_norms = TW_HEAD_NORMS_TURN}, .machine = {.warps = 2}},
+                                    attended = {.lowering = {.head_norms = TW_HEAD_NORMS_ATTEND},
+                                                .machine = {.warps = 2}};
+    tw_model *m;
+    tw_diag d;
+    if (tw_model_synthetic(&m, "qwen3-tiny", TW_BF16, 1, &d) != TW_OK) fail_msg("%s", d.message);
+    agrees_of(m, "qwen3-tiny", (tw_engine_options){.workers = 5, .config = &attended}, 0, 2e-2, 3);
+    agrees("qwen3moe-step-fused", (tw_engine_options){.workers = 3, .config = &turned}, 8, 2e-2);
+    if (TEST_SANITIZED) return;
+    agrees("qwen3-bias", (tw_engine_options){.workers = 5, .config = &turned}, 0, 1e-4);
+    agrees("qwen3-bias", (tw_engine_options){.workers = 3, .weights = TW_I8, .config = &attended}, 0, 2e-2);
+}
+
 /* Biases before an activation, which a product adds in its own type: in 16 bits, too. */
 static void biases_in_16_bits(void **state) {
     (void)state;
@@ -239,6 +256,7 @@ int main(void) {
         cmocka_unit_test(every_family),
         cmocka_unit_test(large_heads),
         cmocka_unit_test(every_mixture),
+        cmocka_unit_test(norms_of_heads_apart),
         cmocka_unit_test(biases_in_16_bits),
         cmocka_unit_test(every_tape),
         cmocka_unit_test(floats),

@@ -188,12 +188,36 @@ static void check_gemm(const tw_kernels *k, const problem *p, tw_gemm_blocking b
     free(scratch);
 }
 
+/* Rounds x in place to `terms` terms of bf16, one, or to integers of 8 bits. An integer is half of one off at most. */
+static void round_x(const problem *p, int terms) {
+    const int64_t block = p->f.group ? p->f.group : 128;
+    for (int64_t m = 0; m < p->rows; m++) {
+        float *x = p->x + m * p->ldx;
+        for (int64_t k = 0; k < p->cols && terms == 1; k++) {
+            uint16_t h;
+            tw_from_f32(TW_BF16, &x[k], &h, 1);
+            x[k] = tw_bf16_to_f32(h);
+        }
+        for (int64_t k = 0; k < p->cols && terms == TW_PACK_BYTES; k += block) {
+            const int64_t end = k + block < p->cols ? k + block : p->cols;
+            float most = 0x1p-100f;
+            for (int64_t i = k; i < end; i++) most = fmaxf(most, fabsf(x[i]));
+            for (int64_t i = k; i < end; i++) {
+                const float rounded = rintf(x[i] * (127 / most)) * (most / 127);
+                assert_true(fabsf(rounded - x[i]) <= most / 253);
+                x[i] = rounded;
+            }
+        }
+    }
+}
+
 /* Packed activations, with what they are rounded to in place of x if they have one term. Tiles of rows are packed one
    by one, as workers that share them do, and lie where they would if all were packed at once. */
 static void check_packed(const tw_kernels *k, problem *p, int terms) {
     const int t = p->f.dtype;
-    const size_t n = (size_t)(p->rows * p->ldy), bytes = k->gemm_pack_bytes(p->rows, p->cols, terms),
-                 tile = k->gemm_pack_bytes(TW_PACKED_TILE, p->cols, terms);
+    if (terms == TW_PACK_BYTES && t != TW_I8 && t != TW_I4) return;
+    const size_t n = (size_t)(p->rows * p->ldy), bytes = k->gemm_pack_bytes(p->f, p->rows, p->cols, terms),
+                 tile = k->gemm_pack_bytes(p->f, TW_PACKED_TILE, p->cols, terms);
     float *y = guard_make(n), *seen = guard_make(n);
     unsigned char *packed = aligned_make(bytes + 64), *scratch = aligned_make(k->gemm_packed_scratch());
     parts told = {p, y, seen};
@@ -201,18 +225,20 @@ static void check_packed(const tw_kernels *k, problem *p, int terms) {
     memset(packed + bytes, 0x5a, 64);
     for (int64_t m = 0; m < p->rows; m += TW_PACKED_TILE) {
         const int64_t rows = p->rows - m < TW_PACKED_TILE ? p->rows - m : TW_PACKED_TILE;
-        k->gemm_pack(p->x + m * p->ldx, p->ldx, rows, p->cols, terms, packed + (size_t)(m / TW_PACKED_TILE) * tile);
+        k->gemm_pack(p->f, p->x + m * p->ldx, p->ldx, rows, p->cols, terms,
+                     packed + (size_t)(m / TW_PACKED_TILE) * tile);
     }
     for (int i = 0; i < 64; i++) assert_int_equal(packed[bytes + (size_t)i], 0x5a);
     k->gemm_packed[t](p->f, p->packed, p->panels, p->cols, packed, p->rows, terms, y, p->ldy, &sink, scratch);
     assert_memory_equal(seen, y, n * sizeof *y);
-    for (int64_t i = 0; i < p->rows * p->ldx && terms == 1; i++) {
-        uint16_t h;
-        tw_from_f32(TW_BF16, &p->x[i], &h, 1);
-        p->x[i] = tw_bf16_to_f32(h);
-    }
+    float *const given = p->x;
+    p->x = guard_make((size_t)(p->rows * p->ldx));
+    memcpy(p->x, given, (size_t)(p->rows * p->ldx) * sizeof *given);
+    round_x(p, terms);
     for (int64_t m = 0; m < p->rows; m++)
-        compare(p, y + m * p->ldy, m, "packed gemm", k->gemm_name[t], terms == 1 ? FLOATS : TWO_TERMS);
+        compare(p, y + m * p->ldy, m, "packed gemm", k->gemm_name[t], terms < 2 ? FLOATS : TWO_TERMS);
+    guard_free(p->x, (size_t)(p->rows * p->ldx));
+    p->x = given;
     guard_free(y, n);
     guard_free(seen, n);
     free(packed);
@@ -227,7 +253,7 @@ static void check_product(const tw_kernels *k, tw_panel_format f, int64_t panels
         const tw_gemm_blocking by = {256 * (1 + (int)tw_random_below(r, 4)), 12 * (1 + (int)tw_random_below(r, 8))};
         check_gemm(k, &p, by);
     }
-    for (int terms = 2; terms > 0 && k->gemm_packed[f.dtype]; terms--) check_packed(k, &p, terms);
+    for (int terms = 2; terms >= 0 && k->gemm_packed[f.dtype]; terms--) check_packed(k, &p, terms);
     problem_free(&p);
 }
 
@@ -286,6 +312,33 @@ static void gemm_takes_several_blocks(void **state) {
             check_product(&k, formats[f], 2, 600, 90, INPUT_MIXED, &r);
             check_product(&k, formats[f], 67, 48, 55, INPUT_NORMAL, &r);
         }
+    }
+}
+
+/* The same of packed rows: in its row, and in no other. */
+static void a_nan_shows_in_packed_rows(void **state) {
+    enum { ROWS = 20, BAD = 17 };
+    tw_random r = tw_random_seed(*(uint64_t *)*state + 5);
+    tw_kernels k;
+    for (int m = 0; m < CHECK_MASKS; m++) {
+        if (!check_kernels(m, &k)) continue;
+        for (int f = 0; f < FORMATS; f++)
+            for (int terms = 2; terms >= 0 && k.gemm_packed[formats[f].dtype]; terms--) {
+                if (terms == TW_PACK_BYTES && formats[f].dtype != TW_I8 && formats[f].dtype != TW_I4) continue;
+                problem p = problem_make(formats[f], 2, 256, ROWS, INPUT_NORMAL, &r);
+                float y[ROWS * 32];
+                void *packed = aligned_make(k.gemm_pack_bytes(p.f, ROWS, p.cols, terms)),
+                     *scratch = aligned_make(k.gemm_packed_scratch());
+                p.x[BAD * p.ldx + 77] = f % 2 ? NAN : -INFINITY;
+                k.gemm_pack(p.f, p.x, p.ldx, ROWS, p.cols, terms, packed);
+                k.gemm_packed[p.f.dtype](p.f, p.packed, 2, p.cols, packed, ROWS, terms, y, 32, NULL, scratch);
+                for (int i = 0; i < ROWS * 32; i++)
+                    if ((i / 32 == BAD) != !isfinite(y[i]))
+                        fail_msg("row %d, terms %d: %g", i / 32, terms, (double)y[i]);
+                free(packed);
+                free(scratch);
+                problem_free(&p);
+            }
     }
 }
 
@@ -356,6 +409,7 @@ int main(void) {
         cmocka_unit_test_prestate(gemm_takes_any_number_of_rows, &seed),
         cmocka_unit_test_prestate(gemm_takes_several_blocks, &seed),
         cmocka_unit_test_prestate(a_nan_in_x_shows, &seed),
+        cmocka_unit_test_prestate(a_nan_shows_in_packed_rows, &seed),
         cmocka_unit_test_prestate(the_largest_of_every_block_fits, &seed),
         cmocka_unit_test(the_choice_stays_within_the_mask),
     };

@@ -161,6 +161,51 @@ static void ptxas_takes_them(void **state) {
     }
 }
 
+/* Prints the PTX of a product of a prompt. */
+static void print_product(const char *words, const char *configuration, tw_buf *out) {
+    char copy[400], config[400];
+    tw_gemm_problem p;
+    tw_gemm_config c;
+    tw_diag d;
+    snprintf(copy, sizeof copy, "type=bf16 m=2048 n=2048 tb=1 k=2048 weights=1 %s", words);
+    snprintf(config, sizeof config, "mma=2 u=64 stages=3 vec=16 frag=16 ks=1 kl=1 kg=1 group=8 early=1 %s",
+             configuration);
+    assert_int_equal(tw_gemm_problem_parse(&p, copy, &d), TW_OK);
+    c = (tw_gemm_config){.kg = 1};
+    char *save;
+    for (char *w = strtok_r(config, " ", &save); w; w = strtok_r(NULL, " ", &save))
+        assert_int_equal(tw_gemm_config_parse(&c, w, &d), TW_OK);
+    c.ns = c.nl;
+    if (tw_gemm_ptx(&p, &c, tw_target_find("sm_90a"), out, &d) != TW_OK) fail_msg("%s", d.message);
+}
+
+/* Products of many rows, whose large tiles leave few registers to what becomes of their sums. */
+static void large_tiles_do_not_spill(void **state) {
+    (void)state;
+    static const char *const tiles[] = {"ml=256 ms=128 nl=128 persistent=132", "ml=128 ms=64 nl=256 persistent=132",
+                                        "ml=128 ms=128 nl=128 persistent=132 pingpong=1"};
+    static const char *const epilogues[] = {"out=f32 beta=1 staged=2", "out=f32 beta=1 squares=1 scaled=1 staged=2",
+                                            "gated=1 activation=silu sums=16 eps=1e-5 staged=3"};
+    enum { FEW = 64 /* Bytes. */ };
+    char path[4096];
+    if (!tw_ptxas_find("ptxas", path, sizeof path)) skip();
+    for (int i = 0; i < 9; i++) {
+        char words[200], configuration[200];
+        const char *epilogue = epilogues[i % 3], *staged = strstr(epilogue, " staged=");
+        tw_buf text = {0};
+        tw_cubin cubin = {0};
+        tw_diag d;
+        const tw_ptx_compiler by = {.target = "sm_90a", .ptxas = path};
+        snprintf(words, sizeof words, "tape=8x4x8 %.*s", (int)(staged - epilogue), epilogue);
+        snprintf(configuration, sizeof configuration, "%s%s", tiles[i / 3], staged);
+        print_product(words, configuration, &text);
+        if (tw_ptx_compile_by(&by, text.data, text.size, &cubin, &d) != TW_OK) fail_msg("%s", d.message);
+        if (cubin.spill_bytes > FEW) fail_msg("%s %s: %d bytes spilled", words, configuration, cubin.spill_bytes);
+        tw_cubin_free(&cubin);
+        tw_buf_free(&text);
+    }
+}
+
 /* The kernel that counts wrong cells on a device. */
 static void comparisons_assemble(void **state) {
     (void)state;
@@ -187,7 +232,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_stay_verified),   cmocka_unit_test(text_keeps_kernels),
         cmocka_unit_test(roles_wait_in_one_place), cmocka_unit_test(terms_are_waited_for_once),
-        cmocka_unit_test(ptxas_takes_them),        cmocka_unit_test(comparisons_assemble)};
+        cmocka_unit_test(ptxas_takes_them),        cmocka_unit_test(large_tiles_do_not_spill),
+        cmocka_unit_test(comparisons_assemble)};
     draw_all();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (int i = 0; i < CASES; i++) tw_buf_free(&ptx[i]);

@@ -457,6 +457,10 @@ static void no_more_experts_are_used_than_there_are(void **state) {
         const int64_t used = experts_of(s) + more;
         set_extent(s, TW_INSTR_ROUTE, TW_ROUTE_ROUTE, 2, used);
         set_extent(s, TW_INSTR_EXPERTS_UP, TW_EXPERTS_UP_H, 1, used);
+        for (int w = 0; w < s->n_workers; w++)
+            for (int i = 0; i < s->workers[w].count; i++)
+                if (s->workers[w].list[i].op == TW_INSTR_EXPERTS_UP)
+                    s->workers[w].list[i].param[TW_EXPERTS_UP_SLOT_TO] = used;
         tw_status st = tw_schedule_check(&c, &s, &report, &d);
         if (more) {
             assert_int_equal(st, TW_ERR_REJECTED);

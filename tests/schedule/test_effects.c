@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const files[] = {"decode", "mixture", "learned", "sequences", "parts"};
+static const char *const files[] = {"decode", "mixture", "learned", "sequences", "parts", "raw"};
 
 static tw_schedule *fresh(const char *file) {
     char path[512];
@@ -108,8 +108,9 @@ static void every_demand_is_written_down(void **state) {
         for (int op = 0; op < TW_INSTR_COUNT; op++) {
             tw_schedule *s = fresh(files[f]);
             const tw_instr_op_info *info = tw_instr_op_describe((tw_instr_op)op);
-            /* Each operand where it first occurs, and of several sequences again. */
-            const bool all = !strcmp(files[f], "sequences"), first = !shown[op][TW_MAX_OPERANDS];
+            /* Each operand where it first occurs, and of several sequences and attention that norms heads again. */
+            const bool all = !strcmp(files[f], "sequences") || (op == TW_INSTR_ATTEND && !strcmp(files[f], "raw"));
+            const bool first = !shown[op][TW_MAX_OPERANDS];
             for (int o = 0; o < info->n_operands; o++)
                 if (find(s, (tw_instr_op)op, o) && (all || !shown[op][o])) {
                     change_operand(&golden, files[f], (tw_instr_op)op, o);

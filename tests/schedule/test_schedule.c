@@ -449,6 +449,60 @@ static void workers_beyond_the_heads_share_them(void **state) {
     tw_model_close(m);
 }
 
+/* The most rows of an op's instruction in layer 0, of chosen experts of all of them, and how many workers have one. */
+static int64_t most_rows(const tw_schedule *s, tw_instr_op op, int *workers) {
+    int64_t most = 0;
+    *workers = 0;
+    for (int w = 0; w < s->n_workers; w++)
+        for (int k = 0; k < s->workers[w].count; k++) {
+            const tw_instr *in = &s->workers[w].list[k];
+            if (in->op != op || strncmp(s->counters[in->arrive].name, "0.", 2) != 0) continue;
+            int64_t rows = in->param[TW_TO] - in->param[TW_FROM];
+            if (op == TW_INSTR_EXPERTS_UP)
+                rows *= in->param[TW_EXPERTS_UP_SLOT_TO] - in->param[TW_EXPERTS_UP_SLOT_FROM];
+            most = rows > most ? rows : most;
+            ++*workers;
+        }
+    return most;
+}
+
+/* On a GPU no worker waits for one that has much more: 8 experts of 768 rows, and heads whose norms attention has. */
+static void rows_are_dealt_out_evenly(void **state) {
+    (void)state;
+    static const struct {
+        const char *shape;
+        int64_t sequences;
+        bool turn, attend;
+    } cases[] = {{"qwen3-30b-a3b", 1, false, true},
+                 {"qwen3-0.6b", 1, false, true},
+                 {"qwen3-0.6b", 8, false, false},
+                 {"qwen3-4b", 8, true, false},
+                 {"llama-8b", 1, false, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tw_model *m;
+        tw_diag d;
+        int workers;
+        assert_int_equal(tw_model_synthetic(&m, cases[i].shape, TW_BF16, 1, &d), TW_OK);
+        tw_schedule *s = lower(
+            m, (tw_lowering){
+                   .workers = 132, .max_seq = 64, .row_unit = 8, .sequences = cases[i].sequences, .group_heads = true});
+        const int64_t even = (m->n_heads + 2 * m->n_kv_heads) * m->head_dim / 132 + 8;
+        const bool apart = cases[i].turn || cases[i].attend;
+        assert_int_equal(most_rows(s, TW_INSTR_QKV, &workers) <= even, apart || !m->layers[0].q_norm.rows);
+        if (m->n_experts) {
+            assert_int_equal(most_rows(s, TW_INSTR_EXPERTS_UP, &workers), 48);
+            assert_int_equal(workers, 132);
+        }
+        most_rows(s, TW_INSTR_TURN, &workers);
+        assert_int_equal(workers > 0, cases[i].turn);
+        for (int k = 0; k < s->workers[0].count; k++)
+            if (s->workers[0].list[k].op == TW_INSTR_ATTEND)
+                assert_int_equal(s->workers[0].list[k].operand[TW_ATTEND_RAW_K] >= 0, cases[i].attend);
+        accept(s, cases[i].shape);
+        tw_model_close(m);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_lowering_is_accepted),
@@ -463,6 +517,7 @@ int main(void) {
         cmocka_unit_test(workers_beyond_the_heads_share_them),
         cmocka_unit_test(matrices_come_with_their_biases),
         cmocka_unit_test(a_qkv_range_covers_both_halves_of_every_pair),
+        cmocka_unit_test(rows_are_dealt_out_evenly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,7 +56,7 @@ static void form_qkv(form *f) {
     int64_t T = f->s->tokens, dim = extent(f, TW_QKV_X, 2), heads = extent(f, TW_QKV_Q, 1), d = extent(f, TW_QKV_Q, 2),
             S = f->s->sequences, kv = extent(f, TW_QKV_V, 0) / S;
     const bool raw = operand_of(f, TW_QKV_RAW_K), cached = operand_of(f, TW_QKV_K);
-    if (raw == cached || (raw && (operand_of(f, TW_QKV_ROPE) || operand_of(f, TW_QKV_Q_NORM)))) {
+    if (raw == cached || (raw && operand_of(f, TW_QKV_Q_NORM))) {
         fail(f, HAZARD_REFERENCE);
         return;
     }
@@ -96,6 +96,21 @@ static void form_attend(form *f) {
     bounded(f, p[TW_ATTEND_ROW_FROM], p[TW_ATTEND_ROW_TO], T);
     if (splits < 1 || p[TW_ATTEND_SPLIT] < 0 || p[TW_ATTEND_SPLIT] >= splits || p[TW_ATTEND_WINDOW] < 0)
         fail(f, HAZARD_BOUNDS);
+    const bool raw = operand_of(f, TW_ATTEND_RAW_K);
+    if (!operand_of(f, TW_ATTEND_Q_NORM) == raw || !operand_of(f, TW_ATTEND_K_NORM) == raw ||
+        !operand_of(f, TW_ATTEND_APPEND) == raw || (operand_of(f, TW_ATTEND_ROPE) && !raw))
+        fail(f, HAZARD_REFERENCE);
+    if (f->fault != HAZARD_NONE) return;
+    if (raw) {
+        const int64_t per = heads / kv;
+        shape(f, TW_ATTEND_RAW_K, 1, kv, d);
+        vector(f, TW_ATTEND_Q_NORM, d);
+        vector(f, TW_ATTEND_K_NORM, d);
+        shape(f, TW_ATTEND_ROPE, 1, 2, ANY);
+        if (T != 1 || p[TW_ATTEND_HEAD_FROM] % per || p[TW_ATTEND_HEAD_TO] % per) fail(f, HAZARD_SHAPE);
+        if (operand_of(f, TW_ATTEND_ROPE) && 2 * extent(f, TW_ATTEND_ROPE, 2) > d) fail(f, HAZARD_SHAPE);
+        if (f->in->operand[TW_ATTEND_APPEND] != f->in->operand[TW_ATTEND_K]) fail(f, HAZARD_REFERENCE);
+    }
     int target = splits == 1 ? TW_ATTEND_OUT : TW_ATTEND_PART;
     if (!operand_of(f, target))
         fail(f, HAZARD_REFERENCE);
@@ -128,8 +143,9 @@ static void form_turn(form *f) {
                   kv = extent(f, TW_TURN_RAW_K, 1);
     shape(f, TW_TURN_RAW_Q, T, ANY, ANY);
     shape(f, TW_TURN_RAW_K, T, ANY, d);
-    vector(f, TW_TURN_Q_NORM, heads * d);
-    vector(f, TW_TURN_K_NORM, kv * d);
+    const bool each = extent(f, TW_TURN_Q_NORM, 1) == d; /* A norm of each head. */
+    vector(f, TW_TURN_Q_NORM, each ? d : heads * d);
+    vector(f, TW_TURN_K_NORM, each ? d : kv * d);
     shape(f, TW_TURN_ROPE, T, 2, ANY);
     shape(f, TW_TURN_Q, T, heads, d);
     shape(f, TW_TURN_K, f->s->sequences * kv, f->s->max_seq, d);
@@ -221,6 +237,7 @@ static void form_score(form *f) {
     vector(f, TW_SCORE_NORM, dim);
     shape(f, TW_SCORE_ROUTER, 1, n, dim);
     shape(f, TW_SCORE_SCORES, T, 1, ANY);
+    if (n < TW_LEAST_SCORES) fail(f, HAZARD_SHAPE);
     range(f, n);
 }
 
@@ -241,6 +258,10 @@ static void form_experts_up(form *f) {
     shape(f, TW_EXPERTS_UP_UP, experts, n, dim);
     shape(f, TW_EXPERTS_UP_H, T, used, ANY);
     range(f, n);
+    const int64_t *p = f->in->param;
+    if (p[TW_EXPERTS_UP_SLOT_FROM] < 0 || p[TW_EXPERTS_UP_SLOT_FROM] >= p[TW_EXPERTS_UP_SLOT_TO] ||
+        p[TW_EXPERTS_UP_SLOT_TO] > used)
+        fail(f, HAZARD_BOUNDS);
 }
 
 static void form_experts_down(form *f) {

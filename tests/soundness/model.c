@@ -87,6 +87,8 @@ tw_schedule *lower_any(const tw_model *m, tw_random *r) {
     l.kv_splits = draw_below(r, 4);
     l.row_blocks = draw_below(r, 3);
     l.all_logits = draw_once_in(r, 2);
+    l.group_heads = draw_once_in(r, 3);
+    if (draw_once_in(r, 2)) l.head_norms = draw_once_in(r, 2) ? TW_HEAD_NORMS_TURN : TW_HEAD_NORMS_ATTEND;
     l.weights = draw_once_in(r, 8) ? TW_I4 : draw_once_in(r, 8) ? TW_I8 : TW_F32;
     if (draw_once_in(r, 3)) l.down_splits = 2 << draw_below(r, 2); /* Of steps of several positions. */
     if (draw_once_in(r, 4)) l.sequences = l.tokens = 2 + draw_below(r, TOUCH_MAX_SEQUENCES - 1);

@@ -13,7 +13,7 @@ static const struct {
     [TW_INSTR_EMBED] = {4, 1u << TW_EMBED_X},
     [TW_INSTR_QKV] = {16, 1u << TW_QKV_Q | 1u << TW_QKV_K | 1u << TW_QKV_V | 1u << TW_QKV_RAW_K},
     [TW_INSTR_TURN] = {7, 1u << TW_TURN_Q | 1u << TW_TURN_K},
-    [TW_INSTR_ATTEND] = {5, 1u << TW_ATTEND_OUT | 1u << TW_ATTEND_PART},
+    [TW_INSTR_ATTEND] = {10, 1u << TW_ATTEND_OUT | 1u << TW_ATTEND_PART | 1u << TW_ATTEND_APPEND},
     [TW_INSTR_MERGE] = {2, 1u << TW_MERGE_OUT},
     [TW_INSTR_PROJECT] = {5, 1u << TW_PROJECT_X | 1u << TW_PROJECT_Y},
     [TW_INSTR_RESIDUAL] = {3, 1u << TW_RESIDUAL_X},
@@ -96,6 +96,7 @@ static bool bad_counter(tw_schedule *s, tw_random *r) {
 }
 
 static int params_of(tw_instr_op op) {
+    if (op == TW_INSTR_EXPERTS_UP) return 4;
     return op == TW_INSTR_ATTEND ? 7 : op == TW_INSTR_MERGE || op == TW_INSTR_HEAD || op == TW_INSTR_PARTIAL ? 3 : 2;
 }
 

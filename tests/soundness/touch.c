@@ -163,7 +163,8 @@ static int64_t most(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* Heads [h0, h1) of keys and values of a sequence, at positions [first, last). */
+/* Heads [h0, h1) of keys and values of a sequence, at positions [first, last). Of its own raw key attention knows what
+   it appends. */
 static void past(toucher *t, int64_t sequence, int64_t first, int64_t last) {
     int64_t h0 = t->in->param[TW_ATTEND_HEAD_FROM], h1 = t->in->param[TW_ATTEND_HEAD_TO],
             kv = shape_of(t, TW_ATTEND_K)->shape[0] / sequences(t), d = shape_of(t, TW_ATTEND_Q)->shape[2],
@@ -171,7 +172,20 @@ static void past(toucher *t, int64_t sequence, int64_t first, int64_t last) {
     for (int operand = TW_ATTEND_K; operand <= TW_ATTEND_V; operand++)
         for (int64_t h = h0; h < h1; h++)
             if (h == h0 || h / per != (h - 1) / per)
-                cube(t, operand, false, sequence * kv + h / per, sequence * kv + h / per + 1, first, last, 0, d);
+                cube(t, operand, false, sequence * kv + h / per, sequence * kv + h / per + 1, first,
+                     operand == TW_ATTEND_K && has(t, TW_ATTEND_RAW_K) ? least(last, t->step.pos) : last, 0, d);
+}
+
+/* What attention reads to norm and rotate queries and keys, and the keys that the last split appends. */
+static void raw_keys(toucher *t) {
+    const int64_t *p = t->in->param, d = shape_of(t, TW_ATTEND_Q)->shape[2], kv = shape_of(t, TW_ATTEND_K)->shape[0],
+                  per = shape_of(t, TW_ATTEND_Q)->shape[1] / kv;
+    for (int64_t h = p[TW_ATTEND_HEAD_FROM] / per; h < p[TW_ATTEND_HEAD_TO] / per; h++) {
+        if (p[TW_ATTEND_SPLIT] < p[TW_ATTEND_SPLITS] - 1) break;
+        cube(t, TW_ATTEND_RAW_K, false, 0, 1, h, h + 1, 0, d);
+        cube(t, TW_ATTEND_APPEND, true, h, h + 1, t->step.pos, t->step.pos + 1, 0, d);
+    }
+    positions(t, TW_ATTEND_ROPE, false, 1);
 }
 
 /* A row of several sequences sees its own past, up to itself. */
@@ -190,6 +204,7 @@ static void run_attend(toucher *t) {
     int64_t h0 = p[TW_ATTEND_HEAD_FROM], h1 = p[TW_ATTEND_HEAD_TO], d = shape_of(t, TW_ATTEND_Q)->shape[2];
     int64_t window = p[TW_ATTEND_WINDOW], split = p[TW_ATTEND_SPLIT], splits = p[TW_ATTEND_SPLITS];
     if (r0 >= r1) return;
+    if (has(t, TW_ATTEND_RAW_K)) raw_keys(t);
     int64_t start = window ? most(0, pos + 1 - window) : 0, length = pos + t->step.n - start;
     int64_t first = start + length * split / splits, last = start + length * (split + 1) / splits;
     if (window) first = most(first, pos + r0 + 1 - window);
@@ -274,7 +289,9 @@ static void run_choose(toucher *t) {
 static void run_experts_up(toucher *t) {
     positions(t, TW_EXPERTS_UP_X, false, t->step.n);
     positions(t, TW_EXPERTS_UP_ROUTE, false, t->step.n);
-    strip(t, TW_EXPERTS_UP_H, true);
+    const int64_t *p = t->in->param;
+    cube(t, TW_EXPERTS_UP_H, true, 0, t->step.n, p[TW_EXPERTS_UP_SLOT_FROM], p[TW_EXPERTS_UP_SLOT_TO], p[TW_FROM],
+         p[TW_TO]);
 }
 
 static void run_experts_down(toucher *t) {

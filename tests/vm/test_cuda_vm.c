@@ -96,7 +96,7 @@ typedef struct way {
     int row_blocks;
 } way;
 
-static machine open_way(const tw_model *m, const way *w) {
+static machine open_way_with(const tw_model *m, const way *w, tw_head_norms norms) {
     const tw_cuda_vm_options o = {.target = w->target, .workers = w->workers, .seed = w->seed, .tuning = w->tuning};
     return gpu(m, o,
                (tw_lowering){.tokens = w->tokens,
@@ -104,7 +104,12 @@ static machine open_way(const tw_model *m, const way *w) {
                              .row_blocks = w->row_blocks,
                              .kv = w->kv,
                              .all_logits = w->all_logits,
-                             .group_heads = true});
+                             .group_heads = true,
+                             .head_norms = norms});
+}
+
+static machine open_way(const tw_model *m, const way *w) {
+    return open_way_with(m, w, TW_HEAD_NORMS_AUTO);
 }
 
 static double tolerance(tw_dtype kv) {
@@ -119,12 +124,26 @@ static void same(const float *a, const float *b, int64_t n, double most, const c
             fail_msg("%s, step %d: logit %d is %g, not %g", what, step, (int)i, a[i], b[i]);
 }
 
+static int instructions(const tw_schedule *s, const char *name) {
+    int n = 0;
+    tw_instr_op op;
+    assert_true(tw_instr_op_from_name(name, &op));
+    for (int w = 0; w < s->n_workers; w++)
+        for (int i = 0; i < s->workers[w].count; i++) n += s->workers[w].list[i].op == op;
+    return n;
+}
+
 /* Steps of various sizes, at least one of them full. */
-static void agrees(const way *w) {
+static void agrees_with(const way *w, tw_head_norms norms) {
     tw_model *m = open_model(w->folder);
-    machine g = open_way(m, w), c = cpu(m, w->tokens, w->all_logits);
+    machine g = open_way_with(m, w, norms), c = cpu(m, w->tokens, w->all_logits);
     tw_diag d;
     char what[256];
+    if (norms) {
+        const bool turn = norms == TW_HEAD_NORMS_TURN || w->tokens > 1;
+        assert_int_equal(instructions(tw_checked_schedule(g.program), "turn") > 0, turn);
+        assert_int_equal(tw_mega_program_of(g.gpu, g.id)->plan.turns, !turn);
+    }
     snprintf(what, sizeof what, "%s: %d workers, %d positions, %d splits, %s cache, %d x %d x %d, window %d, seed %d",
              w->folder, w->workers, w->tokens, w->splits, tw_dtype_name(w->kv), w->tuning.warps, w->tuning.blocks,
              w->tuning.stages, w->tuning.window, (int)w->seed);
@@ -144,6 +163,10 @@ static void agrees(const way *w) {
     end(&g);
     end(&c);
     tw_model_close(m);
+}
+
+static void agrees(const way *w) {
+    agrees_with(w, TW_HEAD_NORMS_AUTO);
 }
 
 static void every_family(void **state) {
@@ -202,7 +225,7 @@ static void every_newer_kind_of_layer(void **state) {
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
 }
 
-/* Mixtures of experts: all chosen, few of many, layers without, workers without rows of experts. */
+/* Mixtures of experts: all chosen, few of many, layers without, workers without rows of experts or of some. */
 static void every_mixture(void **state) {
     (void)state;
     static const way ways[] = {
@@ -211,8 +234,29 @@ static void every_mixture(void **state) {
         {"qwen3moe-dense-first", 1, 2, 0, TW_F32, {3, 1, 5, 3, 0, 0, 0}, "sm_80", 3, 3, 0, 0},
         {"qwen3moe-dense-first", 1, 8, 2, TW_F32, {1, 2, 4, 2, 0, 0, 0}, NULL, 4, 2, 0, 0},
         {"qwen3moe-step-fused", 1, 3, 0, TW_F32, {2, 1, 2, 1, 0, 0, 0}, NULL, 5, 4, 0, 0},
+        /* A worker has an expert, or some rows of one. */
+        {"qwen3moe-dense-first", 1, 3, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, "sm_80", 6, 2, 0, 0},
+        {"qwen3moe-dense-first", 1, 9, 0, TW_F32, {1, 1, 4, 2, 0, 0, 0}, NULL, 7, 2, 0, 0},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
+}
+
+/* Workers of qkv have parts of heads. Norms of heads are instructions of their own, whose workers have heads, or
+   attention's. */
+static void norms_of_heads_apart(void **state) {
+    (void)state;
+    static const way ways[] = {
+        {"qwen3-bias", 1, 3, 2, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 1, 3, 0, 0},
+        {"qwen3-bias", 3, 5, 0, TW_F32, {2, 1, 4, 2, 1, 0, 0}, "sm_80", 2, 2, 1, 0},
+        {"qwen3-bias", 8, 2, 2, TW_BF16, {2, 2, 4, 2, 0, 0, 0}, NULL, 3, 2, 0, 0},
+        {"qwen3moe-dense-first", 1, 9, 2, TW_F32, {1, 2, 4, 2, 0, 0, 0}, NULL, 4, 3, 0, 0},
+        {"qwen3moe-step-fused", 1, 3, 0, TW_BF16, {2, 2, 4, 2, 0, 0, 0}, NULL, 5, 2, 0, 0},
+        {"qwen3moe-dense-first", 1, 2, 1, TW_F16, {1, 2, 4, 2, 0, 0, 0}, "sm_80", 6, 3, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        agrees_with(&ways[i], TW_HEAD_NORMS_TURN);
+        if (ways[i].tokens == 1) agrees_with(&ways[i], TW_HEAD_NORMS_ATTEND);
+    }
 }
 
 /* The processor's machine scores and chooses in two steps what it otherwise routes in one. */
@@ -220,10 +264,10 @@ static void a_route_in_two_steps_is_the_same(void **state) {
     (void)state;
     tw_model *m = open_model("qwen3moe-dense-first");
     machine one = cpu(m, 3, true), two = {0};
-    const tw_vm_options o = {.workers = 2, .no_vendor = true, .no_pin = true};
+    const tw_vm_options o = {.workers = 3, .no_vendor = true, .no_pin = true};
     static const int32_t text[3] = {3, 1, 4};
     tw_diag d;
-    two.program = lower(m, (tw_lowering){.workers = 2, .tokens = 3, .all_logits = true, .group_heads = true});
+    two.program = lower(m, (tw_lowering){.workers = 3, .tokens = 3, .all_logits = true, .group_heads = true});
     if (tw_vm_open(&two.cpu, m, &o, &d) != TW_OK || tw_vm_load(two.cpu, two.program, &two.id, &d) != TW_OK)
         fail_msg("%s", d.message);
     tw_vm_step a = {.tokens = text, .n = 3}, b = a;
@@ -383,15 +427,6 @@ static void programs_share_the_cache(void **state) {
     end(&c);
     tw_checked_free(decode);
     tw_model_close(m);
-}
-
-static int instructions(const tw_schedule *s, const char *name) {
-    int n = 0;
-    tw_instr_op op;
-    assert_true(tw_instr_op_from_name(name, &op));
-    for (int w = 0; w < s->n_workers; w++)
-        for (int i = 0; i < s->workers[w].count; i++) n += s->workers[w].list[i].op == op;
-    return n;
 }
 
 static void what_is_traced_took_time(void **state) {
@@ -634,6 +669,7 @@ int main(void) {
         cmocka_unit_test(every_kind_of_layer),
         cmocka_unit_test(every_mixture),
         cmocka_unit_test(every_newer_kind_of_layer),
+        cmocka_unit_test(norms_of_heads_apart),
         cmocka_unit_test(a_route_in_two_steps_is_the_same),
         cmocka_unit_test(every_division),
         cmocka_unit_test(every_tuning),

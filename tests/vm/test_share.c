@@ -3,6 +3,7 @@
 #include "support/lower.h"
 #include "support/support.h"
 
+#include "base/random.h"
 #include "schedule/builder.h"
 #include "vm/cpu/share.h"
 
@@ -12,10 +13,10 @@
 
 enum { T = 32, DIM = 64, MAX_SEQ = 64 };
 
-static tw_vm *machine(const tw_model *m, int workers, bool rounded) {
+static tw_vm *machine(const tw_model *m, int workers, tw_activations a) {
     tw_vm *vm;
     tw_diag d;
-    tw_vm_options o = {.workers = workers, .no_vendor = true, .no_pin = true, .bf16_activations = rounded};
+    tw_vm_options o = {.workers = workers, .no_vendor = true, .no_pin = true, .activations = a};
     if (tw_vm_open(&vm, m, &o, &d) != TW_OK) fail_msg("%s", d.message);
     return vm;
 }
@@ -83,7 +84,7 @@ static bool packs(const tw_vm *vm) {
 static void a_stage_packs_together(void **state) {
     (void)state;
     tw_model *m = tiny();
-    tw_vm *vm = machine(m, 2, false);
+    tw_vm *vm = machine(m, 2, TW_ACTIVATIONS_FLOAT);
     specimen q = begin();
     for (int w = 0; w < 2; w++) project(&q, w, 0, 0, 2, -1, 0, 0);
     for (int w = 0; w < 2; w++) project(&q, w, 2, 1, 1, 0, 2, 1);
@@ -106,7 +107,7 @@ static void a_stage_packs_together(void **state) {
 static void what_changes_between_two_is_packed_by_each(void **state) {
     (void)state;
     tw_model *m = tiny();
-    tw_vm *vm = machine(m, 2, false);
+    tw_vm *vm = machine(m, 2, TW_ACTIVATIONS_FLOAT);
     specimen q = begin();
     project(&q, 0, 0, 0, 2, -1, 0, 0);
     project(&q, 0, 2, 1, 1, -1, 0, 1);
@@ -124,7 +125,7 @@ static void what_changes_between_two_is_packed_by_each(void **state) {
 static void stages_at_once_do_not_share_memory(void **state) {
     (void)state;
     tw_model *m = tiny();
-    tw_vm *vm = machine(m, 2, false);
+    tw_vm *vm = machine(m, 2, TW_ACTIVATIONS_FLOAT);
     specimen q = begin();
     project(&q, 0, 0, 0, 2, -1, 0, 0);
     project(&q, 1, 1, 1, 2, -1, 0, 1);
@@ -143,16 +144,26 @@ static void any_steps_give_the_same(void **state) {
         int workers;
         int64_t tokens;
     } ways[] = {{1, 1}, {2, 61}, {3, 17}, {5, 32}, {2, 9}, {7, 61}};
-    static float logits[2][VOCAB];
+    /* What differs in float may be rounded to different neighbours. */
+    static const struct {
+        tw_dtype weights;
+        tw_activations activations;
+        float allowed;
+    } kinds[] = {{TW_F32, TW_ACTIVATIONS_FLOAT, 3e-5f}, {TW_F32, TW_ACTIVATIONS_BF16, 1e-2f},
+                 {TW_I8, TW_ACTIVATIONS_FLOAT, 3e-5f},  {TW_I8, TW_ACTIVATIONS_INT8, 2e-2f},
+                 {TW_I4, TW_ACTIVATIONS_FLOAT, 3e-5f},  {TW_I4, TW_ACTIVATIONS_INT8, 2e-2f}};
+    static float logits[2][VOCAB], plain[VOCAB];
     tw_model *m = tiny();
-    for (int rounded = 0; rounded < 2; rounded++)
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
             int32_t ids[PROMPT];
             tw_diag d;
             int id;
             for (int t = 0; t < PROMPT; t++) ids[t] = (t * 37 + 5) % VOCAB;
-            tw_checked *c = test_lower(m, (tw_lowering){.workers = ways[i].workers, .tokens = ways[i].tokens}, MAX_SEQ);
-            tw_vm *vm = machine(m, ways[i].workers, rounded);
+            tw_checked *c = test_lower(
+                m, (tw_lowering){.workers = ways[i].workers, .tokens = ways[i].tokens, .weights = kinds[kind].weights},
+                MAX_SEQ);
+            tw_vm *vm = machine(m, ways[i].workers, kinds[kind].activations);
             if (tw_vm_load(vm, c, &id, &d) != TW_OK) fail_msg("%s", d.message);
             tw_vm_step s = {.program = id, .length = PROMPT};
             for (int64_t at = 0; at < PROMPT; at += s.n) {
@@ -167,12 +178,45 @@ static void any_steps_give_the_same(void **state) {
                 largest = fmaxf(largest, fabsf(logits[0][k]));
                 worst = fmaxf(worst, fabsf(logits[i > 0][k] - logits[0][k]));
             }
-            /* What differs in float may be rounded to different neighbours. */
-            if (!(worst <= (rounded ? 1e-2f : 3e-5f) * largest))
-                fail_msg("way %zu, rounded %d: %g of %g", i, rounded, (double)worst, (double)largest);
+            /* Single steps round, too. */
+            const bool rounded = kinds[kind].activations != TW_ACTIVATIONS_FLOAT;
+            if (!i && rounded && !memcmp(plain, logits[0], sizeof plain)) fail_msg("kind %zu rounds nothing", kind);
+            if (!i && !rounded) memcpy(plain, logits[0], sizeof plain);
+            if (!(worst <= kinds[kind].allowed * largest))
+                fail_msg("way %zu, kind %zu: %g of %g", i, kind, (double)worst, (double)largest);
             tw_vm_close(vm);
             tw_checked_free(c);
         }
+    tw_model_close(m);
+}
+
+/* Each block has a scale of its own: 128 columns, or a group of the weights. */
+static void bytes_are_rounded_in_blocks(void **state) {
+    (void)state;
+    enum { COLS = 300 };
+    static const tw_panel_format formats[] = {{TW_I8, 0}, {TW_I8, 32}, {TW_I4, 64}, {TW_I4, 128}};
+    tw_random r = tw_random_seed(7);
+    tw_model *m = tiny();
+    tw_vm *vm = machine(m, 1, TW_ACTIVATIONS_INT8);
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
+        const int block = formats[f].group ? formats[f].group : 128;
+        const tw_strip s = {.cols = COLS, .format = formats[f]};
+        float x[COLS], out[COLS];
+        for (int i = 0; i < COLS; i++) x[i] = tw_random_normal(&r) * (i < block ? 1000 : 1);
+        assert_true(tw_product_rounds(vm, &s));
+        tw_product_round(vm, &s, x, COLS, 1, out);
+        for (int k = 0; k < COLS; k += block) {
+            float largest = 0;
+            int differ = 0;
+            for (int i = k; i < k + block && i < COLS; i++) largest = fmaxf(largest, fabsf(x[i]));
+            for (int i = k; i < k + block && i < COLS; i++) {
+                assert_true(fabsf(out[i] - x[i]) <= largest / 253);
+                differ += out[i] != x[i];
+            }
+            assert_true(differ > 0);
+        }
+    }
+    tw_vm_close(vm);
     tw_model_close(m);
 }
 
@@ -182,6 +226,7 @@ int main(void) {
         cmocka_unit_test(what_changes_between_two_is_packed_by_each),
         cmocka_unit_test(stages_at_once_do_not_share_memory),
         cmocka_unit_test(any_steps_give_the_same),
+        cmocka_unit_test(bytes_are_rounded_in_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,6 +67,7 @@ static void run_every_way(const tw_model *m, const char *name, size_t turn) {
         {.workers = 132, .tokens = 3, .kv_splits = 2, .row_unit = 2},
         {.workers = 2, .tokens = 1, .group_heads = true},
         {.workers = 9, .tokens = 4, .group_heads = true},
+        {.workers = 3, .tokens = 5, .row_unit = 6, .head_norms = TW_HEAD_NORMS_TURN},
     };
     static float want[MAX_VOCAB], got[MAX_VOCAB];
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {

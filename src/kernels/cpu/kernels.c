@@ -61,12 +61,14 @@ static const struct gemm {
 
 static const struct attention {
     uint32_t needs;
+    const char *name;
     tw_attention_fn *attention;
     tw_attention_scratch_fn *scratch;
 } attentions[] = {
-    {AVX512, tw_attention_avx512, tw_attention_scratch_avx512},
-    {AVX2, tw_attention_avx2, tw_attention_scratch_avx2},
-    {0, tw_attention_c, tw_attention_scratch_c},
+    {AMX, "amx", tw_attention_amx, tw_attention_scratch_amx},
+    {AVX512, "avx512", tw_attention_avx512, tw_attention_scratch_avx512},
+    {AVX2, "avx2", tw_attention_avx2, tw_attention_scratch_avx2},
+    {0, "c", tw_attention_c, tw_attention_scratch_c},
 };
 
 static const struct elementwise {
@@ -115,6 +117,7 @@ void tw_kernels_choose(tw_kernels *k, uint32_t isa) {
     const struct attention *a = attentions;
     while (!within(a->needs, isa)) a++;
     k->attention = a->attention;
+    k->attention_name = a->name;
     k->attention_scratch = a->scratch;
     const struct elementwise *e = elementwises;
     while (!within(e->needs, isa)) e++;

@@ -44,10 +44,29 @@ typedef size_t tw_gemm_scratch_fn(tw_panel_format f, int64_t n_panels, int64_t c
 enum { TW_PACKED_ROWS = 8, TW_PACKED_TILE = 16 /* Rows of x that are packed together. */ };
 
 /* Lays rows of x out as `terms` terms of bf16, once for all products that x enters. 1: x is rounded to bf16. 2: what is
-   left is rounded as well, and each float is within 2^-17 of itself. TW_PACKED_TILE rows that follow each other in x do
-   so in `out`, which has pack_bytes(rows, cols, terms) and is 64-byte aligned. */
-typedef void tw_gemm_pack_fn(const float *x, int64_t ldx, int64_t rows, int64_t cols, int terms, void *out);
-typedef size_t tw_gemm_pack_bytes_fn(int64_t rows, int64_t cols, int terms);
+   left is rounded as well, and each float is within 2^-17 of itself. TW_PACK_BYTES: x is rounded to integers of 8 bits
+   for weights of format `f`, which are integers. TW_PACKED_TILE rows that follow each other in x do so in `out`, which
+   has pack_bytes(f, rows, cols, terms) and is 64-byte aligned. */
+enum { TW_PACK_BYTES = 0 };
+typedef void tw_gemm_pack_fn(tw_panel_format f, const float *x, int64_t ldx, int64_t rows, int64_t cols, int terms,
+                             void *out);
+typedef size_t tw_gemm_pack_bytes_fn(tw_panel_format f, int64_t rows, int64_t cols, int terms);
+
+/* Columns of x that share a scale where x is integers of 8 bits. */
+static inline int64_t tw_byte_block(tw_panel_format f) {
+    return f.group ? f.group : 128;
+}
+
+/* The scale of such a block: x is integers of -127 to 127, the nearest to x * inverse, times `scale`. */
+typedef struct tw_byte_scale {
+    float scale, inverse;
+} tw_byte_scale;
+
+/* Finds a block's scale from its largest magnitude. NaN if that is NaN: every sum that x enters is NaN then. */
+static inline tw_byte_scale tw_byte_scale_of(float largest) {
+    const float most = largest < 0x1p-100f ? 0x1p-100f : largest;
+    return (tw_byte_scale){most / 127, 127 / most};
+}
 
 /* Does what tw_gemm_fn does, with packed x. `scratch` is 64-byte aligned and has packed_scratch(). */
 typedef void tw_gemm_packed_fn(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const void *x,
@@ -67,6 +86,7 @@ typedef struct tw_attention {
     float *out, *partial;
     int64_t ldq, ldo, dim, pos, n, window, first, last;
     float scale, cap;
+    int terms;     /* 1: a matrix unit may round all operands to bf16. Otherwise they have two terms of it there. */
     void *scratch; /* attention_scratch(dim, n, last - first), 64-byte aligned */
 } tw_attention;
 typedef void tw_attention_fn(const tw_attention *a);
@@ -97,6 +117,7 @@ typedef struct tw_kernels {
     tw_gemm_pack_bytes_fn *gemm_pack_bytes;
     tw_gemm_packed_scratch_fn *gemm_packed_scratch;
     tw_attention_fn *attention;
+    const char *attention_name; /* "amx", ... */
     tw_attention_scratch_fn *attention_scratch;
     /* y = x / rms(x) * w */
     void (*norm_rms)(const float *x, const float *w, float eps, int64_t n, float *y);

@@ -44,8 +44,9 @@ tw_gemm_pack_fn tw_gemm_pack_amx;
 tw_gemm_pack_bytes_fn tw_gemm_pack_bytes_amx;
 tw_gemm_packed_fn tw_gemm_packed_amx;
 tw_gemm_packed_scratch_fn tw_gemm_packed_scratch_amx;
-tw_attention_fn tw_attention_c, tw_attention_avx2, tw_attention_avx512;
-tw_attention_scratch_fn tw_attention_scratch_c, tw_attention_scratch_avx2, tw_attention_scratch_avx512;
+tw_attention_fn tw_attention_c, tw_attention_avx2, tw_attention_avx512, tw_attention_amx;
+tw_attention_scratch_fn tw_attention_scratch_c, tw_attention_scratch_avx2, tw_attention_scratch_avx512,
+    tw_attention_scratch_amx;
 /* Norms, activations, sums, argmax. */
 void tw_elementwise_c(tw_kernels *k), tw_elementwise_avx2(tw_kernels *k), tw_elementwise_avx512(tw_kernels *k);
 

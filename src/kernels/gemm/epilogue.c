@@ -5,7 +5,14 @@
 #include "kernels/parts/activation.h"
 #include "kernels/parts/convert.h"
 
-enum { RUN = TW_GEMM_RUN, BATCH = 16 /* The most cells of a batch. */ };
+#include <string.h>
+
+enum {
+    RUN = TW_GEMM_RUN,
+    BATCH = 16 /* The most cells of a batch. */,
+    AHEAD = 2 /* Batches. */,
+    LINES = 4 /* A thread's lines with wgmma, as they are. */
+};
 
 typedef tw_gemm_run run;
 typedef tw_gemm_line line;
@@ -66,7 +73,8 @@ static void store_run(tw_gemm_gen *g, const run *r, tw_val address, const tw_val
     tw_st(b, at, address, raw);
 }
 
-/* Loads the gains of a run's columns. Swapped, a thread has the same few columns of every line. */
+/* Loads the gains of a run's columns. Swapped, a thread has the same few columns of every line, and keeps their
+   gains. */
 static void load_gains(tw_gemm_gen *g, const line *l, const run *r, tw_val *out) {
     for (int i = 0; i < g->n_gains && g->c->swap; i++)
         if (g->gains[i].offset == r->offset) {
@@ -120,7 +128,6 @@ void tw_gemm_cells_load(tw_gemm_gen *g, const line *l, const run *r, tw_gemm_oth
     if (e->bias) load_run(g, r, l->bias, true, o->bias);
     if (e->mul) load_run(g, r, l->mul, true, o->mul);
     if (e->residual) load_run(g, r, l->residual, true, o->residual);
-    if (e->scaled) load_gains(g, l, r, o->gains);
 }
 
 void tw_gemm_cells_compute(tw_gemm_gen *g, const line *l, const run *r, const tw_gemm_others *o, tw_val *x) {
@@ -192,8 +199,7 @@ tw_val tw_gemm_inside(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val l
     return line_inside.id ? tw_and(b, line_inside, p) : p;
 }
 
-/* Runs whose other operands are loaded before any of them is stored. The compiler must keep a load behind a store to
-   memory that may be the same, so that otherwise each run would wait for memory by itself. */
+/* Runs whose other operands are loaded together. */
 typedef struct batch {
     struct {
         run r;
@@ -203,15 +209,79 @@ typedef struct batch {
     int n, cells; /* Number of runs, and of their cells. */
 } batch;
 
-static void store_batch(tw_gemm_gen *g, batch *o) {
-    for (int i = 0; i < o->n; i++) tw_gemm_cells_load(g, &o->of[i].l, &o->of[i].r, &o->of[i].others);
+/* Batches in the order of their runs. The compiler must keep a load behind a store to memory that may be the same, so
+   that a run whose loads came right before its stores would wait for memory by itself. Loads are therefore a few
+   batches ahead of stores. */
+typedef struct queue {
+    batch of[AHEAD + 1];
+    int loaded, stored; /* Number of batches so far. The last one is not loaded yet. */
+    int ahead;          /* Number of batches that are loaded before the first one is stored. */
+    int most;           /* Cells of a batch. */
+} queue;
+
+static void load_batch(tw_gemm_gen *g, batch *o) {
+    for (int i = 0; i < o->n; i++) {
+        const line *l = &o->of[i].l;
+        const run *r = &o->of[i].r;
+        tw_gemm_others *others = &o->of[i].others;
+        tw_gemm_cells_load(g, l, r, others);
+        if (!g->v->epilogue.scaled) continue;
+        /* Rows of a thread have the same columns. */
+        int same = 0;
+        while (same < i && (g->c->swap || o->of[same].r.offset != r->offset || o->of[same].r.n != r->n)) same++;
+        if (same < i)
+            memcpy(others->gains, o->of[same].others.gains, sizeof others->gains);
+        else
+            load_gains(g, l, r, others->gains);
+    }
+}
+
+static void store_batch(tw_gemm_gen *g, const batch *o) {
     for (int i = 0; i < o->n; i++) {
         tw_val x[RUN];
         tw_gemm_cells_compute(g, &o->of[i].l, &o->of[i].r, &o->of[i].others, x);
         store_run(g, &o->of[i].r, o->of[i].l.c, x);
         if (g->v->epilogue.scaled) store_scaled(g, &o->of[i].r, o->of[i].l.scaled, o->of[i].others.gains, x);
     }
-    o->n = o->cells = 0;
+}
+
+/* Stores batches until `left` are loaded and not stored. */
+static void store_until(tw_gemm_gen *g, queue *q, int left) {
+    for (; q->loaded - q->stored > left; q->stored++) store_batch(g, &q->of[q->stored % (AHEAD + 1)]);
+}
+
+/* Loads the last batch, and begins another one. */
+static void close_batch(tw_gemm_gen *g, queue *q) {
+    load_batch(g, &q->of[q->loaded % (AHEAD + 1)]);
+    q->loaded++;
+    store_until(g, q, q->ahead);
+    batch *next = &q->of[q->loaded % (AHEAD + 1)];
+    next->n = next->cells = 0;
+}
+
+static void add_run(tw_gemm_gen *g, queue *q, const run *r, const line *l) {
+    batch *o = &q->of[q->loaded % (AHEAD + 1)];
+    o->of[o->n].r = *r;
+    o->of[o->n++].l = *l;
+    o->cells += r->n;
+    if (o->cells + r->n > q->most) close_batch(g, q);
+}
+
+/* Chooses how many cells are a batch, and how many batches are loaded ahead: as many as the registers beside the sums
+   hold. */
+static queue queue_of(const tw_gemm_gen *g) {
+    enum { THREAD = 168, OTHERS = 48 /* Registers of addresses and the like. */ };
+    const tw_gemm_epilogue *e = &g->v->epilogue;
+    const bool waits = g->v->beta || e->scaled || (g->c->early && (e->bias || e->mul || e->residual));
+    const int all = g->plan.consumer_registers ? g->plan.consumer_registers : THREAD;
+    const int left = all - OTHERS - g->plan.accumulators - g->plan.partial;
+    const int operands = 2 * (g->v->beta + e->bias + e->mul + e->residual) + (e->scaled && !g->c->swap);
+    const bool tight = e->scaled && !g->c->swap && left < BATCH / 2 * operands;
+    queue q = {.most = !waits ? 1 : tight ? BATCH / 2 : BATCH};
+    if (!waits || !operands || g->c->mma != 2 || g->c->blocks > 1) return q;
+    const int ahead = left / (q.most / 2 * operands) - 1;
+    q.ahead = ahead < 0 ? 0 : ahead < AHEAD ? ahead : AHEAD;
+    return q;
 }
 
 /* Finds the run that begins with sum `first`, among those that are not done. */
@@ -226,34 +296,58 @@ static run run_of(tw_gemm_gen *g, const tw_gemm_cells *of, const bool *done, int
     return r;
 }
 
+/* Adds the runs of a line. `first` is its first sum. */
+static void add_line(tw_gemm_gen *g, queue *q, const tw_gemm_cells *of, bool *done, int first, int to) {
+    const int *line_of = of->across->of;
+    tw_val inside;
+    const line l = tw_gemm_line_of(g, of, first, &inside);
+    for (int i = first; i < to; i++) {
+        if (done[i] || line_of[i] != line_of[first]) continue;
+        run r = run_of(g, of, done, i, to);
+        r.inside = tw_gemm_inside(g, of, i, inside);
+        for (int cell = 0; cell < r.n; cell++) done[r.cells[cell]] = true;
+        add_run(g, q, &r, &l);
+    }
+}
+
+/* Adds all runs in the order of their sums, so that those of the same columns follow one another. */
+static void add_in_order(tw_gemm_gen *g, queue *q, const tw_gemm_cells *of, bool *done, int from, int to) {
+    struct {
+        line l;
+        tw_val inside;
+        int row;
+    } lines[LINES];
+    int n = 0;
+    for (int i = from; i < to; i++) {
+        if (done[i]) continue;
+        int at = 0;
+        while (at < n && lines[at].row != of->across->of[i]) at++;
+        if (at == n) {
+            lines[n].row = of->across->of[i];
+            lines[n].l = tw_gemm_line_of(g, of, i, &lines[n].inside);
+            n++;
+        }
+        run r = run_of(g, of, done, i, to);
+        r.inside = tw_gemm_inside(g, of, i, lines[at].inside);
+        for (int cell = 0; cell < r.n; cell++) done[r.cells[cell]] = true;
+        add_run(g, q, &r, &lines[at].l);
+    }
+}
+
 void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
     tw_builder *b = g->b;
     tw_record_begin(b, "store", TW_ENGINE_OF_memory);
     const tw_gemm_cells of = tw_gemm_cells_of(g);
     const tw_gemm_epilogue *e = &g->v->epilogue;
-    const bool waits = g->v->beta || e->scaled || (g->c->early && (e->bias || e->mul || e->residual));
-    /* As they are, operands have gains of their own in every run, which take registers, too. */
-    const int *line_of = of.across->of, most = !waits ? 1 : e->scaled && !g->c->swap ? BATCH / 2 : BATCH;
     bool done[TW_GEMM_MAX_ACC] = {false};
-    batch runs = {.n = 0};
+    queue q = queue_of(g);
     g->n_gains = 0;
     tw_gemm_squares_begin(g);
-    for (int first = from; first < to; first++) {
-        if (done[first]) continue;
-        tw_val inside;
-        const line l = tw_gemm_line_of(g, &of, first, &inside);
-        for (int i = first; i < to; i++) {
-            if (done[i] || line_of[i] != line_of[first]) continue;
-            run r = run_of(g, &of, done, i, to);
-            r.inside = tw_gemm_inside(g, &of, i, inside);
-            for (int cell = 0; cell < r.n; cell++) done[r.cells[cell]] = true;
-            runs.of[runs.n].r = r;
-            runs.of[runs.n++].l = l;
-            runs.cells += r.n;
-            if (runs.cells + r.n > most) store_batch(g, &runs);
-        }
-    }
-    store_batch(g, &runs);
+    if (e->scaled && g->c->mma == 2 && !g->c->swap) add_in_order(g, &q, &of, done, from, to);
+    for (int first = from; first < to; first++)
+        if (!done[first]) add_line(g, &q, &of, done, first, to);
+    close_batch(g, &q);
+    store_until(g, &q, 0);
     tw_gemm_squares_end(g);
     tw_record_end(b, "store");
 }

@@ -311,6 +311,7 @@ typedef struct tw_gemm_frame {
     /* Stores sums from to to - 1, which are scaled, gated and exchanged among lanes. Not of boxed stores. */
     void (*store)(tw_gemm_gen *g, int from, int to);
     void (*declare)(tw_gemm_gen *g); /* Adds parameters of the frame's own. NULL: there are none. */
+    bool eights;                     /* Lanes that exchange sums get eight columns each, whatever C's type. */
     void *context;                   /* For these functions. */
 } tw_gemm_frame;
 extern const tw_gemm_frame tw_gemm_plain_frame; /* frame.c: the frame of a plain product. */

@@ -6,10 +6,17 @@
 
    Exchanged, among the four lanes that have the columns of the same rows: a product leaves each lane two columns of
    every eight, so that a lane's stores would be of two elements. Of every four such groups of eight columns each lane
-   gets one whole, and stores eight elements together. No shared memory takes part, and no other warp. */
+   gets one whole, and stores eight elements together. Elements of four bytes are exchanged by pairs of lanes: of every
+   two groups a lane gets half of one, so that the four lanes' stores of 16 bytes are whole sectors of memory. No shared
+   memory takes part, and no other warp. */
 #include "kernels/gemm/generate.h"
 
-enum { RUN = 4 };
+enum {
+    RUN = 4,
+    GROUP = 4,  /* A thread's sums of eight columns: two of one row, and two of another. */
+    LANES = 4,  /* Lanes that have the columns of a row. */
+    COLUMNS = 8 /* Columns of a group. */
+};
 
 /* Chooses the floats from line to line in shared memory, so that a warp's stores have no bank conflicts. A half-warp
    stores pairs of four lines. With swapped operands it stores eight neighbours of every other line. */
@@ -61,19 +68,40 @@ static void transpose(tw_builder *b, tw_val *sums, int apart, tw_val odd, tw_val
     }
 }
 
+/* Exchanges sums of 32 columns among four lanes, so that each has eight. */
+static void exchange_eights(tw_gemm_gen *g, int sums, tw_val odd, tw_val high) {
+    tw_builder *b = g->b;
+    for (int i = 0; i < sums; i += GROUP * LANES)
+        for (int row = 0; row < GROUP; row += 2) transpose(b, &g->acc[0][i + row], GROUP, odd, high);
+    g->y.first = tw_mul_imm(b, tw_rem(b, g->lane, LANES), COLUMNS);
+}
+
+/* Exchanges sums of 16 columns between two lanes. Even lanes have halves of the first eight columns, odd lanes of the
+   others. */
+static void exchange_fours(tw_gemm_gen *g, int sums, tw_val odd, tw_val high) {
+    tw_builder *b = g->b;
+    for (int i = 0; i < sums; i += 2 * GROUP)
+        for (int j = 0; j < GROUP; j++) {
+            tw_val first = g->acc[0][i + j], second = g->acc[0][i + GROUP + j];
+            exchange(b, 1, odd, &first, &second);
+            tw_assign(b, g->acc[0][i + j], first);
+            tw_assign(b, g->acc[0][i + GROUP + j], second);
+        }
+    tw_val eight = tw_select(b, odd, tw_i32(b, COLUMNS), tw_i32(b, 0));
+    g->y.first = tw_add(b, eight, tw_select(b, high, tw_i32(b, COLUMNS / 2), tw_i32(b, 0)));
+}
+
 /* A thread's sums are, for each 64 rows and each eight columns, two columns of one row and then two of another. */
 static void exchange_sums(tw_gemm_gen *g) {
-    enum { GROUP = 4 /* Sums of eight columns. */, GROUPS = 4, COLUMNS = 8 };
     tw_builder *b = g->b;
-    const int wide = g->columns / 2, sums = g->c->ms / TW_WGMMA_ROWS * wide;
-    tw_val lane = tw_rem(b, g->lane, 4), zero = tw_i32(b, 0);
+    const bool fours = !g->frame->eights && tw_type_bits(g->v->out) == 32;
+    const int wide = g->columns / 2, sums = g->c->ms / TW_WGMMA_ROWS * wide, groups = fours ? 2 : LANES;
+    tw_val lane = tw_rem(b, g->lane, LANES), zero = tw_i32(b, 0);
     tw_val odd = tw_ne(b, tw_and(b, lane, tw_i32(b, 1)), zero), high = tw_ne(b, tw_and(b, lane, tw_i32(b, 2)), zero);
-    for (int i = 0; i < sums; i += GROUP * GROUPS)
-        for (int row = 0; row < GROUP; row += 2) transpose(b, &g->acc[0][i + row], GROUP, odd, high);
-    g->y.first = tw_mul_imm(b, lane, COLUMNS);
+    (fours ? exchange_fours : exchange_eights)(g, sums, odd, high);
     for (int i = 0; i < sums; i++) {
         const int column = i % wide, group = column / GROUP;
-        g->y.of[i] = group / GROUPS * GROUPS * COLUMNS + group % GROUPS * 2 + column % 2;
+        g->y.of[i] = group / groups * groups * COLUMNS + group % groups * 2 + column % 2;
     }
 }
 

@@ -11,12 +11,13 @@ enum {
     BLOCK_SCALES = 8, /* Registers for scales of blocks, with operands as they are. */
     NARROW = TW_NARROW_FRAGMENTS, /* Registers that a thread needs to convert narrow elements. */
     OTHERS = 40,                  /* Registers that a thread needs beside its sums. */
-    PRODUCT = 28,                 /* Registers that ptxas needs beside the sums of one product. */
-    TERMS = 32,                   /* Registers of the terms of a thread's elements. */
-    SPLITTING = 40,               /* Registers of a thread that splits elements. */
-    FINDER = 40,                  /* Registers of a producer that finds tiles of groups, or the units of a tape. */
-    TAPE_FINDER = 56,             /* Registers of a producer that finds both. */
-    GATHERER = 72                 /* Registers of a producer that gathers rows, too. */
+    EPILOGUE = 40,    /* Registers of what prompts' products do with their sums, without which ptxas spills. */
+    PRODUCT = 28,     /* Registers that ptxas needs beside the sums of one product. */
+    TERMS = 32,       /* Registers of the terms of a thread's elements. */
+    SPLITTING = 40,   /* Registers of a thread that splits elements. */
+    FINDER = 40,      /* Registers of a producer that finds tiles of groups, or the units of a tape. */
+    TAPE_FINDER = 56, /* Registers of a producer that finds both. */
+    GATHERER = 72     /* Registers of a producer that gathers rows, too. */
 };
 
 tw_wgmma_kind tw_gemm_wgmma_kind(tw_gemm_type t) {
@@ -36,10 +37,12 @@ static const char *plan_registers(const tw_gemm_variant *v, const tw_gemm_config
     p->registers = needed;
     p->fetchers = v->gather ? WARPS : v->tape.warps ? tw_gemm_tape_fetchers(c) : 1;
     p->threads = (groups * WARPS + p->fetchers + p->splitters) * 32;
-    if (needed <= QUARTER / (groups + 1) / UNIT * UNIT || groups < 2) return NULL;
+    const int each = QUARTER / (groups + 1) / UNIT * UNIT, wanted = needed + (v->tape.warps ? EPILOGUE : 0);
+    const bool may_move = groups < 4 && c->blocks < 2;
+    if (groups < 2 || (may_move ? wanted : needed) <= each) return NULL;
     REFUSE(groups > 3, "more registers than an SM has");
     p->threads = (groups + 1) * WARPS * 32;
-    p->registers = QUARTER / (groups + 1) / UNIT * UNIT;
+    p->registers = each;
     p->producer_registers = v->gather                     ? GATHERER
                             : v->grouped && v->tape.warps ? TAPE_FINDER
                             : p->splitters                ? SPLITTING

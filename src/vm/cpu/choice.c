@@ -89,8 +89,9 @@ tw_status tw_choices_open(tw_choices **out, tw_vm *vm, tw_diag *diag) {
         if (tw_space_judge(&tw_choice_space, &c->space, &by, NULL) != TW_OK) break;
     tw_cpu cpu;
     tw_cpu_detect(&cpu);
-    snprintf(c->machine, sizeof c->machine, "%s|%d of %d|%x%s|%s", cpu.model, vm->n_threads, cpu.cores, vm->k.isa,
-             vm->options.bf16_activations ? " bf16" : "", TW_VERSION);
+    const tw_activations a = vm->options.activations;
+    snprintf(c->machine, sizeof c->machine, "%s|%d of %d|%x%s%s|%s", cpu.model, vm->n_threads, cpu.cores, vm->k.isa,
+             a ? " " : "", a ? tw_activations_name(a) : "", TW_VERSION);
     if (tw_cache_path("gemm-cpu.json", path, sizeof path)) c->path = tw_arena_strdup(&c->arena, path);
     if (c->path && tw_file_exists(c->path)) tw_json_load(&c->memory, c->path, NULL);
     if (!json_is_object(c->memory)) {
@@ -195,7 +196,7 @@ static tw_status run_contest(tw_vm_thread *thread, void *context) {
     t.y = tw_scratch_take(&t.scratch, t.y_bytes);
     tw_random r = tw_random_seed((uint64_t)tw_now_ns());
     for (int64_t i = 0; i < k->rows * k->strip.cols; i++) x[i] = (float)tw_random_unit(&r) * 2 - 1;
-    if (thread->vm->options.bf16_activations) tw_round_bf16(x, k->rows * k->strip.cols, x);
+    if (tw_product_rounds(thread->vm, &k->strip)) tw_product_round(thread->vm, &k->strip, x, k->strip.cols, k->rows, x);
     tw_status st = tw_measure(&calls, &t, k->c->n, &in_turn, NULL, &thread->diag);
     tw_vm_pages_free(pages, bytes);
     return st;

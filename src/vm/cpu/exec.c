@@ -124,7 +124,7 @@ static void take_qkv(void *context, int64_t row, int64_t rows, int64_t col, int6
     qkv_target to = *(const qkv_target *)context;
     const tw_exec *e = to.e;
     int64_t d = to.d, first = e->in->param[TW_FROM], last = tw_least(first + col + cols, e->in->param[TW_TO]);
-    const float *rope = e->buffer[TW_QKV_ROPE];
+    const float *rope = e->buffer[TW_QKV_K] ? e->buffer[TW_QKV_ROPE] : NULL; /* Raw keys are rotated later. */
     for (int64_t t = row; t < row + rows; t++) {
         to.rope = rope ? rope + t * to.rotated : NULL;
         to.out[0] = (float *)e->buffer[TW_QKV_Q] + t * to.heads * d;

@@ -27,6 +27,7 @@ void tw_exec_attend(tw_vm_thread *thread, const tw_exec *e) {
                       .n = r1 - r0,
                       .scale = vm->m->attn_scale,
                       .cap = vm->m->attn_cap};
+    a.terms = tw_vm_terms(vm, TW_BF16);
     a.window = p[TW_ATTEND_WINDOW];
     split_range(&vm->step, a.window, p[TW_ATTEND_SPLIT], splits, &a.first, &a.last);
     float *sums = tw_scratch_take(&scratch, (size_t)(2 * a.n) * 4);

@@ -66,11 +66,12 @@ void tw_exec_choose(tw_vm_thread *thread, const tw_exec *e) {
     }
 }
 
-/* Finds the (position, slot) pairs that chose `expert`, as position * used + slot. */
-static int64_t chosen(const float *route, int64_t n, int64_t used, int64_t expert, int32_t *pairs) {
+/* Finds the (position, slot) pairs that chose `expert`, as position * used + slot, in slots [first, end). */
+static int64_t chosen(const float *route, int64_t n, int64_t used, int64_t first, int64_t end, int64_t expert,
+                      int32_t *pairs) {
     int64_t count = 0;
     for (int64_t t = 0; t < n; t++)
-        for (int64_t u = 0; u < used; u++)
+        for (int64_t u = first; u < end; u++)
             if (route[t * 2 * used + u] == (float)expert) {
                 pairs[count++] = (int32_t)(t * used + u);
                 break; /* A position chooses an expert at most once, so n pairs suffice. */
@@ -90,7 +91,8 @@ void tw_exec_experts_up(tw_vm_thread *thread, const tw_exec *e) {
     int32_t *pairs = tw_scratch_take(&scratch, (size_t)(n * used) * 4);
     tw_exec_norm(thread, e->buffer[TW_EXPERTS_UP_X], e->vector[TW_EXPERTS_UP_NORM], NULL, n, dim, normed);
     for (int64_t x = 0; x < experts; x++) {
-        int64_t m = chosen(e->buffer[TW_EXPERTS_UP_ROUTE], n, used, x, pairs);
+        int64_t m = chosen(e->buffer[TW_EXPERTS_UP_ROUTE], n, used, e->in->param[TW_EXPERTS_UP_SLOT_FROM],
+                           e->in->param[TW_EXPERTS_UP_SLOT_TO], x, pairs);
         if (!m) continue;
         for (int64_t i = 0; i < m; i++) memcpy(gathered + i * dim, normed + pairs[i] / used * dim, (size_t)dim * 4);
         tw_product(thread, scratch, &e->strip, x, gathered, dim, m, y, NULL);
@@ -111,7 +113,7 @@ void tw_exec_experts_down(tw_vm_thread *thread, const tw_exec *e) {
     int32_t *pairs = tw_scratch_take(&scratch, (size_t)(n * used) * 4);
     const float *route = e->buffer[TW_EXPERTS_DOWN_ROUTE], *h = e->buffer[TW_EXPERTS_DOWN_H];
     for (int64_t x = 0; x < experts; x++) {
-        int64_t m = chosen(route, n, used, x, pairs);
+        int64_t m = chosen(route, n, used, 0, used, x, pairs);
         if (!m) continue;
         for (int64_t i = 0; i < m; i++) memcpy(gathered + i * ffn, h + pairs[i] * ffn, (size_t)ffn * 4);
         tw_product(thread, scratch, &e->strip, x, gathered, ffn, m, y, NULL);

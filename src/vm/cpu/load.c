@@ -162,8 +162,12 @@ static tw_status agree(tw_vm *vm, const tw_schedule *s, tw_schedule_weights *wei
                          tw_dtype_name(b->dtype));
     }
     for (int w = 0; w < s->n_workers; w++)
-        for (int i = 0; i < s->workers[w].count && st == TW_OK; i++)
-            st = agree_instr(vm->m, s, &s->workers[w].list[i], diag);
+        for (int i = 0; i < s->workers[w].count && st == TW_OK; i++) {
+            const tw_instr *in = &s->workers[w].list[i];
+            st = agree_instr(vm->m, s, in, diag);
+            if (st == TW_OK && in->op == TW_INSTR_ATTEND && in->operand[TW_ATTEND_RAW_K] >= 0)
+                st = tw_fail(diag, TW_ERR_UNSUPPORTED, "attention that norms heads: on a processor others do");
+        }
     return st;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vm/cpu/product.h"
 
+#include <math.h>
 #include <string.h>
 
 static const tw_gemm_blocking usual; /* All zero: the kernels' own blocks. */
@@ -28,7 +29,8 @@ bool tw_product_vendor(tw_vm_thread *thread, tw_scratch scratch, const tw_strip 
     return true;
 }
 
-void tw_round_bf16(const float *x, int64_t n, float *out) {
+/* Rounds n floats to bf16, the nearest and of two the even one. */
+static void round_bf16(const float *x, int64_t n, float *out) {
     for (int64_t i = 0; i < n; i++) {
         uint32_t u;
         memcpy(&u, &x[i], sizeof u);
@@ -36,6 +38,30 @@ void tw_round_bf16(const float *x, int64_t n, float *out) {
         u = (u & 0x7fffffffu) > 0x7f800000u ? nan : rounded;
         memcpy(&out[i], &u, sizeof u);
     }
+}
+
+/* Rounds the floats of one position to integers of 8 bits times their blocks' scales. */
+static void round_bytes(const tw_strip *s, const float *x, float *out) {
+    const int64_t block = tw_byte_block(s->format);
+    for (int64_t k = 0; k < s->cols; k += block) {
+        const int64_t end = tw_least(k + block, s->cols);
+        float largest = 0;
+        for (int64_t i = k; i < end; i++) largest = isfinite(x[i]) ? fmaxf(largest, fabsf(x[i])) : NAN;
+        const tw_byte_scale by = tw_byte_scale_of(largest);
+        for (int64_t i = k; i < end; i++) out[i] = rintf(x[i] * by.inverse) * by.scale;
+    }
+}
+
+bool tw_product_rounds(const tw_vm *vm, const tw_strip *s) {
+    return vm->options.activations == TW_ACTIVATIONS_BF16 || tw_vm_takes_bytes(vm, s->format.dtype);
+}
+
+void tw_product_round(const tw_vm *vm, const tw_strip *s, const float *x, int64_t ldx, int64_t n, float *out) {
+    for (int64_t i = 0; i < n; i++)
+        if (vm->options.activations == TW_ACTIVATIONS_BF16)
+            round_bf16(x + i * ldx, s->cols, out + i * s->cols);
+        else
+            round_bytes(s, x + i * ldx, out + i * s->cols);
 }
 
 /* True if our kernel packs n rows. */
@@ -48,9 +74,9 @@ void tw_product_own(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s,
     const tw_kernels *k = &thread->vm->k;
     const tw_dtype t = s->format.dtype;
     if (is_packed(k, t, n)) {
-        const int terms = tw_vm_terms(thread->vm);
-        void *packed = tw_scratch_take(&scratch, k->gemm_pack_bytes(n, s->cols, terms));
-        k->gemm_pack(x, ldx, n, s->cols, terms, packed);
+        const int terms = tw_vm_terms(thread->vm, t);
+        void *packed = tw_scratch_take(&scratch, k->gemm_pack_bytes(s->format, n, s->cols, terms));
+        k->gemm_pack(s->format, x, ldx, n, s->cols, terms, packed);
         k->gemm_packed[t](s->format, panels, s->n_panels, s->cols, packed, n, terms, y, tw_strip_stride(s), sink,
                           tw_scratch_take(&scratch, k->gemm_packed_scratch()));
         return;
@@ -66,8 +92,9 @@ static size_t rounded_bytes(const tw_strip *s, int64_t n) {
 void tw_product_packed(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, const void *packed, int64_t n,
                        float *y, const tw_gemm_sink *sink) {
     const tw_kernels *k = &thread->vm->k;
-    k->gemm_packed[s->format.dtype](s->format, s->panels, s->n_panels, s->cols, packed, n, tw_vm_terms(thread->vm), y,
-                                    tw_strip_stride(s), sink, tw_scratch_take(&scratch, k->gemm_packed_scratch()));
+    k->gemm_packed[s->format.dtype](s->format, s->panels, s->n_panels, s->cols, packed, n,
+                                    tw_vm_terms(thread->vm, s->format.dtype), y, tw_strip_stride(s), sink,
+                                    tw_scratch_take(&scratch, k->gemm_packed_scratch()));
 }
 
 void tw_product(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, int64_t copy, const float *x, int64_t ldx,
@@ -76,9 +103,9 @@ void tw_product(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, int
     const unsigned char *panels = (const unsigned char *)s->panels + (size_t)copy * s->copy_bytes;
     const tw_dtype t = s->format.dtype;
     const bool vendor = n > 1 && s->choice && !thread->vm->own_only;
-    if (thread->vm->options.bf16_activations && (vendor || !is_packed(k, t, n))) {
+    if (tw_product_rounds(thread->vm, s) && (vendor || !is_packed(k, t, n))) {
         float *rounded = tw_scratch_take(&scratch, rounded_bytes(s, n));
-        for (int64_t i = 0; i < n; i++) tw_round_bf16(x + i * ldx, s->cols, rounded + i * s->cols);
+        tw_product_round(thread->vm, s, x, ldx, n, rounded);
         x = rounded;
         ldx = s->cols;
     }
@@ -105,5 +132,5 @@ size_t tw_product_scratch(const tw_vm *vm, const tw_strip *s, int64_t n) {
     }
     const size_t vendor = vm->choices && n > 1 ? vendor_scratch(s) : 0;
     if (vendor > most) most = vendor;
-    return vm->options.bf16_activations ? most + rounded_bytes(s, n) : most;
+    return tw_product_rounds(vm, s) ? most + rounded_bytes(s, n) : most;
 }

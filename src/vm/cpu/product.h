@@ -42,8 +42,10 @@ void tw_product(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, int
 /* Computes what tw_product computes with activations that tw_share_rows packed. */
 void tw_product_packed(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, const void *packed, int64_t n,
                        float *y, const tw_gemm_sink *sink);
-/* Rounds n floats to bf16, the nearest and of two the even one. */
-void tw_round_bf16(const float *x, int64_t n, float *out);
+/* True if the machine's options have activations rounded that meet the strip. */
+bool tw_product_rounds(const tw_vm *vm, const tw_strip *s);
+/* Rounds n positions as the options say. Rows of x are `ldx` floats apart, those of `out` are adjacent. */
+void tw_product_round(const tw_vm *vm, const tw_strip *s, const float *x, int64_t ldx, int64_t n, float *out);
 /* Computes what tw_product computes, for many positions, by our kernel. `panels` are those of the copy. */
 void tw_product_own(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x,
                     int64_t ldx, int64_t n, float *y, const tw_gemm_sink *sink);

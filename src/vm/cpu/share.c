@@ -191,9 +191,10 @@ size_t tw_vm_share_bytes(const tw_vm *vm, const tw_schedule *s) {
             const tw_instr *in = &s->workers[w].list[i];
             const int operand = shared_operand(in->op);
             if (operand < 0) continue;
-            const size_t bytes = vm->k.gemm_pack_bytes(
-                s->tokens, s->buffers[in->operand[operand]].shape[1] * s->buffers[in->operand[operand]].shape[2],
-                tw_vm_terms(vm));
+            const int64_t cols = s->buffers[in->operand[operand]].shape[1] * s->buffers[in->operand[operand]].shape[2];
+            const tw_buffer *of = &s->buffers[tw_instr_matrices_of(in).matrix[0]];
+            const tw_panel_format f = {of->dtype, of->group};
+            const size_t bytes = vm->k.gemm_pack_bytes(f, s->tokens, cols, tw_vm_terms(vm, f.dtype));
             most = bytes > most ? bytes : most;
         }
     return most;
@@ -221,15 +222,16 @@ const void *tw_share_rows(tw_vm_thread *thread, const tw_exec *e, const float *x
     tw_pack *pack = e->pack;
     const bool vendor = e->strip.choice && !vm->own_only;
     if (!pack || n < TW_PACKED_ROWS || vendor || !k->gemm_packed[e->strip.format.dtype]) return NULL;
-    const int terms = tw_vm_terms(vm);
+    const tw_panel_format f = e->strip.format;
+    const int terms = tw_vm_terms(vm, f.dtype);
     const int32_t tiles = (int32_t)((n + TW_PACKED_TILE - 1) / TW_PACKED_TILE);
-    const size_t bytes = k->gemm_pack_bytes(TW_PACKED_TILE, dim, terms);
+    const size_t bytes = k->gemm_pack_bytes(f, TW_PACKED_TILE, dim, terms);
     int32_t t;
     while ((t = atomic_fetch_add_explicit(&pack->next, 1, memory_order_relaxed)) < tiles) {
         const float *from = x + t * TW_PACKED_TILE * dim;
         const int64_t rows = tw_least(TW_PACKED_TILE, n - t * TW_PACKED_TILE), stride = dim + TW_PANEL_ROWS;
         for (int64_t r = 0; r < rows && w; r++) tw_exec_norm(thread, from + r * dim, w, b, 1, dim, room + r * stride);
-        k->gemm_pack(w ? room : from, w ? stride : dim, rows, dim, terms, (char *)pack->rows + (size_t)t * bytes);
+        k->gemm_pack(f, w ? room : from, w ? stride : dim, rows, dim, terms, (char *)pack->rows + (size_t)t * bytes);
         atomic_fetch_add_explicit(&pack->done, 1, memory_order_release);
     }
     /* Whoever took a tile packs it without waiting for anything. */

@@ -8,6 +8,11 @@
 
 #include <stdlib.h>
 
+const char *tw_activations_name(tw_activations a) {
+    static const char *const names[] = {"float", "bf16", "int8"};
+    return names[a];
+}
+
 tw_status tw_vm_open(tw_vm **out, const tw_model *model, const tw_vm_options *options, tw_diag *diag) {
     *out = NULL;
     if (options->workers < 1 || options->workers > TW_MAX_WORKERS)

@@ -125,9 +125,15 @@ void tw_tape_free(tw_vm_thread *thread);
 void *tw_vm_pages(size_t size); /* Allocates zeroed memory, in huge pages if possible. NULL: out of memory. */
 void tw_vm_pages_free(void *p, size_t size);
 
-/* Terms of bf16 that a packed activation has. */
-static inline int tw_vm_terms(const tw_vm *vm) {
-    return vm->options.bf16_activations ? 1 : 2;
+/* True if activations are rounded to integers of 8 bits where such weights multiply them. */
+static inline bool tw_vm_takes_bytes(const tw_vm *vm, tw_dtype weights) {
+    return vm->options.activations == TW_ACTIVATIONS_INT8 && (weights == TW_I8 || weights == TW_I4);
+}
+
+/* Terms of bf16 that a packed activation has where such weights multiply it. TW_PACK_BYTES: it is a byte. */
+static inline int tw_vm_terms(const tw_vm *vm, tw_dtype weights) {
+    if (vm->options.activations == TW_ACTIVATIONS_BF16) return 1;
+    return tw_vm_takes_bytes(vm, weights) ? TW_PACK_BYTES : 2;
 }
 
 /* exec.c: runs an instruction, and computes the bytes of scratch that it needs. */

@@ -2,6 +2,7 @@
 /* Attention's frame: an instruction's positions, rows and heads, and how the warps' results meet in shared memory. */
 #include "vm/cuda/attend.h"
 #include "kernels/parts/activation.h"
+#include "vm/cuda/norms.h"
 
 tw_val tw_mega_cap_score(const tw_mega_gen *g, tw_val score) {
     const float cap = g->p->m->attn_cap;
@@ -89,7 +90,7 @@ static void attend_row(attention *a, tw_val row, tw_mega_past *seen) {
         find_past(a, kv_head, row, seen);
         /* The fetch does not need the queries, so it goes first. */
         a->by.fetch_first(a->by.state, seen, a->fresh, seen->last);
-        a->by.load_queries(a->by.state, a->q, row, head, heads);
+        a->by.load_queries(a->by.state, a->q, row, p->turns ? tw_sub(b, head, a->from) : head, heads);
         tw_assign(b, a->fresh, tw_i32(b, 0));
         a->by.walk(a->by.state, seen);
         a->by.leave(a->by.state, heads);
@@ -100,6 +101,25 @@ static void attend_row(attention *a, tw_val row, tw_mega_past *seen) {
            which is a barrier. */
         TW_BLOCK (b, p->tokens == 1 ? tw_push_if(b, tw_lt(b, head, a->end)) : TW_NO_BLOCK) tw_mega_barrier(g);
     }
+}
+
+/* Waits for raw queries and keys, norms them and rotates them. The last split has the step's own position. */
+static void wait_and_turn(attention *a) {
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    const tw_mega_raw raw = {.q = a->q,
+                             .k = tw_mega_address(g, TW_W_FRESH_K),
+                             .cache = a->k,
+                             .rope = tw_mega_address(g, TW_W_ROPE),
+                             .from = a->from,
+                             .count = tw_sub(b, a->end, a->from),
+                             .last = tw_eq(b, tw_add_imm(b, a->split, 1), a->splits)};
+    tw_mega_pairs pairs = {0};
+    tw_mega_find_pairs(g, &pairs);
+    tw_mega_wait_alone(g);
+    tw_mega_turn_raw(g, &pairs, &raw);
+    a->q = tw_add_imm(b, g->shared, g->p->turned);
+    tw_mega_barrier(g);
 }
 
 void tw_mega_build_attend(tw_mega_gen *g) {
@@ -131,7 +151,10 @@ void tw_mega_build_attend(tw_mega_gen *g) {
     find_range(&a, first_row, &seen);
     a.by.fetch_first(a.by.state, &seen, TW_NONE, before);
     a.fresh = tw_var_of(b, before);
-    tw_mega_wait_alone(g);
+    if (p->turns)
+        wait_and_turn(&a);
+    else
+        tw_mega_wait_alone(g);
     const bool several = p->tokens > 1;
     TW_LOOP (b, row, several ? tw_push_for(b, first_row, rows, tw_i32(b, 1), false) : TW_NO_LOOP(first_row)) {
         if (several) find_range(&a, row, &seen);

@@ -18,7 +18,8 @@ typedef struct tw_mega_attender {
     void (*declare)(void *state, tw_mega_gen *g); /* Declares the variables. */
     /* Fetches keys and values of the warp's first batch, at positions in [from, below). TW_NONE for `from` is 0. */
     void (*fetch_first)(void *state, const tw_mega_past *p, tw_val from, tw_val below);
-    /* Loads the queries of `heads` heads of a position, and resets the softmax. */
+    /* Loads the queries of `heads` heads of a position, and resets the softmax. With plan.turns q is a shared address,
+       and heads are the instruction's. */
     void (*load_queries)(void *state, tw_val q, tw_val position, tw_val head, tw_val heads);
     void (*walk)(void *state, const tw_mega_past *p); /* Attends to all positions. The first batch is fetched. */
     /* Stores the warp's results at plan.x + warp * plan.attend_heads * (head_dim + 2) floats. A head's result is

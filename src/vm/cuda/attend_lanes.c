@@ -48,7 +48,9 @@ static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw
         for (int i = 0; i < TW_MEGA_WIDE; i += 4) {
             if (i && ends_in_half(a->g)) there = tw_and(b, there, a->whole);
             tw_when(b, there);
-            tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, (int)(h * p->m->head_dim + i) * 4), row, x[h] + i);
+            const int offset = (int)(h * p->m->head_dim + i) * 4;
+            tw_ld_vec(b, p->turns ? tw_mega_shared(TW_T_f32, 4, offset) : tw_mega_l2(TW_T_f32, 4, offset), row,
+                      x[h] + i);
         }
     }
     for (int h = 0; h < TW_MEGA_HEADS; h++) {

@@ -100,7 +100,7 @@ static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw
     TW_FOR (b, j, g->warp, tw_i32(b, steps(a)), tw_i32(b, p->tuning.warps), false) {
         tw_val address = tw_mega_at(b, tw_mega_at(b, row, tw_shr(b, j, 1), 128), tw_rem(b, j, 2), 16);
         tw_when(b, tw_lt(b, g->row, heads));
-        tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, 0), address, x);
+        tw_ld_vec(b, p->turns ? tw_mega_shared(TW_T_f32, 4, 0) : tw_mega_l2(TW_T_f32, 4, 0), address, x);
         for (int e = 0; e < 4; e++) x[e] = tw_mul(b, x[e], tw_f32(b, p->m->attn_scale * TW_SOFTMAX_LOG2E));
         for (int e = 0; e < 4; e += 2) tw_part_split(g->b, a->pair, x[e], x[e + 1], &pair[e], &pair[e + 1]);
         tw_st(b, tw_mega_shared(a->pair, 4, 0), tw_mega_at(b, a->q, j, 512), pair);

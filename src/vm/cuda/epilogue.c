@@ -67,7 +67,7 @@ static void join(const rows *r, tw_val row, tw_val position, tw_val factor, int 
 
 typedef struct place {
     tw_val part, head, index; /* Part 0, 1, 2: q, k, v. The head's number in its part, the row's in its head. */
-    tw_val turned;
+    tw_val turned; /* Predicate: rope rotates the row, which the tape has beside the other one of its pair. */
 } place;
 
 static place locate(tw_mega_gen *g, tw_val row) {
@@ -83,7 +83,7 @@ static place locate(tw_mega_gen *g, tw_val row) {
     tw_val before =
         tw_select(b, is_k, tw_i32(b, (int)p->m->n_heads), tw_i32(b, (int)(p->m->n_heads + p->m->n_kv_heads)));
     at.head = tw_sub(b, head, tw_select(b, is_q, tw_i32(b, 0), before));
-    at.turned = p->apart ? tw_zero(b, TW_T_pred) : tw_and(b, is_k, tw_lt(b, at.index, tw_i32(b, (int)p->m->rope.dims)));
+    at.turned = p->pairs ? tw_and(b, is_k, tw_lt(b, at.index, tw_i32(b, (int)p->m->rope.dims))) : tw_zero(b, TW_T_pred);
     return at;
 }
 
@@ -271,6 +271,7 @@ void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s) {
     tw_builder *b = g->b;
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT);
     tw_val projects = tw_eq(b, s->kind, tw_i32(b, TW_MEGA_PROJECT));
+    if (g->p->experts) projects = tw_or(b, projects, tw_eq(b, s->kind, tw_i32(b, TW_MEGA_EXPERTS_DOWN)));
     tw_flag_words w = {.width = 1, .tag = before_tag(g), .at = {tw_mega_at(b, out, tw_add(b, from, g->thread), 4)}};
     w.there[0] = tw_and(b, tw_and(b, projects, s->early), tw_lt(b, g->thread, count));
     if (g->p->flags) {
@@ -281,7 +282,7 @@ void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s) {
         s->before = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), w.at[0]);
     }
     const int half = (int)g->p->m->rope.dims / 2;
-    if (!half) return;
+    if (!half || g->p->apart) return;
     tw_val rope = tw_mega_address(g, TW_W_ROPE);
     tw_val row = tw_add(b, from, tw_shl(b, g->thread, 1)), index = tw_rem(b, row, (int)g->p->m->head_dim);
     tw_val turned = tw_and(b, tw_lt(b, index, tw_i32(b, 2 * half)), tw_eq(b, s->kind, tw_i32(b, TW_MEGA_QKV)));
@@ -388,12 +389,14 @@ static void experts_up(const rows *r) {
     tw_builder *b = g->b;
     const tw_model *m = g->p->m;
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_mega_word(g, TW_W_FROM), per = tw_mega_word(g, TW_W_WIDTH);
+    tw_val first_slot = tw_mega_word(g, TW_W_CHOSEN);
     const turns t = begin_units(r, 2, 1);
-    tw_val row = tw_add(b, r->s->first, t.row), slot = tw_binary(b, TW_OP_div_u32, row, per);
+    tw_val row = tw_add(b, r->s->first, t.row), nth = tw_binary(b, TW_OP_div_u32, row, per);
+    tw_val slot = tw_add(b, first_slot, nth);
     tw_val weights = tw_add_imm(b, g->shared, g->p->chosen + 4 * m->n_experts_used);
     tw_val weight = tw_ld(b, tw_mega_shared(TW_T_f32, 1, 0), tw_mega_at(b, weights, slot, 4));
     tw_val h = tw_mul(b, ffn_row(r, &t), weight), at = tw_mega_at(b, out, slot, m->expert_dim * 4);
-    row = tw_add(b, from, tw_sub(b, row, tw_mul(b, slot, per)));
+    row = tw_add(b, from, tw_sub(b, row, tw_mul(b, nth, per)));
     tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, at, row, 4), &h);
     end_turns(b, &t);
 }

@@ -262,7 +262,7 @@ static void dispatch(tw_mega_gen *g, tw_val kind) {
             TW_IF (b, tw_eq(b, kind, tw_i32(b, TW_MEGA_RESIDUAL))) tw_mega_build_residual(g);
         if (g->p->parts)
             TW_IF (b, tw_eq(b, kind, tw_i32(b, TW_MEGA_SUM))) tw_mega_build_sum(g);
-        if (g->p->apart)
+        if (g->p->apart && !g->p->turns)
             TW_IF (b, tw_eq(b, kind, tw_i32(b, TW_MEGA_TURN))) tw_mega_build_turn(g);
         tw_mega_mark(g, 3);
     }

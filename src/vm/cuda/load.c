@@ -257,7 +257,13 @@ static const struct {
                         {TW_W_K_NORM, TW_TURN_K_NORM},
                         {TW_W_ROPE, TW_TURN_ROPE}}},
     [TW_INSTR_ATTEND] = {TW_MEGA_ATTEND,
-                         {{TW_W_IN, TW_ATTEND_Q}, {TW_W_K_CACHE, TW_ATTEND_K}, {TW_W_V_CACHE, TW_ATTEND_V}}},
+                         {{TW_W_IN, TW_ATTEND_Q},
+                          {TW_W_K_CACHE, TW_ATTEND_K},
+                          {TW_W_V_CACHE, TW_ATTEND_V},
+                          {TW_W_FRESH_K, TW_ATTEND_RAW_K},
+                          {TW_W_Q_NORM, TW_ATTEND_Q_NORM},
+                          {TW_W_K_NORM, TW_ATTEND_K_NORM},
+                          {TW_W_ROPE, TW_ATTEND_ROPE}}},
     [TW_INSTR_MERGE] = {TW_MEGA_MERGE, {{TW_W_IN, TW_MERGE_PART}, {TW_W_OUT, TW_MERGE_OUT}}},
     [TW_INSTR_PROJECT] = {TW_MEGA_PROJECT, {{TW_W_IN, TW_PROJECT_IN}, {TW_W_OUT, TW_PROJECT_X}}},
     [TW_INSTR_RESIDUAL] = {TW_MEGA_RESIDUAL,
@@ -335,7 +341,8 @@ static void write_instr(loading *l, const tw_instr *in, int32_t *record) {
         record[TW_W_WIDTH] = (int32_t)buffers[in->operand[TW_FFN_H]].shape[2];
     } else if (in->op == TW_INSTR_EXPERTS_UP) {
         record[TW_W_WIDTH] = record[TW_W_COUNT];
-        record[TW_W_COUNT] *= (int32_t)l->vm->m->n_experts_used;
+        record[TW_W_COUNT] *= tw_mega_slots(in);
+        record[TW_W_CHOSEN] = (int32_t)q[TW_EXPERTS_UP_SLOT_FROM];
     } else if (in->op == TW_INSTR_HEAD) {
         record[TW_W_SLOT] = (int32_t)q[TW_HEAD_SLOT];
     } else if (in->op == TW_INSTR_OUTPUT) {
@@ -358,19 +365,23 @@ static void write_product(const loading *l, const tw_instr *in, uint64_t bias, i
     put_address(record, TW_W_BIAS, bias);
 }
 
-/* Tells whether the worker has waited in this step for what instruction `in` reads beside its input: x, to which a
-   projection adds, or rope's angles, which qkv reads. */
+/* Finds the buffer that an instruction adds its product to. -1: none. */
+static int added_to(const tw_instr *in) {
+    return in->op == TW_INSTR_PROJECT        ? in->operand[TW_PROJECT_X]
+           : in->op == TW_INSTR_EXPERTS_DOWN ? in->operand[TW_EXPERTS_DOWN_X]
+                                             : -1;
+}
+
+/* Tells whether the worker has waited in this step for what instruction `in` reads beside its input: x, to which it
+   adds its product, or rope's angles, which qkv reads. */
 static bool is_early(const loading *l, const tw_worker *w, const tw_instr *in) {
     const tw_schedule *s = l->p->s;
     int wanted = -1; /* The last counter below in->arrive that stands for a write of x. */
-    if (!l->p->plan.usual || l->p->plan.post_norm || (in->op != TW_INSTR_PROJECT && in->op != TW_INSTR_QKV))
-        return false;
-    for (int c = 0; c < s->n_counters && c < in->arrive && in->op == TW_INSTR_PROJECT; c++) {
+    if (!l->p->plan.usual || l->p->plan.post_norm || (added_to(in) < 0 && in->op != TW_INSTR_QKV)) return false;
+    for (int c = 0; c < s->n_counters && c < in->arrive && in->op != TW_INSTR_QKV; c++) {
         const tw_instr *stage = l->stages[c];
-        const int x = stage->op == TW_INSTR_PROJECT ? stage->operand[TW_PROJECT_X]
-                      : stage->op == TW_INSTR_EMBED ? stage->operand[TW_EMBED_X]
-                                                    : -1;
-        if (x == in->operand[TW_PROJECT_X]) wanted = c;
+        const int x = stage->op == TW_INSTR_EMBED ? stage->operand[TW_EMBED_X] : added_to(stage);
+        if (x == added_to(in)) wanted = c;
     }
     for (const tw_instr *e = w->list; e < in; e++)
         for (int j = 0; j < e->n_waits; j++)

@@ -83,7 +83,9 @@ typedef struct tw_mega_plan {
     bool gated;                  /* True: an ffn has a gate and up. False: it has up alone. */
     bool layer_norm;             /* True: norms are layer norms. False: RMS norms. */
     bool qk_norm;                /* True: each head of queries and keys has RMS norm. */
-    bool apart;                  /* True: queries and keys are normed and rotated by turn. */
+    bool apart;                  /* True: queries and keys are not normed and rotated by qkv. */
+    bool turns;                  /* True: attention norms and rotates queries and keys, which qkv leaves raw. */
+    bool pairs;                  /* True: rows of q and k that rope rotates are on the tape in the order of pairs. */
     bool post_norm;              /* True: products of project are normed before they are added to x. */
     bool two_ropes;              /* True: layers differ in rope. A position has angles of one, then of the other. */
     tw_dtype kv;                 /* Element type of the cache. */
@@ -99,6 +101,7 @@ typedef struct tw_mega_plan {
     int x, x_pitch;              /* Offset of a chunk's activations, and bytes between positions. */
     int scales, scales_pitch;    /* Offset of scales of activations that are integers, and bytes between positions. */
     int part, part_buffers; /* Offset of the warps' sums of a group, and how many such buffers there are: 1 or 2. */
+    int turned;             /* turns: offset of attention's normed queries, which overlap part. */
     int sums;               /* Offset of the warps' sums of squares, which their bests follow. */
     int queries;            /* Offset of attention's queries. Queries and the warps' results, at x, overlap x. */
     int64_t chunk_most;     /* The most columns of a chunk. */
@@ -107,21 +110,22 @@ typedef struct tw_mega_plan {
     /* With `paces`: offset of a word (i32). It counts the stages of the launch whose activations are in shared memory.
      */
     int ready;
-    int most_records; /* The most records of a worker. */
-    bool samples;     /* The kernel can draw by vm/sample.h: a step has one position of each sequence. */
-    int slots;        /* Slots of the head, one for each head instruction. */
-    bool fours;       /* The rows of every slot begin and end at multiples of 4. */
-    int cut_list;     /* The most candidates in the list of a cut. The list begins at x and overlaps part. */
-    bool usual;       /* True: stages are in the order of their counters' numbers, as lowering makes them. */
-    bool flags;       /* True: data is its own flag, and x and the ffn's h carry tags. */
-    int uses_x, uses; /* Writes of x and of h in a step. */
-    int parts;        /* Parts that columns of partial are split in. 0: there is no partial and no sum. */
-    bool sum_fours;   /* Ranges of sums begin and end at multiples of 4. */
-    bool experts;     /* True: the model is a mixture of experts. */
-    tw_dtype router;  /* experts: element type of routers. */
-    int padded;       /* experts: columns of an expert's down, rounded up to whole segments. */
-    int chosen;       /* experts: offset of the chosen experts, i32[used], and of their weights, f32[used]. */
-    int routed;       /* experts: offset of the mbarrier that tells the producer of a choice. */
+    int64_t turned_heads; /* The most query heads of an attention. */
+    int most_records;     /* The most records of a worker. */
+    bool samples;         /* The kernel can draw by vm/sample.h: a step has one position of each sequence. */
+    int slots;            /* Slots of the head, one for each head instruction. */
+    bool fours;           /* The rows of every slot begin and end at multiples of 4. */
+    int cut_list;         /* The most candidates in the list of a cut. The list begins at x and overlaps part. */
+    bool usual;           /* True: stages are in the order of their counters' numbers, as lowering makes them. */
+    bool flags;           /* True: data is its own flag, and x and the ffn's h carry tags. */
+    int uses_x, uses;     /* Writes of x and of h in a step. */
+    int parts;            /* Parts that columns of partial are split in. 0: there is no partial and no sum. */
+    bool sum_fours;       /* Ranges of sums begin and end at multiples of 4. */
+    bool experts;         /* True: the model is a mixture of experts. */
+    tw_dtype router;      /* experts: element type of routers. */
+    int padded;           /* experts: columns of an expert's down, rounded up to whole segments. */
+    int chosen;           /* experts: offset of the chosen experts, i32[used], and of their weights, f32[used]. */
+    int routed;           /* experts: offset of the mbarrier that tells the producer of a choice. */
 } tw_mega_plan;
 
 /* Floats of a position's angles: cosines and sines of one rope, or of both. */
@@ -142,6 +146,10 @@ int32_t tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *c
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of);
 bool tw_mega_gated(const tw_instr *in); /* Tells whether units of the instruction alternate between gate and up. */
 tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in);
+/* Counts the chosen experts that an experts_up has rows of. */
+static inline int tw_mega_slots(const tw_instr *in) {
+    return (int)(in->param[TW_EXPERTS_UP_SLOT_TO] - in->param[TW_EXPERTS_UP_SLOT_FROM]);
+}
 
 /* A mixture's experts lie in pools, which all workers and programs share: a pool has a matrix (or gate and up) of all
    experts of a layer, expert by expert and unit by unit. A pool for experts_up has a unit's stages in order. Columns of
@@ -184,7 +192,8 @@ typedef struct tw_mega_leg {
     int32_t units;  /* DOWN: units. */
     int32_t early;  /* Bytes that are copied to the L2 cache before the choice is known, a multiple of 16. */
     uint64_t later; /* Where these bytes begin: the stages of the tape that follow the experts. */
-    int32_t reserved[2];
+    int32_t slot;   /* UP: the first of the chosen experts. Else 0. */
+    int32_t slots;  /* UP: how many of them the leg has. Else 1. */
 } tw_mega_leg;
 /* Where a unit's pieces are. Piece i is in chunk i / (warps * run), where warp w has the w-th `run` pieces, `blocks` in
    each of run / blocks stages. */
@@ -257,11 +266,13 @@ enum {
     TW_W_SPLIT = TW_W_STAGES,     /* attend: the split's number. */
     TW_W_SPLITS = TW_W_CHUNKS,    /* attend, merge: the number of splits. */
     TW_W_WINDOW = TW_W_K,         /* attend: positions of the sliding window. */
-    TW_W_WIDTH = TW_W_SLOT,       /* ffn: columns of what it writes. */
+    TW_W_WIDTH = TW_W_SLOT,       /* ffn: columns of what it writes. experts_up: rows of each chosen expert. */
+    TW_W_CHOSEN = TW_W_K_CACHE,   /* experts_up: the first of the chosen experts. */
     TW_W_PITCH = TW_W_SLOT,       /* partial: columns of what it reads a part of. */
     TW_W_TABLE = TW_W_NORM,       /* embed: the table. */
     TW_W_ROPE_LOCAL = TW_W_NORM,  /* input: angles of the model's other rope. */
     TW_W_RAW_K = TW_W_V_CACHE,    /* turn: keys as they are multiplied. qkv has them in place of the cache's keys. */
+    TW_W_FRESH_K = TW_W_NORM,     /* attend: keys as they are multiplied. 0: they are in the cache. */
     TW_W_POSITIONS = TW_W_BIAS,   /* embed: the table of positions. 0: there is none. */
     TW_W_NORM_BIAS = TW_W_Q_NORM, /* plan.layer_norm: the norm's biases. 0: there are none. */
     TW_W_ROUTER = TW_W_BIAS,      /* score: the router. */

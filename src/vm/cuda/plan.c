@@ -95,7 +95,7 @@ tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, cons
     x.chunk_columns = up(tw_ceil_div(x.columns, x.chunks), a_stage);
     x.run = (int)(x.chunk_columns / p->tuning.warps / f->depth);
     x.units = (int)(up(rows, TW_MEGA_ROWS) / TW_MEGA_ROWS) * (tw_mega_gated(in) ? 2 : 1);
-    if (in->op == TW_INSTR_EXPERTS_UP) x.units *= (int)p->m->n_experts_used;
+    if (in->op == TW_INSTR_EXPERTS_UP) x.units *= tw_mega_slots(in);
     /* A group has whole heads, since a head's RMS norm needs all of its rows. */
     if (in->op == TW_INSTR_QKV && p->qk_norm)
         x.group_units = (int)(TW_MEGA_PART_ROWS / p->m->head_dim * p->m->head_dim / TW_MEGA_ROWS);
@@ -210,6 +210,12 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
         for (int i = 0; i < s->workers[w].count; i++) {
             const tw_instr *in = &s->workers[w].list[i];
             if (in->op == TW_INSTR_ATTEND) {
+                const int64_t heads = in->param[TW_ATTEND_HEAD_TO] - in->param[TW_ATTEND_HEAD_FROM];
+                if (heads > p->turned_heads) p->turned_heads = heads;
+                if ((in->operand[TW_ATTEND_RAW_K] >= 0) != p->turns)
+                    return refuse(diag, "schedules that norm heads elsewhere than the machine does");
+                if (p->turns && (in->operand[TW_ATTEND_ROPE] < 0) != (p->m->rope.kind == TW_ROPE_NONE))
+                    return refuse(diag, "schedules that rotate where the model does not, or do not where it does");
                 p->kv = s->buffers[in->operand[TW_ATTEND_K]].dtype;
                 if (s->buffers[in->operand[TW_ATTEND_V]].dtype != p->kv)
                     return refuse(diag, "caches of different types");
@@ -223,7 +229,7 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
             if (is_of_mixture(in->op) && !p->experts) return refuse(diag, "experts of a model without any");
             if (in->op == TW_INSTR_QKV && (in->operand[TW_QKV_RAW_K] >= 0) != p->apart)
                 return refuse(diag, "schedules that norm heads elsewhere than the machine does");
-            if (in->op == TW_INSTR_QKV && !p->apart &&
+            if (in->op == TW_INSTR_QKV && p->pairs &&
                 (in->operand[TW_QKV_ROPE] < 0) != (p->m->rope.kind == TW_ROPE_NONE))
                 return refuse(diag, "schedules that rotate where the model does not, or do not where it does");
             if (in->op == TW_INSTR_PROJECT && (in->operand[TW_PROJECT_Y] >= 0) != p->post_norm)
@@ -375,7 +381,9 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     p->x = take(&at, x > attention ? x : attention);
     p->queries = p->x + (int)scratch;
     p->scales = take(&at, T * p->scales_pitch);
-    p->part = take(&at, (int64_t)p->part_buffers * t->warps * T * TW_MEGA_PART_ROWS * 4);
+    const int64_t part = (int64_t)p->part_buffers * t->warps * T * TW_MEGA_PART_ROWS * 4;
+    const int64_t turned = p->turns ? p->turned_heads * p->m->head_dim * 4 : 0;
+    p->turned = p->part = take(&at, part > turned ? part : turned);
     /* A draw's memory overlaps activations and sums, which a draw does not need. */
     if (p->samples && at < p->x + tw_mega_cut_bytes(p)) at = (int)up(p->x + tw_mega_cut_bytes(p), LINE);
     p->sums = take(&at, (int64_t)t->warps * T * 4 + (int64_t)p->sequences * t->warps * 8);
@@ -452,22 +460,47 @@ static int writings(const tw_instr *const *of, int below, int buffer) {
     return n;
 }
 
-/* Tells whether the stages follow one another as lowering makes them: input, embed, then layers of qkv, attend, maybe
-   merge, project, ffn and project, then head and output. Every stage then reads all that the one before it wrote,
-   directly or through others. Data that is there therefore proves that nobody still reads what it replaces. */
-static bool usual_order(const tw_instr *const *of, int n, int *layers) {
-    int at = 0;
-    *layers = 0;
-    if (n < 3 || of[at++]->op != TW_INSTR_INPUT || of[at++]->op != TW_INSTR_EMBED) return false;
-    for (; at < n && of[at]->op == TW_INSTR_QKV; ++*layers) {
-        static const tw_instr_op rest[] = {TW_INSTR_PROJECT, TW_INSTR_FFN, TW_INSTR_PROJECT};
-        if (++at >= n || of[at++]->op != TW_INSTR_ATTEND) return false;
-        if (at < n && of[at]->op == TW_INSTR_MERGE) at++;
-        for (int i = 0; i < 3; i++, at++)
-            if (at >= n || of[at]->op != rest[i]) return false;
-        if (written(of[at - 1]) != written(of[at - 3]) || awaited(of[at - 1]) != written(of[at - 2])) return false;
+/* The counters' stages, and how many of them have been looked at. */
+typedef struct stages {
+    const tw_instr *const *of;
+    int n, at;
+} stages;
+
+/* Tells whether the next stage is one of `op`, and passes it then. */
+static bool follows(stages *s, tw_instr_op op) {
+    const bool is = s->at < s->n && s->of[s->at]->op == op;
+    s->at += is;
+    return is;
+}
+
+/* Passes what follows attention in a layer. */
+static bool usual_rest(stages *s, bool *dense) {
+    const tw_instr *const *of = s->of + s->at;
+    if (!follows(s, TW_INSTR_PROJECT)) return false;
+    if (follows(s, TW_INSTR_SCORE)) {
+        *dense = false;
+        return follows(s, TW_INSTR_EXPERTS_UP) && follows(s, TW_INSTR_EXPERTS_DOWN);
     }
-    return at == n - 2 && of[at]->op == TW_INSTR_HEAD && of[at + 1]->op == TW_INSTR_OUTPUT && *layers;
+    return follows(s, TW_INSTR_FFN) && follows(s, TW_INSTR_PROJECT) && written(of[2]) == written(of[0]) &&
+           awaited(of[2]) == written(of[1]);
+}
+
+/* Tells whether the stages follow one another as lowering makes them: input, embed, then layers of qkv, maybe turn,
+   attend, maybe merge, project, ffn and project or score and experts, then head and output. Every stage then reads all
+   that the one before it wrote, directly or through others. *plain: no layer has turn or experts. Data that is there
+   then proves that nobody still reads what it replaces. */
+static bool usual_order(const tw_instr *const *of, int n, int *layers, bool *plain) {
+    stages s = {of, n, 0};
+    *layers = 0;
+    *plain = true;
+    if (!follows(&s, TW_INSTR_INPUT) || !follows(&s, TW_INSTR_EMBED)) return false;
+    for (; follows(&s, TW_INSTR_QKV); ++*layers) {
+        if (follows(&s, TW_INSTR_TURN)) *plain = false;
+        if (!follows(&s, TW_INSTR_ATTEND)) return false;
+        follows(&s, TW_INSTR_MERGE);
+        if (!usual_rest(&s, plain)) return false;
+    }
+    return follows(&s, TW_INSTR_HEAD) && follows(&s, TW_INSTR_OUTPUT) && s.at == n && *layers;
 }
 
 /* Checks that all numbers fit a record's words. */
@@ -491,14 +524,16 @@ static tw_status choose_edges(tw_mega_plan *p, const tw_schedule *s, tw_diag *di
         return tw_fail(diag, TW_ERR_USAGE, "edges: %d is not counters (1) or data (2)", t->edges);
     const tw_instr **of = calloc((size_t)s->n_counters + 1, sizeof *of);
     if (!of) return tw_fail_memory(diag);
-    p->usual = tw_mega_stages_of(s, of) && usual_order(of, s->n_counters, &p->uses);
+    bool plain = false;
+    p->usual = tw_mega_stages_of(s, of) && usual_order(of, s->n_counters, &p->uses, &plain);
     free(of);
     /* Prompts use counters. Their programs have the same tuning as decode, whose edges may be by data. */
     if (!t->edges || s->tokens > 1) t->edges = TW_EDGES_COUNTERS;
     p->flags = t->edges == TW_EDGES_DATA;
     p->uses_x = 2 * p->uses + 1;
     if (p->flags && p->layer_norm) return tw_fail(diag, TW_ERR_USAGE, "edges by data: not for layer norms");
-    if (p->flags && !p->usual) return tw_fail(diag, TW_ERR_USAGE, "edges by data need the usual order of stages");
+    if (p->flags && !(p->usual && plain))
+        return tw_fail(diag, TW_ERR_USAGE, "edges by data need the usual order of stages");
     return TW_OK;
 }
 
@@ -510,6 +545,27 @@ int32_t tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *c
     bool tagged = in->op != TW_INSTR_PROJECT;
     for (int c = 0; c < below; c++) tagged |= of[c]->op == TW_INSTR_FFN && written(of[c]) == awaited(in);
     return (tagged ? reads : TW_MEGA_UNTAGGED) | writes << 16;
+}
+
+/* Returns the first worker's first instruction of an op, or another worker's. NULL: there is none. */
+static const tw_instr *first_of(const tw_schedule *s, tw_instr_op op) {
+    for (int w = 0; w < s->n_workers; w++)
+        for (int i = 0; i < s->workers[w].count; i++)
+            if (s->workers[w].list[i].op == op) return &s->workers[w].list[i];
+    return NULL;
+}
+
+/* Tells whether qkv leaves queries and keys raw: if it cannot norm them, or if the schedule's first qkv does not. */
+static bool norms_apart(const tw_schedule *s, const tw_model *m) {
+    if (tw_model_norms_apart(m) || !m->layers[0].q_norm.rows) return tw_model_norms_apart(m);
+    const tw_instr *qkv = first_of(s, TW_INSTR_QKV);
+    return qkv && qkv->operand[TW_QKV_RAW_K] >= 0;
+}
+
+/* Tells whether attention norms queries and keys, each head by itself: if the schedule's first one does. */
+static bool attention_turns(const tw_schedule *s, const tw_model *m) {
+    const tw_instr *attend = first_of(s, TW_INSTR_ATTEND);
+    return norms_apart(s, m) && !tw_model_norms_apart(m) && attend && attend->operand[TW_ATTEND_RAW_K] >= 0;
 }
 
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
@@ -524,8 +580,10 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
                         .gated = !gateless(&m->layers[0]),
                         .experts = m->n_experts > 0,
                         .layer_norm = m->norm == TW_NORM_LAYER,
-                        .qk_norm = m->layers[0].q_norm.rows > 0 && !tw_model_norms_apart(m),
-                        .apart = tw_model_norms_apart(m),
+                        .qk_norm = m->layers[0].q_norm.rows > 0 && !norms_apart(s, m),
+                        .apart = norms_apart(s, m),
+                        .turns = attention_turns(s, m),
+                        .pairs = !tw_model_norms_apart(m),
                         .post_norm = m->layers[0].attn_post_norm.weight.rows > 0,
                         .two_ropes = m->rope_local.kind != TW_ROPE_NONE};
     tw_status st = covered(m, s->tokens, diag);

@@ -168,7 +168,9 @@ static tw_mega_leg leg_of(const tw_cuda_vm *vm, const tw_mega_program *p, const 
                          .from = t->address + (uint64_t)(line * pool.unit_bytes),
                          .expert = pool.expert_bytes,
                          .unit = pool.unit_bytes,
-                         .units = (int32_t)lines};
+                         .units = (int32_t)lines,
+                         .slot = up ? (int32_t)in->param[TW_EXPERTS_UP_SLOT_FROM] : 0,
+                         .slots = up ? tw_mega_slots(in) : 1};
 }
 
 /* The most that a worker has copied to the L2 cache: for 132 of them a third of an H200's. */
@@ -197,7 +199,7 @@ int tw_mega_legs(const tw_cuda_vm *vm, const tw_mega_program *p, int worker, uin
             const int stages = tw_mega_shape_of(&p->plan, p->s, in).stages;
             if (last.bytes != bytes) {
                 if (last.bytes) hearing = -1; /* Has its leg. */
-                last = (tw_mega_leg){.bytes = bytes, .from = tape};
+                last = (tw_mega_leg){.bytes = bytes, .from = tape, .slots = 1};
                 n++;
             }
             last.stages += stages;

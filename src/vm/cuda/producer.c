@@ -115,7 +115,7 @@ static void produce(producer *x) {
 /* A leg, in values. */
 typedef struct leg {
     tw_val word[4]; /* kind, hears, stages, bytes */
-    tw_val from, expert, unit, units, early, later;
+    tw_val from, expert, unit, units, early, later, slot, slots;
 } leg;
 
 static leg load_leg(const producer *x, tw_val number) {
@@ -130,6 +130,8 @@ static leg load_leg(const producer *x, tw_val number) {
     l.units = tw_ld(b, tw_mega_fixed(TW_T_i32, 1, offsetof(tw_mega_leg, units)), at);
     l.early = tw_ld(b, tw_mega_fixed(TW_T_i32, 1, offsetof(tw_mega_leg, early)), at);
     l.later = tw_ld(b, tw_mega_fixed(TW_T_i64, 1, offsetof(tw_mega_leg, later)), at);
+    l.slot = tw_ld(b, tw_mega_fixed(TW_T_i32, 1, offsetof(tw_mega_leg, slot)), at);
+    l.slots = tw_ld(b, tw_mega_fixed(TW_T_i32, 1, offsetof(tw_mega_leg, slots)), at);
     return l;
 }
 
@@ -239,8 +241,7 @@ static void take_legs(producer *x, tw_val heard) {
             take_down(x, &l);
         } else {
             tw_val up = tw_eq(b, kind, tw_i32(b, TW_MEGA_LEG_UP));
-            tw_val runs = tw_select(b, up, tw_i32(b, (int32_t)g->p->m->n_experts_used), tw_i32(b, 1));
-            TW_FOR (b, slot, tw_i32(b, 0), runs, tw_i32(b, 1), false) {
+            TW_FOR (b, slot, l.slot, tw_add(b, l.slot, l.slots), tw_i32(b, 1), false) {
                 tw_val expert = tw_var_of(b, tw_i32(b, 0));
                 TW_IF (b, up) tw_assign(b, expert, chosen(x, slot));
                 take_run(x, &l, far(b, l.from, expert, l.expert));

@@ -5,107 +5,117 @@
 
 #include "base/divide.h"
 
-/* ---- score: a warp takes a row of the router at a time */
+/* ---- score: all threads have some columns of a row of the router */
 
-enum {
-    RUN = 4 * 32, /* Columns that a warp loads at once. */
-    AHEAD = 16    /* Runs of a row that are loaded together. */
-};
+enum { AHEAD = 8 /* Runs of four columns that a thread loads together. */ };
 
 typedef struct scoring {
     tw_mega_gen *g;
-    tw_val router;      /* Address of the router. */
-    int runs;           /* Runs that are loaded together. */
-    tw_val r[AHEAD][4]; /* Variables: elements of a row of the router, from the lane's first column on. */
+    tw_val router, norm; /* Addresses of the router and of the norm's weights. */
+    int runs;            /* Runs that are loaded together. */
+    int turn;            /* Columns from a thread's run to its next one. */
+    tw_val w[AHEAD][4];  /* Variables: elements of a row of the router, times the norm's weights. */
+    tw_val sum, squares; /* Variables: of the thread's columns. */
 } scoring;
 
-/* Loads runs of a row of the router, from column `first` on. */
+/* Finds run i of a thread's columns from `first` on, and tells whether the model has it. */
+static tw_val column_of(const scoring *o, tw_val first, int i, tw_val *there) {
+    tw_builder *b = o->g->b;
+    tw_val column = tw_add_imm(b, tw_add(b, first, tw_shl(b, o->g->thread, 2)), (int64_t)i * o->turn);
+    *there = tw_lt(b, column, tw_i32(b, (int32_t)o->g->p->m->dim));
+    return column;
+}
+
+/* Loads runs of a row of the router, from column `first` on, and the norm's weights. No instruction writes them. */
 static void load_runs(const scoring *o, tw_val row, tw_val first) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     const tw_dtype t = g->p->router;
     const int es = (int)tw_dtype_bits(t) / 8;
-    tw_val at = tw_mega_at(b, o->router, row, g->p->m->dim * es), raw[AHEAD][4] = {{{0}}};
+    tw_val at = tw_mega_at(b, o->router, row, g->p->m->dim * es), raw[AHEAD][4] = {{{0}}}, norm[AHEAD][4] = {{{0}}};
     for (int i = 0; i < o->runs; i++) {
-        tw_val column = tw_add_imm(b, tw_add(b, first, tw_shl(b, g->lane, 2)), (int64_t)i * RUN);
-        tw_val here = tw_mega_at(b, at, column, es), there = tw_lt(b, column, tw_i32(b, (int32_t)g->p->m->dim));
+        tw_val there, column = column_of(o, first, i, &there);
+        tw_val here = tw_mega_at(b, at, column, es), weights = tw_mega_at(b, o->norm, column, 4);
         tw_when(b, there);
         tw_ld_vec(b, tw_mega_fixed(t == TW_F32 ? TW_T_f32 : TW_T_i32, es, 0), here, raw[i]);
+        tw_when(b, there);
+        tw_ld_vec(b, tw_mega_fixed(TW_T_f32, 4, 0), weights, norm[i]);
     }
     for (int i = 0; i < o->runs; i++)
         for (int e = 0; e < 4; e++) {
             tw_val x = raw[i][e];
             if (t != TW_F32) x = tw_part_half(b, t == TW_F16 ? TW_T_f16x2 : TW_T_bf16x2, raw[i][e / 2], e % 2);
-            tw_assign(b, o->r[i][e], x);
+            tw_assign(b, o->w[i][e], tw_mul(b, x, norm[i][e]));
         }
 }
 
-/* Copies the input, times the norm's weights, to shared memory as floats. Returns the mean of its squares. */
-static tw_val stage_input(tw_mega_gen *g) {
-    tw_builder *b = g->b;
-    const int64_t dim = g->p->m->dim;
-    const int warps = g->p->tuning.warps;
-    tw_val in = tw_mega_address(g, TW_W_IN), norm = tw_mega_address(g, TW_W_NORM), squares = tw_var_of(b, tw_f32(b, 0));
-    tw_val to = tw_add_imm(b, g->shared, g->p->x), cells = tw_add_imm(b, g->shared, g->p->sums);
-    const int turn = 4 * tw_mega_threads(g->p);
-    TW_FOR (b, c, tw_shl(b, g->thread, 2), tw_i32(b, (int32_t)dim), tw_i32(b, turn), false) {
-        tw_val x[4] = {{0}}, w[4] = {{0}}, from = tw_mega_at(b, in, c, 4), weights = tw_mega_at(b, norm, c, 4);
-        tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, 0), from, x);
-        tw_ld_vec(b, tw_mega_fixed(TW_T_f32, 4, 0), weights, w);
+/* Adds the products of the loaded runs with the input, and the input's squares. */
+static void add_runs(const scoring *o, tw_val in, tw_val first) {
+    tw_builder *b = o->g->b;
+    tw_val x[AHEAD][4] = {{{0}}}, there[AHEAD];
+    for (int i = 0; i < o->runs; i++) {
+        tw_val column = column_of(o, first, i, &there[i]), at = tw_mega_at(b, in, column, 4);
+        tw_when(b, there[i]);
+        tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, 0), at, x[i]);
+    }
+    for (int i = 0; i < o->runs; i++)
         for (int e = 0; e < 4; e++) {
-            tw_op_to(b, squares, TW_OP_fma_f32, x[e], x[e], squares);
-            x[e] = tw_mul(b, x[e], w[e]);
+            tw_val y = tw_select(b, there[i], x[i][e], tw_f32(b, 0));
+            tw_op_to(b, o->squares, TW_OP_fma_f32, y, y, o->squares);
+            tw_op_to(b, o->sum, TW_OP_fma_f32, y, tw_select(b, there[i], o->w[i][e], tw_f32(b, 0)), o->sum);
         }
-        tw_st(b, tw_mega_shared(TW_T_f32, 4, 0), tw_mega_at(b, to, c, 4), x);
-    }
-    tw_val of_warp = tw_part_warp_sum(b, tw_add(b, squares, tw_f32(b, 0)), 1, 32), sum = TW_NONE;
-    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0)))
-        tw_st(b, tw_mega_shared(TW_T_f32, 1, 0), tw_mega_at(b, cells, g->warp, 4), &of_warp);
-    tw_mega_barrier(g);
-    for (int w = 0; w < warps; w++) {
-        tw_val one = tw_ld(b, tw_mega_shared(TW_T_f32, 1, 4 * w), cells);
-        sum = w ? tw_add(b, sum, one) : one;
-    }
-    return tw_mul(b, sum, tw_f32(b, 1.0f / (float)dim));
 }
 
-/* Adds the products of the loaded runs with the input. */
-static void add_runs(const scoring *o, tw_val first, tw_val sum) {
+/* Adds up the threads' sums, and stores the score. */
+static void store_score(const scoring *o, tw_val to) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
-    tw_val x = tw_add_imm(b, g->shared, g->p->x);
-    for (int i = 0; i < o->runs; i++) {
-        tw_val column = tw_add_imm(b, tw_add(b, first, tw_shl(b, g->lane, 2)), (int64_t)i * RUN), in[4] = {{0}};
-        tw_val at = tw_mega_at(b, x, column, 4), there = tw_lt(b, column, tw_i32(b, (int32_t)g->p->m->dim));
-        tw_when(b, there);
-        tw_ld_vec(b, tw_mega_shared(TW_T_f32, 4, 0), at, in);
-        for (int e = 0; e < 4; e++) tw_op_to(b, sum, TW_OP_fma_f32, in[e], o->r[i][e], sum);
+    tw_val cells = tw_add_imm(b, g->shared, g->p->sums), all[2] = {{0}};
+    tw_val mine[2] = {tw_part_warp_sum(b, tw_add(b, o->sum, tw_f32(b, 0)), 1, 32),
+                      tw_part_warp_sum(b, tw_add(b, o->squares, tw_f32(b, 0)), 1, 32)};
+    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0)))
+        tw_st(b, tw_mega_shared(TW_T_f32, 2, 0), tw_mega_at(b, cells, g->warp, 8), mine);
+    tw_mega_barrier(g);
+    TW_IF (b, tw_eq(b, g->thread, tw_i32(b, 0))) {
+        for (int w = 0; w < g->p->tuning.warps; w++) {
+            tw_val one[2] = {{0}};
+            tw_ld_vec(b, tw_mega_shared(TW_T_f32, 2, 8 * w), cells, one);
+            for (int i = 0; i < 2; i++) all[i] = w ? tw_add(b, all[i], one[i]) : one[i];
+        }
+        tw_val mean = tw_mul(b, all[1], tw_f32(b, 1.0f / (float)g->p->m->dim));
+        tw_val factor = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->m->norm_eps)));
+        tw_st(b, (tw_attrs){.type = TW_T_f32}, to, (tw_val[]){tw_mul(b, all[0], factor)});
     }
 }
 
-/* Computes scores of experts. Each warp's first row of the router is loaded before the wait. */
+/* Computes scores of experts. The first row's first weights are loaded before the wait. */
 void tw_mega_build_score(tw_mega_gen *g) {
     tw_builder *b = g->b;
-    const int64_t dim = g->p->m->dim;
-    scoring o = {.g = g, .router = tw_mega_address(g, TW_W_ROUTER), .runs = (int)tw_ceil_div(dim, RUN)};
+    const int dim = (int)g->p->m->dim;
+    scoring o = {.g = g,
+                 .router = tw_mega_address(g, TW_W_ROUTER),
+                 .norm = tw_mega_address(g, TW_W_NORM),
+                 .turn = 4 * tw_mega_threads(g->p)};
+    o.runs = (int)tw_ceil_div(dim, o.turn);
     if (o.runs > AHEAD) o.runs = AHEAD;
-    const int64_t at_once = (int64_t)o.runs * RUN;
     tw_val from = tw_mega_word(g, TW_W_FROM), end = tw_add(b, from, tw_mega_word(g, TW_W_COUNT));
-    tw_val out = tw_mega_address(g, TW_W_OUT), first = tw_add(b, from, g->warp);
-    for (int i = 0; i < 4 * o.runs; i++) o.r[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
-    TW_IF (b, tw_lt(b, first, end)) load_runs(&o, first, tw_i32(b, 0));
+    tw_val in = tw_mega_address(g, TW_W_IN), out = tw_mega_address(g, TW_W_OUT);
+    for (int i = 0; i < 4 * o.runs; i++) o.w[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
+    o.sum = tw_var_of(b, tw_f32(b, 0));
+    o.squares = tw_var_of(b, tw_f32(b, 0));
+    load_runs(&o, from, tw_i32(b, 0));
     tw_mega_wait_alone(g);
-    tw_val mean = stage_input(g);
-    tw_val factor = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->m->norm_eps)));
-    TW_FOR (b, row, first, end, tw_i32(b, g->p->tuning.warps), false) {
-        tw_val sum = tw_var_of(b, tw_f32(b, 0));
-        TW_FOR (b, c, tw_i32(b, 0), tw_i32(b, (int32_t)dim), tw_i32(b, (int32_t)at_once), false) {
-            TW_IF (b, tw_ne(b, tw_or(b, c, tw_sub(b, row, first)), tw_i32(b, 0))) load_runs(&o, row, c);
-            add_runs(&o, c, sum);
+    TW_FOR (b, row, from, end, tw_i32(b, 1), false) {
+        tw_val later = tw_lt(b, from, row);
+        tw_assign(b, o.sum, tw_f32(b, 0));
+        tw_assign(b, o.squares, tw_f32(b, 0));
+        TW_FOR (b, c, tw_i32(b, 0), tw_i32(b, dim), tw_i32(b, o.runs * o.turn), false) {
+            TW_IF (b, tw_or(b, later, tw_lt(b, tw_i32(b, 0), c))) load_runs(&o, row, c);
+            add_runs(&o, in, c);
         }
-        tw_val score = tw_mul(b, tw_part_warp_sum(b, tw_add(b, sum, tw_f32(b, 0)), 1, 32), factor);
-        TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0)))
-            tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, out, row, 4), &score);
+        /* The last row's sums may still be added up. */
+        TW_IF (b, later) tw_mega_barrier(g);
+        store_score(&o, tw_mega_at(b, out, row, 4));
     }
 }
 
@@ -139,9 +149,16 @@ static void rank(tw_builder *b, tw_val lane, int experts, int n, tw_val *score, 
     *sum = tw_part_warp_sum(b, *sum, 1, 32);
 }
 
+/* Computes the number of the lowest bit that is set, of which there is one. */
+static tw_val lowest_bit(tw_builder *b, tw_val x) {
+    tw_val below = tw_and(b, tw_add_imm(b, x, -1), tw_xor(b, x, tw_i32(b, -1)));
+    return tw_unary(b, TW_OP_popc_i32, below);
+}
+
 /* Of equals the lower number comes first. Lane u has the u-th. */
 void tw_mega_choose(tw_builder *b, const tw_model *m, tw_val lane, tw_val scores, tw_val *expert, tw_val *share) {
     const int n = (int)tw_ceil_div(m->n_experts, 32);
+    const tw_attrs ballot = {.mode = TW_MODE_ballot};
     tw_val score[OF_LANE] = {{0}}, sum;
     for (int i = 0; i < n; i++) {
         tw_val number = tw_add_imm(b, lane, 32 * i), at = tw_mega_at(b, scores, number, 4);
@@ -151,14 +168,17 @@ void tw_mega_choose(tw_builder *b, const tw_model *m, tw_val lane, tw_val scores
     rank(b, lane, (int)m->n_experts, n, score, &sum);
     tw_val id = tw_var_of(b, tw_i32(b, 0)), weight = tw_var_of(b, tw_f32(b, 0));
     TW_FOR (b, u, tw_i32(b, 0), tw_i32(b, (int32_t)m->n_experts_used), tw_i32(b, 1), false) {
-        tw_val rank = score[0], left = tw_i32(b, TW_MEGA_EXPERTS);
+        tw_val rank = score[0], lanes = TW_NONE,
+               first = TW_NONE; /* Lanes that have the rank, of experts from `first` on. */
         for (int i = 1; i < n; i++) rank = tw_max(b, rank, score[i]);
         rank = warp_most(b, rank);
-        left = tw_sub(b, left, lane);
-        tw_val lowest = tw_i32(b, 0); /* Experts that follow the lowest number of that rank, and itself. */
-        for (int i = n - 1; i >= 0; i--)
-            lowest = tw_select(b, tw_eq(b, score[i], rank), tw_add_imm(b, left, -32 * i), lowest);
-        tw_val number = tw_sub(b, tw_i32(b, TW_MEGA_EXPERTS), warp_most(b, lowest));
+        for (int i = n - 1; i >= 0; i--) {
+            tw_val have = tw_get(b, TW_OP_vote, ballot, TW_T_i32, tw_eq(b, score[i], rank), tw_i32(b, -1));
+            tw_val any = tw_ne(b, have, tw_i32(b, 0));
+            lanes = lanes.id ? tw_select(b, any, have, lanes) : have;
+            first = first.id ? tw_select(b, any, tw_i32(b, 32 * i), first) : tw_i32(b, 32 * i);
+        }
+        tw_val number = tw_add(b, first, lowest_bit(b, lanes));
         for (int i = 0; i < n; i++) {
             tw_val taken = tw_eq(b, number, tw_add_imm(b, lane, 32 * i));
             tw_assign(b, score[i], tw_select(b, taken, tw_i32(b, TAKEN), score[i]));

@@ -108,20 +108,13 @@ static const tw_prefill_matrix *matrix_of(const tw_prefill *p, const tw_instr *i
    latter, and leave the sums of squares in parts. A product of the rows then divides its sums. Both are parts of the
    instructions that the schedule has: no other instruction is between them. */
 
-/* Tells whether products do what they can of norms and rope. Of many rows the registers that this takes cost them more
-   than kernels of a norm and of rope do. */
-static bool fuses(const builder *o) {
-    enum { FEW = 768 };
-    return !o->p->options.apart && o->rows->tokens <= FEW;
-}
-
 /* Returns the weight of a norm that the instruction behind `in` begins with, if products can do it. -1: they cannot. Of
    f16, rows that are not divided yet might not be within its range. */
 static int next_norm(const builder *o, const tw_instr *in) {
     const tw_prefill *p = o->p;
     const tw_worker *w = &p->s->workers[0];
     const bool last = in + 1 == w->list + w->count;
-    if (last || !fuses(o) || p->vm->m->norm != TW_NORM_RMS || p->type != TW_T_bf16) return -1;
+    if (last || p->options.apart || p->vm->m->norm != TW_NORM_RMS || p->type != TW_T_bf16) return -1;
     if (in[1].op == TW_INSTR_QKV && in[1].operand[TW_QKV_NORM_BIAS] < 0) return in[1].operand[TW_QKV_NORM];
     if (in[1].op == TW_INSTR_FFN && in[1].operand[TW_FFN_NORM_BIAS] < 0) return in[1].operand[TW_FFN_NORM];
     return -1;
@@ -248,7 +241,7 @@ static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
                              {NULL, 0}};
     product of = {.c = p->memory.sums, .epilogue = "out=f32"};
     /* Rows of many sequences have positions of their own, which the product does not know. */
-    if (!turn && fuses(o) && !o->list->many && tw_prefill_qkv_covers(&shape)) {
+    if (!turn && !p->options.apart && !o->list->many && tw_prefill_qkv_covers(&shape)) {
         of.rope = &shape;
         of.roped = roped;
         of.bias = bias;

@@ -73,12 +73,11 @@ static bool estimate(const tw_prefill *p, const tw_gemm_problem *problem, const 
     return o.time < 1e30;
 }
 
-/* Chooses when a product begins. Of few rows the launches' ends and beginnings take a large part of the time, and the
-   weights on tapes are constant. */
+/* Chooses when a product begins. The weights on tapes are constant: the first of them may come while the kernel before
+   is not over. */
 static int start_of(const tw_gemm_problem *problem, const tw_gemm_config *c) {
-    enum { FEW = 512 };
     if (c->mma != 2) return TW_GEMM_LATE;
-    return problem->weights && !problem->groups && problem->m <= FEW ? TW_GEMM_AHEAD : TW_GEMM_EARLY;
+    return problem->weights && !problem->groups ? TW_GEMM_AHEAD : TW_GEMM_EARLY;
 }
 
 /* Chooses a product's configuration: the artefact's, or a tile that was measured, or one by estimates. */

@@ -406,6 +406,7 @@ tw_status tw_prefill_qkv_make(const void *problem, tw_plan *out, const tw_target
     char words[TW_PLAN_TEXT], configuration[TW_PLAN_TEXT];
     frame.store = store_all;
     frame.declare = declare;
+    frame.eights = true;
     frame.context = &o;
     snprintf(words, sizeof words, "%s", p->words);
     snprintf(configuration, sizeof configuration, "%s", p->configuration);

@@ -41,8 +41,8 @@ static const tile tiles[] = {
 #undef TILE
 };
 
-/* Products of so many rows draw all the power that a board has, and have the tiles of tiles_long.def. */
-enum { LONG = 2048 };
+/* Products of more rows draw all the power that a board has, and have the tiles of tiles_long.def. */
+enum { LONG = 1024 };
 
 /* The number of tiles for fewer rows, which come first. */
 enum {
@@ -81,19 +81,31 @@ bool tw_prefill_complete(const tw_gemm_problem *p, const tw_target *target, tw_g
     return false;
 }
 
+/* Tells whether a tile does what its time says. `rope` is what the product also does. NULL: nothing. */
+static bool suits(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_gemm_config *c) {
+    enum { NARROW = 64, MANY = 128 /* Sums of a thread. */, FEW = 256 /* Rows. */ };
+    if (rope && !tw_prefill_qkv_fits(rope, c)) return false;
+    /* With swapped operands a lane stores single elements of queries and keys, and loads an angle for each. */
+    if (rope && c->swap && c->nl > NARROW) return false;
+    /* A thread with more sums has no registers for cells of C that are loaded ahead. */
+    if (problem->beta != 0 && c->ms / TW_WGMMA_ROWS * c->nl / 2 > MANY) return false;
+    /* In whole prompts two teams took longer than by themselves. */
+    return problem->m <= FEW || !problem->epilogue.gated || !c->pingpong;
+}
+
 bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
                      tw_gemm_config *out) {
     double least = 1e30;
     if (problem->type != TW_GEMM_BF16 && problem->type != TW_GEMM_F16) return false;
     if (tw_prefill_few(problem, rope, target, sms, out)) return true;
     const int all = (int)(sizeof tiles / sizeof *tiles);
-    const int from = problem->m < LONG ? 0 : FIRST_LONG, to = problem->m < LONG ? FIRST_LONG : all;
+    const int from = problem->m <= LONG ? 0 : FIRST_LONG, to = problem->m <= LONG ? FIRST_LONG : all;
     for (int i = from; i < to; i++) {
         tw_gemm_config c = tiles[i].c;
         const double time = time_of(problem, &tiles[i], sms);
         /* Groups need blocks that stay. */
         if (c.persistent || problem->groups) c.persistent = sms;
-        if (rope && !tw_prefill_qkv_fits(rope, &c)) continue;
+        if (!suits(problem, rope, &c)) continue;
         if (time >= least || !tw_prefill_complete(problem, target, &c)) continue;
         least = time;
         *out = c;
