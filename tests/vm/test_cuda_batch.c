@@ -6,6 +6,7 @@
 #include "support/support.h"
 
 #include "model/model.h"
+#include "schedule/builder.h"
 #include "schedule/schedule.h"
 #include "tilewright/model.h"
 #include "tilewright/vm.h"
@@ -352,6 +353,36 @@ static void what_does_not_fit_is_refused(void **state) {
     close_machines(&x);
 }
 
+/* Sums of rows as wide as the feed-forward layer: the check accepts them, and kernels have the model's width. */
+static void sums_of_another_width_are_refused(void **state) {
+    (void)state;
+    machines x;
+    tw_schedule *s;
+    tw_checked *c;
+    tw_diag d;
+    int id;
+    open_machines(&x, &(batch_case){.folder = "olmo2-norms", .sequences = 2, .workers = 2, .seed = 3, .tuning = one});
+    const tw_lowering l = {.workers = 1, .max_seq = ROWS, .sequences = 2};
+    assert_int_equal(tw_schedule_lower(&s, x.m, &l, &d), TW_OK);
+    tw_worker *w = &s->workers[0];
+    tw_instr *list = tw_arena_array(&s->arena, (size_t)w->count + 1, sizeof *list), *in = &list[w->count - 1];
+    const int wide = tw_schedule_add_buffer(s, "wide", TW_BUFFER_ACTIVATION, TW_F32, 0, 2, 1, x.m->ffn_dim);
+    memcpy(list, w->list, (size_t)(w->count - 1) * sizeof *list);
+    list[w->count] = w->list[w->count - 1];
+    *in = (tw_instr){.op = TW_INSTR_SUM, .arrive = -1, .param = {[TW_TO] = 1}};
+    for (int i = 0; i < TW_MAX_OPERANDS; i++) in->operand[i] = -1;
+    for (int i = 0; i < w->count - 1; i++)
+        if (list[i].op == TW_INSTR_FFN) in->operand[TW_SUM_SUMS] = list[i].operand[TW_FFN_H];
+    in->operand[TW_SUM_Y] = wide;
+    w->list = list;
+    w->count++;
+    if (tw_schedule_check(&c, &s, NULL, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(tw_cuda_vm_load(x.gpu, c, &id, &d), TW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(d.message, "rows are not the model's"));
+    tw_checked_free(c);
+    close_machines(&x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_sequences),
@@ -362,6 +393,7 @@ int main(void) {
         cmocka_unit_test(down_in_parts),
         cmocka_unit_test(parts_are_chosen),
         cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(sums_of_another_width_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -241,6 +241,8 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
                 const int parts = (int)s->buffers[sums].shape[1];
                 if (parts > TW_MEGA_PARTS || (p->parts && p->parts != parts))
                     return refuse(diag, "products in so many parts, or in different numbers of parts");
+                if (s->buffers[sums].shape[2] != p->m->dim)
+                    return refuse(diag, "products in parts whose rows are not the model's");
                 p->parts = parts;
                 if (in->op == TW_INSTR_SUM) p->sum_fours &= in->param[TW_FROM] % 4 == 0 && in->param[TW_TO] % 4 == 0;
             }
