@@ -25,7 +25,8 @@ struct tw_engine {
     tw_checked *checked[TW_PROGRAM_COUNT];
     int program[TW_PROGRAM_COUNT]; /* The machine's number of each program. -1: not loaded. */
     int64_t sequences;             /* Sequences of the decode programs. More than 1: only tw_batch runs them. */
-    int64_t together;        /* Sequences that a batch has. More than `sequences`: TW_PROGRAM_PROMPT serves them all. */
+    /* The most sequences of a batch. Where they are more than `sequences`, TW_PROGRAM_PROMPT serves all of them. */
+    int64_t together;
     int64_t position;        /* Position of the next token. */
     int64_t context;         /* Positions of the cache. */
     int64_t short_past;      /* TW_PROGRAM_SHORT decodes positions below this. */

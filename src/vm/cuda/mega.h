@@ -101,12 +101,13 @@ typedef struct tw_mega_plan {
     int x, x_pitch;              /* Offset of a chunk's activations, and bytes between positions. */
     int scales, scales_pitch;    /* Offset of scales of activations that are integers, and bytes between positions. */
     int part, part_buffers; /* Offset of the warps' sums of a group, and how many such buffers there are: 1 or 2. */
-    int turned;             /* turns: offset of attention's normed queries, which overlap part. */
-    int sums;               /* Offset of the warps' sums of squares, which their bests follow. */
-    int queries;            /* Offset of attention's queries. Queries and the warps' results, at x, overlap x. */
-    int64_t chunk_most;     /* The most columns of a chunk. */
-    bool one_chunk;         /* Every instruction has a single chunk. */
-    bool paces;             /* True: tuning.ahead is less than tuning.window. */
+    /* Offset of the queries that attention has normed and rotated. They overlap `part`. Only where it does so. */
+    int turned;
+    int sums;           /* Offset of the warps' sums of squares, which their bests follow. */
+    int queries;        /* Offset of attention's queries. Queries and the warps' results, at x, overlap x. */
+    int64_t chunk_most; /* The most columns of a chunk. */
+    bool one_chunk;     /* Every instruction has a single chunk. */
+    bool paces;         /* True: tuning.ahead is less than tuning.window. */
     /* With `paces`: offset of a word (i32). It counts the stages of the launch whose activations are in shared memory.
      */
     int ready;

@@ -71,7 +71,7 @@ typedef struct tw_prefill_list {
     bool whole;               /* All rows of a step are ends. */
     tw_gpu_launch **launches; /* In order. */
     int n, room;              /* Number of launches, and how many `launches` has room for. */
-    tw_cuda_graph *graph;     /* All launches, captured after they ran for the first time. NULL: not yet. */
+    tw_cuda_graph *graph;     /* A graph of all launches. NULL: they have not run yet. */
     bool one_by_one;          /* The driver does not capture them. */
 } tw_prefill_list;
 
