@@ -57,13 +57,15 @@ static double shrink(double x, const parameters *p) { /* alpha: lambd. beta: bia
 static double swish(double x, const parameters *p) {
     return x / (1 + exp(-p->alpha * x));
 }
+static const double sqrt_half = 0.70710678118654752440, two_by_sqrt_pi = 1.12837916709551257390;
+
 static double gelu_erf(double x, const parameters *p) {
     (void)p;
-    return 0.5 * x * (1 + erf(x * M_SQRT1_2));
+    return 0.5 * x * (1 + erf(x * sqrt_half));
 }
 static double gelu_tanh(double x, const parameters *p) {
     (void)p;
-    return 0.5 * x * (1 + tanh(M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x)));
+    return 0.5 * x * (1 + tanh(two_by_sqrt_pi * sqrt_half * (x + 0.044715 * x * x * x)));
 }
 
 static const struct {
