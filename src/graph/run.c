@@ -13,7 +13,7 @@ static const char *why_not(const tw_node *n) {
     if (n->n_in < op->least || n->n_in > op->most) return "not as many operands as it takes";
     if (n->n_out > op->results) return "more results than are computed";
     for (int i = 0; i < op->least; i++)
-        if (n->in[i] < 0) return "an operand is left out";
+        if (n->in[i] < 0 && !(op->optional >> i & 1)) return "an operand is left out";
     for (int i = 0; i < n->n_attributes; i++)
         if (n->attributes[i].kind == TW_ATTRIBUTE_GRAPH) return "a graph within the node";
     return NULL;

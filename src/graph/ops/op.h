@@ -32,7 +32,7 @@ typedef struct tw_op {
     int results;     /* Results at most. */
     tw_op_shape *shape;
     tw_op_compute *compute;
-    int which; /* For functions that several operators share. */
+    unsigned optional; /* Bits of operands that may be left out though others behind them are needed. */
 } tw_op;
 
 /* table.c. Finds what a node does. NULL: it is not supported. */

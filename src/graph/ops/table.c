@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/ops/elementwise.h"
+#include "graph/ops/microsoft.h"
 #include "graph/ops/move.h"
 #include "graph/ops/reduce.h"
 
@@ -15,6 +16,8 @@ static const tw_op table[] = {
 #include "graph/ops/elementwise.def"
 #define OP(name, first, least, most, results, shape, compute)                                                          \
     {#name, "", first, least, most, results, shape, compute, 0},
+#define MS(name, first, least, most, results, shape, compute, optional)                                                \
+    {#name, "com.microsoft", first, least, most, results, shape, compute, optional},
 #include "graph/ops/ops.def"
 };
 
