@@ -64,7 +64,7 @@ bool tw_wire_next(tw_wire *w, tw_wire_field *f) {
 }
 
 tw_wire tw_wire_of(const tw_wire_field *f) {
-    return (tw_wire){.at = f->data, .end = f->data + f->size};
+    return (tw_wire){.at = f->data, .end = f->data ? f->data + f->size : NULL};
 }
 
 bool tw_wire_number(tw_wire *packed, tw_wire_kind kind, uint64_t *out) {
