@@ -95,8 +95,8 @@ tw_status tw_npy_read(const void *data, size_t size, const char *path, tw_array 
 static tw_status read_entry(tw_arena *arena, unzFile zip, const char *path, tw_npz_entry *out, tw_diag *diag) {
     enum { NAME = 512, PART = 1 << 28 };
     unz_file_info64 info;
-    char name[NAME];
-    if (unzGetCurrentFileInfo64(zip, &info, name, sizeof name, NULL, 0, NULL, 0) != UNZ_OK ||
+    char name[NAME] = {0}; /* A name that is longer is cut, without an end of its own. */
+    if (unzGetCurrentFileInfo64(zip, &info, name, sizeof name - 1, NULL, 0, NULL, 0) != UNZ_OK ||
         info.uncompressed_size >> 40 || unzOpenCurrentFile(zip) != UNZ_OK)
         return tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "the zip is damaged");
     const size_t size = (size_t)info.uncompressed_size, length = strlen(name);

@@ -5,6 +5,7 @@
 #include "graph/onnx/reader.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +44,8 @@ typedef struct set {
 /* Names of values. Slots that are empty have -1. */
 typedef struct names {
     int *slots;
-    int room, n; /* room: a power of two. */
+    int room, n;   /* room: a power of two. */
+    uint32_t seed; /* Where hashes begin. It differs from run to run, so that no file has names that all collide. */
 } names;
 
 typedef struct importer {
@@ -55,16 +57,18 @@ typedef struct importer {
 
 /* ---- names */
 
-static uint32_t hash_of(const char *name) {
-    uint32_t h = 2166136261u; /* FNV-1a */
+/* FNV-1a with a seed, whose upper bits reach the lower ones in the end. */
+static uint32_t hash_of(const char *name, uint32_t seed) {
+    uint32_t h = 2166136261u ^ seed;
     for (; *name; name++) h = (h ^ (unsigned char)*name) * 16777619u;
-    return h;
+    h = (h ^ h >> 16) * 0x85ebca6bu;
+    return h ^ h >> 13;
 }
 
 /* Returns the slot of a name: its own, or the empty one where it belongs. */
 static int *slot_of(const importer *m, const char *name) {
     const uint32_t mask = (uint32_t)m->names.room - 1;
-    for (uint32_t at = hash_of(name) & mask;; at = (at + 1) & mask) {
+    for (uint32_t at = hash_of(name, m->names.seed) & mask;; at = (at + 1) & mask) {
         int *slot = &m->names.slots[at];
         if (*slot < 0 || !strcmp(m->reader.graph->values[*slot].name, name)) return slot;
     }
@@ -72,7 +76,8 @@ static int *slot_of(const importer *m, const char *name) {
 
 static bool grow_names(importer *m) {
     names old = m->names;
-    if (2 * (old.n + 1) <= old.room) return true;
+    if (old.n < old.room / 2) return true;
+    if (old.room > INT_MAX / 2) return false;
     m->names.room = old.room ? 2 * old.room : 64;
     m->names.slots = malloc((size_t)m->names.room * sizeof(int));
     if (!m->names.slots) {
@@ -245,11 +250,11 @@ static int64_t version_of(const importer *m, const char *domain) {
     return 0;
 }
 
-/* Counts a message's fields of a number. */
-static int fields(const tw_wire_field *f, uint32_t number) {
+/* Counts a message's fields of a number, which are bytes. */
+static size_t fields(const tw_wire_field *f, uint32_t number) {
     tw_wire w = tw_wire_of(f);
     tw_wire_field x;
-    int n = 0;
+    size_t n = 0;
     while (tw_wire_next(&w, &x)) n += x.number == number && x.kind == TW_WIRE_BYTES;
     return n;
 }
@@ -290,10 +295,14 @@ static tw_status add_result(importer *m, const tw_wire_field *f, const tw_node *
 static tw_status read_node(importer *m, const tw_wire_field *f) {
     tw_onnx_reader *r = &m->reader;
     tw_node n = {.op = "", .domain = "", .name = ""};
-    const int attributes = fields(f, NODE_ATTRIBUTE), number = r->graph->n_nodes;
-    n.in = tw_arena_array(r->arena, (size_t)fields(f, NODE_INPUT) + 1, sizeof *n.in);
-    n.out = tw_arena_array(r->arena, (size_t)fields(f, NODE_OUTPUT) + 1, sizeof *n.out);
-    n.attributes = tw_arena_array(r->arena, (size_t)attributes + 1, sizeof *n.attributes);
+    enum { MOST = 1 << 20 };
+    const size_t attributes = fields(f, NODE_ATTRIBUTE), in = fields(f, NODE_INPUT), out = fields(f, NODE_OUTPUT);
+    const int number = r->graph->n_nodes;
+    if (attributes > MOST || in > MOST || out > MOST)
+        return TW_ONNX_FAIL(r, f->data, "a node has more than %d operands, results or attributes", MOST);
+    n.in = tw_arena_array(r->arena, in + 1, sizeof *n.in);
+    n.out = tw_arena_array(r->arena, out + 1, sizeof *n.out);
+    n.attributes = tw_arena_array(r->arena, attributes + 1, sizeof *n.attributes);
     if (r->arena->failed) return tw_fail_memory(r->diag);
     tw_status st = TW_OK;
     tw_wire_field x;
@@ -326,6 +335,7 @@ static tw_status read_node(importer *m, const tw_wire_field *f) {
 
 /* Reads a TensorProto's type: element type and dimensions. */
 static tw_status read_tensor_type(importer *m, const tw_wire_field *f, tw_value *v) {
+    enum { SYMBOLS = 4096 };
     tw_onnx_reader *r = &m->reader;
     tw_wire w = tw_wire_of(f);
     tw_wire_field x, d, e;
@@ -351,6 +361,9 @@ static tw_status read_tensor_type(importer *m, const tw_wire_field *f, tw_value 
                     const char *name = tw_onnx_text(r, &e);
                     const int symbol = name ? tw_graph_symbol(r->graph, name) : -1;
                     if (symbol < 0) return tw_fail_memory(r->diag);
+                    if (symbol == SYMBOLS) /* They are looked for one after another. */
+                        return tw_fail_at(r->diag, TW_ERR_UNSUPPORTED, r->path, f->data - r->begin,
+                                          "dimensions have more than %d names", SYMBOLS);
                     *out = tw_dim_of_symbol(symbol);
                 }
             }
@@ -451,8 +464,12 @@ static tw_status refuse_sparse(importer *m, const tw_wire_field *f) {
 
 static tw_status read_graph(importer *m, const tw_wire_field *f) {
     tw_graph *g = m->reader.graph;
-    g->inputs = tw_arena_array(&g->arena, (size_t)fields(f, GRAPH_INPUT) + 1, sizeof(int));
-    g->outputs = tw_arena_array(&g->arena, (size_t)fields(f, GRAPH_OUTPUT) + 1, sizeof(int));
+    enum { MOST = 1 << 20 };
+    const size_t inputs = fields(f, GRAPH_INPUT), outputs = fields(f, GRAPH_OUTPUT);
+    if (inputs > MOST || outputs > MOST)
+        return TW_ONNX_FAIL(&m->reader, f->data, "the graph has more than %d inputs or outputs", MOST);
+    g->inputs = tw_arena_array(&g->arena, inputs + 1, sizeof(int));
+    g->outputs = tw_arena_array(&g->arena, outputs + 1, sizeof(int));
     if (g->arena.failed) return tw_fail_memory(m->reader.diag);
     tw_status st = each(m, f, GRAPH_NAME, set_name);
     if (st == TW_OK) st = each(m, f, GRAPH_SPARSE, refuse_sparse);
@@ -495,7 +512,8 @@ static tw_status read_model(importer *m, const tw_wire_field *all) {
 }
 
 static tw_status read_into(tw_graph *g, const void *data, size_t size, const char *path, tw_diag *diag) {
-    importer m = {.reader = {.graph = g, .arena = &g->arena, .begin = data, .path = path, .diag = diag}};
+    importer m = {.reader = {.graph = g, .arena = &g->arena, .begin = data, .path = path, .diag = diag},
+                  .names.seed = (uint32_t)((uintptr_t)g >> 4)};
     const tw_wire_field all = {.data = data, .size = size};
     const tw_status st = read_model(&m, &all);
     free(m.names.slots);

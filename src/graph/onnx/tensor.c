@@ -138,9 +138,11 @@ static tw_status find_external(tw_onnx_reader *r, tensor *t, int64_t bytes) {
     const tw_status st = map_beside(r, t, &map);
     if (st != TW_OK) return st;
     const int64_t size = (int64_t)map.size, length = t->length < 0 ? size - t->offset : t->length;
+    int64_t end;
+    if (__builtin_add_overflow(t->offset, length < 0 ? 0 : length, &end)) end = INT64_MAX;
     if (t->offset > size || length > size - t->offset || length < 0)
         return TW_ONNX_FAIL(r, t->at, "tensor \"%s\": external data end at byte %" PRId64 " of %s, which has %" PRId64,
-                            t->name, t->offset + length, t->location, size);
+                            t->name, end, t->location, size);
     if (length != bytes)
         return TW_ONNX_FAIL(r, t->at,
                             "tensor \"%s\": %" PRId64 " bytes of external data where its shape needs %" PRId64, t->name,
