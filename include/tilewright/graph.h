@@ -40,7 +40,8 @@ typedef struct tw_graph_verdict {
 
 /* Computes the outputs of a .npz file's inputs, and compares them with its outputs. Arrays are named in_NAME and
    out_NAME, or out_0, out_1 and so on in the graph's order. Dimensions that the graph leaves open are those of the
-   inputs. TW_ERR_MISMATCH: the first output that differs. TW_ERR_USAGE: the file lacks an input, or has no output. */
+   inputs. TW_ERR_MISMATCH: the first output that differs. TW_ERR_USAGE: the file lacks an input, has no output, or
+   has an out_ array that is none of the graph's outputs. */
 tw_status tw_graph_verify(const tw_graph *graph, const char *golden, tw_graph_verdict *verdict, tw_diag *diag);
 
 #pragma GCC visibility pop

@@ -52,6 +52,21 @@ static double allowed_of(tw_element t) {
     return t == TW_E_f16 || t == TW_E_bf16 ? 1e-2 : 1e-4;
 }
 
+/* Returns the root of the mean square of an array's finite elements, of which the largest is 1 while squares are added,
+   so that none is too large. */
+static double magnitude_of(const tw_array *a, int64_t n) {
+    double most = 0, sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double x = fabs(tw_array_real(a, i));
+        if (isfinite(x)) most = fmax(most, x);
+    }
+    for (int64_t i = 0; i < n && most > 0; i++) {
+        const double x = tw_array_real(a, i) / most;
+        if (isfinite(x)) sum += x * x;
+    }
+    return n ? most * sqrt(sum / (double)n) : 0;
+}
+
 static tw_status compare(const char *name, const tw_array *ours, const tw_array *theirs, tw_graph_verdict *v,
                          tw_diag *diag) {
     char a[128], b[128];
@@ -61,15 +76,11 @@ static tw_status compare(const char *name, const tw_array *ours, const tw_array 
         return tw_fail(diag, TW_ERR_MISMATCH, "output \"%s\" is %s here and %s in the file", name, a, b);
     const int64_t n = tw_array_elements(ours);
     const bool real = tw_element_kind(ours->type) == TW_KIND_real;
-    double square = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double x = tw_array_real(theirs, i);
-        if (isfinite(x)) square += x * x;
-    }
-    const double scale = n ? sqrt(square / (double)n) : 0, share = allowed_of(ours->type);
+    const double scale = real ? magnitude_of(theirs, n) : 0, share = allowed_of(ours->type);
     for (int64_t i = 0; i < n; i++) {
         const double x = tw_array_real(ours, i), y = tw_array_real(theirs, i);
-        if (x == y || (isnan(x) && isnan(y))) continue;
+        if (real ? x == y || (isnan(x) && isnan(y)) : tw_array_integer(ours, i) == tw_array_integer(theirs, i))
+            continue;
         const double by = fabs(x - y) / (share * fmax(fabs(y), scale));
         if (!real || !(by <= 1))
             return tw_fail(diag, TW_ERR_MISMATCH,
@@ -91,6 +102,12 @@ static const tw_array *wanted(const tw_npz_entry *entries, int n, const char *na
     return tw_npz_find(entries, n, key);
 }
 
+static bool is_of_output(const tw_graph *g, const tw_npz_entry *entries, int n, const tw_array *a) {
+    for (int i = 0; i < g->n_outputs; i++)
+        if (wanted(entries, n, g->values[g->outputs[i]].name, i) == a) return true;
+    return false;
+}
+
 static tw_status compare_all(const tw_graph *g, const tw_npz_entry *entries, int n, const char *path, tw_arena *arena,
                              tw_graph_verdict *v, tw_diag *diag) {
     const tw_array **in = tw_arena_array(arena, (size_t)g->n_inputs + 1, sizeof *in);
@@ -108,9 +125,13 @@ static tw_status compare_all(const tw_graph *g, const tw_npz_entry *entries, int
         const tw_array *theirs = wanted(entries, n, name, i);
         if (theirs) st = compare(name, &out[i], theirs, v, diag);
     }
-    if (st == TW_OK && !v->outputs)
-        return tw_fail_at(diag, TW_ERR_USAGE, path, -1, "there is no array of an output, like out_0");
-    return st;
+    if (st != TW_OK) return st;
+    if (!v->outputs) return tw_fail_at(diag, TW_ERR_USAGE, path, -1, "there is no array of an output, like out_0");
+    /* An array that was compared with nothing must not look as if it agreed. */
+    for (int i = 0; i < n; i++)
+        if (!strncmp(entries[i].name, "out_", 4) && !is_of_output(g, entries, n, &entries[i].array))
+            return tw_fail_at(diag, TW_ERR_USAGE, path, -1, "%s is no output of the model", entries[i].name);
+    return TW_OK;
 }
 
 tw_status tw_graph_verify(const tw_graph *g, const char *golden, tw_graph_verdict *verdict, tw_diag *diag) {
