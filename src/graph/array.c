@@ -49,10 +49,12 @@ bool tw_element_from_name(const char *name, tw_element *t) {
 int64_t tw_array_elements(const tw_array *a) {
     enum { MOST = 48 };
     int64_t n = 1;
+    bool empty = false;
     for (int i = 0; i < a->rank; i++) {
-        if (a->dims[i] < 0 || __builtin_mul_overflow(n, a->dims[i], &n) || n >> MOST) return -1;
+        empty |= a->dims[i] == 0;
+        if (a->dims[i] < 0 || (a->dims[i] && __builtin_mul_overflow(n, a->dims[i], &n)) || n >> MOST) return -1;
     }
-    return n;
+    return empty ? 0 : n;
 }
 
 int64_t tw_array_bytes(const tw_array *a) {

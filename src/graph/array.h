@@ -30,7 +30,8 @@ typedef struct tw_array {
     const void *data;
 } tw_array;
 
-/* Returns the number of elements. -1: more than 2^48, or an extent is negative. */
+/* Returns the number of elements. -1: 2^48 or more, or an extent is negative. Extents of empty arrays are limited
+   alike, without those that are 0, so that products of an array's extents never overflow. */
 int64_t tw_array_elements(const tw_array *a);
 /* Returns the number of bytes. -1: too many, or elements have no fixed size. */
 int64_t tw_array_bytes(const tw_array *a);

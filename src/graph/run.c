@@ -6,12 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The most attributes of a node. Operators look for theirs again and again. */
+enum { ATTRIBUTES = 64 };
+
 /* Returns why a node is not supported. NULL: it is. */
 static const char *why_not(const tw_node *n) {
     const tw_op *op = n->impl;
     if (!op) return tw_op_find(n->domain, n->op, 1000) ? "an older version of the operator" : "no such operator here";
     if (n->n_in < op->least || n->n_in > op->most) return "not as many operands as it takes";
     if (n->n_out > op->results) return "more results than are computed";
+    if (n->n_attributes > ATTRIBUTES) return "more attributes than any operator has";
     for (int i = 0; i < op->least; i++)
         if (n->in[i] < 0 && !(op->optional >> i & 1)) return "an operand is left out";
     for (int i = 0; i < n->n_attributes; i++)
@@ -39,8 +43,8 @@ typedef struct runner {
     const tw_graph *g;
     tw_arena *arena; /* The results'. */
     tw_array *values;
-    bool *known, *owned; /* Of each value: it is computed; its data is from malloc. */
-    int *uses;           /* How many operands and outputs still want it. */
+    bool *owned; /* Of each value: its data are this run's, and are freed by it. */
+    int *uses;   /* Of each value: how many operands and outputs still want it. */
     tw_diag *diag;
 } runner;
 
@@ -61,20 +65,27 @@ static tw_status run_node(runner *r, const tw_node *n) {
     c->n_out = n->n_out;
     for (int i = 0; i < n->n_in; i++) c->in[i] = n->in[i] < 0 ? NULL : &r->values[n->in[i]];
     tw_status st = n->impl->shape(c);
+    bool any = false;
     for (int i = 0; i < n->n_out && st == TW_OK; i++) {
         const int64_t bytes = tw_array_bytes(&c->out[i]);
-        if (bytes < 0) st = tw_call_fail(c, TW_ERR_UNSUPPORTED, "has too many elements");
+        if (!tw_element_bits(c->out[i].type))
+            st = tw_call_refuse_type(c, c->out[i].type);
+        else if (bytes < 0)
+            st = tw_call_fail(c, TW_ERR_UNSUPPORTED, "has too many elements");
         /* Results that nobody wants are computed, too. */
-        if (st == TW_OK && !(c->out[i].data = malloc((size_t)bytes + 16))) st = tw_fail_memory(r->diag);
+        else if (!(c->out[i].data = calloc(1, (size_t)bytes + 16)))
+            st = tw_fail_memory(r->diag);
+        any |= bytes > 0;
     }
-    if (st == TW_OK) st = n->impl->compute(c);
+    /* Without elements there is nothing to compute, however large other extents are. */
+    if (st == TW_OK && any) st = n->impl->compute(c);
     for (int i = 0; i < n->n_out; i++) {
         if (n->out[i] < 0 || st != TW_OK) {
             free((void *)c->out[i].data);
             continue;
         }
         r->values[n->out[i]] = c->out[i];
-        r->known[n->out[i]] = r->owned[n->out[i]] = true;
+        r->owned[n->out[i]] = true;
         if (!r->uses[n->out[i]]) {
             r->uses[n->out[i]] = 1;
             drop(r, n->out[i]);
@@ -88,10 +99,8 @@ static tw_status run_node(runner *r, const tw_node *n) {
 
 static tw_status take_inputs(runner *r, const tw_array *const *in) {
     const tw_graph *g = r->g;
-    for (int i = 0; i < g->n_values; i++) {
-        r->known[i] = g->values[i].content != NULL;
-        if (r->known[i]) r->values[i] = *g->values[i].content;
-    }
+    for (int i = 0; i < g->n_values; i++)
+        if (g->values[i].content) r->values[i] = *g->values[i].content;
     for (int i = 0; i < g->n_inputs; i++) {
         const tw_value *v = &g->values[g->inputs[i]];
         if (!in[i]) return tw_fail(r->diag, TW_ERR_USAGE, "there is no input \"%s\"", v->name);
@@ -104,7 +113,6 @@ static tw_status take_inputs(runner *r, const tw_array *const *in) {
             return tw_fail(r->diag, TW_ERR_USAGE, "input \"%s\" is not %s", v->name, shown);
         }
         r->values[g->inputs[i]] = *in[i];
-        r->known[g->inputs[i]] = true;
     }
     return TW_OK;
 }
@@ -129,10 +137,9 @@ tw_status tw_graph_run(const tw_graph *g, const tw_array *const *in, tw_arena *a
                 .arena = arena,
                 .diag = diag,
                 .values = calloc(n, sizeof *r.values),
-                .known = calloc(n, sizeof *r.known),
                 .owned = calloc(n, sizeof *r.owned),
                 .uses = calloc(n, sizeof *r.uses)};
-    tw_status st = r.values && r.known && r.owned && r.uses ? take_inputs(&r, in) : tw_fail_memory(diag);
+    tw_status st = r.values && r.owned && r.uses ? take_inputs(&r, in) : tw_fail_memory(diag);
     for (int i = 0; i < g->n_nodes && st == TW_OK; i++)
         for (int j = 0; j < g->nodes[i].n_in; j++)
             if (g->nodes[i].in[j] >= 0) r.uses[g->nodes[i].in[j]]++;
@@ -142,7 +149,6 @@ tw_status tw_graph_run(const tw_graph *g, const tw_array *const *in, tw_arena *a
     for (size_t i = 0; r.owned && r.values && i < n; i++)
         if (r.owned[i]) free((void *)r.values[i].data);
     free(r.values);
-    free(r.known);
     free(r.owned);
     free(r.uses);
     return st;

@@ -25,7 +25,7 @@ static bool heads_of(const tw_array *a, int64_t n, heads *out) {
                        a->dims[3]};
         return !n || n == a->dims[1];
     }
-    if (a->rank != 3 || n < 1 || a->dims[2] % n) return false;
+    if (a->rank != 3 || n < 1 || n > a->dims[2] || a->dims[2] % n) return false;
     const int64_t width = a->dims[2] / n;
     *out = (heads){a->dims[0], n, a->dims[1], width, a->dims[1] * a->dims[2], width, a->dims[2]};
     return true;
@@ -50,6 +50,9 @@ static tw_status attention_of(const tw_call *c, attention *out) {
         fits = past_k->rank == 4 && past_v->rank == 4 && past_k->dims[0] == a.q.batch && past_v->dims[0] == a.q.batch &&
                past_k->dims[1] == a.k.heads && past_v->dims[1] == a.k.heads && past_v->dims[2] == a.past &&
                past_k->dims[3] == a.k.width && past_v->dims[3] == a.v.width;
+    const tw_array *counts = tw_call_in(c, 6);
+    if (fits && counts)
+        fits = tw_element_kind(counts->type) == TW_KIND_integer && counts->rank == 1 && counts->dims[0] == a.q.batch;
     a.total = a.past + a.k.length;
     if (fits && mask) {
         /* A mask may lack the last keys, which nobody sees then. */
@@ -72,7 +75,10 @@ tw_status tw_attention_op_shape(tw_call *c) {
     const bool flat = c->in[0]->rank == 3;
     if (tw_element_kind(t) != TW_KIND_real) return tw_call_refuse_type(c, t);
     c->out[0] = (tw_array){.type = t, .rank = 4, .dims = {a.q.batch, a.q.heads, a.q.length, a.v.width}};
-    if (flat) c->out[0] = (tw_array){.type = t, .rank = 3, .dims = {a.q.batch, a.q.length, a.q.heads * a.v.width}};
+    int64_t row;
+    if (__builtin_mul_overflow(a.q.heads, a.v.width, &row))
+        return tw_call_fail(c, TW_ERR_UNSUPPORTED, "has too many elements");
+    if (flat) c->out[0] = (tw_array){.type = t, .rank = 3, .dims = {a.q.batch, a.q.length, row}};
     c->out[1] = (tw_array){.type = t, .rank = 4, .dims = {a.k.batch, a.k.heads, a.total, a.k.width}};
     c->out[2] = (tw_array){.type = t, .rank = 4, .dims = {a.v.batch, a.v.heads, a.total, a.v.width}};
     c->out[3] = (tw_array){.type = t, .rank = 4, .dims = {a.q.batch, a.q.heads, a.q.length, a.total}};

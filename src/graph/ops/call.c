@@ -50,6 +50,27 @@ tw_status tw_call_integers_or(const tw_call *c, int operand, const char *attribu
     return TW_OK;
 }
 
+tw_status tw_call_one(const tw_call *c, int operand, int64_t usual, int64_t *out) {
+    const tw_array *a = tw_call_in(c, operand);
+    *out = usual;
+    if (!a) return TW_OK;
+    if (tw_element_kind(a->type) == TW_KIND_other || tw_array_elements(a) != 1)
+        return tw_call_fail(c, TW_ERR_FORMAT, "operand %d is no single number", operand);
+    if (!a->data) return tw_call_fail(c, TW_ERR_USAGE, "operand %d has no known content", operand);
+    *out = tw_array_integer(a, 0);
+    return TW_OK;
+}
+
+int tw_call_compare(const tw_array *a, int64_t i, int64_t j) {
+    if (tw_element_kind(a->type) == TW_KIND_real) {
+        const double x = tw_array_real(a, i), y = tw_array_real(a, j);
+        return (x > y) - (x < y);
+    }
+    const int64_t x = tw_array_integer(a, i), y = tw_array_integer(a, j);
+    if (a->type == TW_E_u64) return ((uint64_t)x > (uint64_t)y) - ((uint64_t)x < (uint64_t)y);
+    return (x > y) - (x < y);
+}
+
 bool tw_broadcast(const tw_array *a, const tw_array *b, tw_array *out) {
     const int rank = a->rank > b->rank ? a->rank : b->rank;
     tw_array r = {.type = a->type, .rank = rank};

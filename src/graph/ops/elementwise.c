@@ -14,8 +14,9 @@ typedef struct functions {
     whole_function *whole, *natural; /* NULL: there is none. */
 } functions;
 
-#define NONE     0
-#define wrap(op) (int64_t)((uint64_t)a op(uint64_t) b)
+#define NONE        0
+#define wrap(op)    (int64_t)((uint64_t)a op(uint64_t) b)
+#define negative(a) (int64_t)(0 - (uint64_t)(a))
 /* A function whose value is NONE is never called: the table says so by its text. */
 #define REAL(name, value)                                                                                              \
     static double name##_real(double a, double b) {                                                                    \
@@ -27,7 +28,7 @@ typedef struct functions {
         (void)a, (void)b;                                                                                              \
         return (int64_t)(value);                                                                                       \
     }
-#define UNARY(name, first, r, w)     REAL(name, r) WHOLE(name, whole, w)
+#define UNARY(name, first, r, w, n)  REAL(name, r) WHOLE(name, whole, w) WHOLE(name, natural, n)
 #define BINARY(name, first, r, w, n) REAL(name, r) WHOLE(name, whole, w) WHOLE(name, natural, n)
 #define COMPARE(name, first, value)                                                                                    \
     REAL(name, value) WHOLE(name, whole, value) static int64_t name##_natural(int64_t x, int64_t y) {                  \
@@ -38,8 +39,8 @@ typedef struct functions {
 #include "graph/ops/elementwise.def"
 
 /* Whether a value's text is other than that of NONE, which is "0" here. */
-#define IS(value)                (sizeof #value != sizeof "0")
-#define UNARY(name, first, r, w) {#name, IS(r) ? name##_real : NULL, IS(w) ? name##_whole : NULL, NULL},
+#define IS(value)                   (sizeof #value != sizeof "0")
+#define UNARY(name, first, r, w, n) BINARY(name, first, r, w, n)
 #define BINARY(name, first, r, w, n)                                                                                   \
     {#name, IS(r) ? name##_real : NULL, IS(w) ? name##_whole : NULL, IS(n) ? name##_natural : NULL},
 #define COMPARE(name, first, value) {#name, name##_real, name##_whole, name##_natural},
@@ -76,18 +77,19 @@ tw_status tw_unary_compute(tw_call *c) {
     const functions *f = functions_of(c);
     const tw_array *a = c->in[0];
     const int64_t n = tw_array_elements(a);
-    const bool real = tw_element_kind(a->type) == TW_KIND_real;
+    const tw_kind kind = tw_element_kind(a->type);
+    whole_function *of = kind == TW_KIND_natural && f->natural ? f->natural : f->whole;
     double x[BLOCK];
     int64_t y[BLOCK];
     for (int64_t at = 0; at < n; at += BLOCK) {
         const int64_t m = n - at < BLOCK ? n - at : BLOCK;
-        if (real) {
+        if (kind == TW_KIND_real) {
             tw_array_get_reals(a, at, m, x);
             for (int64_t i = 0; i < m; i++) x[i] = f->real(x[i], 0);
             tw_array_set_reals(a->type, tw_call_out(c, 0), at, m, x);
         } else {
             tw_array_get_integers(a, at, m, y);
-            for (int64_t i = 0; i < m; i++) y[i] = f->whole(y[i], 0);
+            for (int64_t i = 0; i < m; i++) y[i] = of(y[i], 0);
             tw_array_set_integers(a->type, tw_call_out(c, 0), at, m, y);
         }
     }

@@ -17,25 +17,30 @@ typedef struct group_query {
 
 static tw_status group_query_of(const tw_call *c, group_query *out) {
     const tw_array *q = c->in[0], *k = tw_call_in(c, 1), *v = tw_call_in(c, 2), *past_k = tw_call_in(c, 3),
-                   *past_v = tw_call_in(c, 4);
+                   *past_v = tw_call_in(c, 4), *places = tw_call_in(c, 9);
     group_query g = {.heads = tw_node_integer(c->node, "num_heads", 0),
                      .kv_heads = tw_node_integer(c->node, "kv_num_heads", 0),
                      .packed = !k};
-    bool fits = q->rank == 3 && g.heads > 0 && g.kv_heads > 0 && g.heads % g.kv_heads == 0 && !k == !v;
+    bool fits =
+        q->rank == 3 && g.heads > 0 && g.heads <= INT32_MAX && g.kv_heads > 0 && g.heads % g.kv_heads == 0 && !k == !v;
     if (fits) {
         g.batch = q->dims[0];
         g.rows = q->dims[1];
         g.width = q->dims[2] / (g.packed ? g.heads + 2 * g.kv_heads : g.heads);
-        fits = q->dims[2] == g.width * (g.packed ? g.heads + 2 * g.kv_heads : g.heads);
+        fits = g.width > 0 && q->dims[2] == g.width * (g.packed ? g.heads + 2 * g.kv_heads : g.heads);
     }
     for (int i = 1; i < 3 && fits && !g.packed; i++)
-        fits = c->in[i]->rank == 3 && c->in[i]->dims[0] == g.batch && c->in[i]->dims[1] == g.rows &&
-               c->in[i]->dims[2] == g.kv_heads * g.width;
+        fits = c->in[i]->type == q->type && c->in[i]->rank == 3 && c->in[i]->dims[0] == g.batch &&
+               c->in[i]->dims[1] == g.rows && c->in[i]->dims[2] == g.kv_heads * g.width;
     fits = fits && !past_k == !past_v;
     if (fits && past_k)
-        fits = past_k->rank == 4 && past_k->dims[0] == g.batch && past_k->dims[1] == g.kv_heads &&
-               past_k->dims[3] == g.width && !memcmp(past_k->dims, past_v->dims, 4 * sizeof(int64_t));
-    fits = fits && tw_array_elements(c->in[5]) == g.batch && tw_array_elements(c->in[6]) == 1;
+        fits = past_k->type == q->type && past_v->type == q->type && past_k->rank == 4 && past_v->rank == 4 &&
+               past_k->dims[0] == g.batch && past_k->dims[1] == g.kv_heads && past_k->dims[3] == g.width &&
+               !memcmp(past_k->dims, past_v->dims, 4 * sizeof(int64_t));
+    fits = fits && c->in[5]->type == TW_E_i32 && tw_array_elements(c->in[5]) == g.batch && c->in[6]->type == TW_E_i32 &&
+           tw_array_elements(c->in[6]) == 1;
+    if (fits && places)
+        fits = places->type == TW_E_i64 && places->rank == 2 && places->dims[0] == g.batch && places->dims[1] == g.rows;
     if (!fits) return tw_call_fail(c, TW_ERR_FORMAT, "operands do not fit");
     if (!c->in[6]->data) return tw_call_fail(c, TW_ERR_USAGE, "extents depend on the content of operand 6");
     const int64_t total = tw_array_integer(c->in[6], 0);
@@ -60,6 +65,7 @@ tw_status tw_group_query_shape(tw_call *c) {
     c->out[0] = (tw_array){.type = t, .rank = 3, .dims = {g.batch, g.rows, g.heads * g.width}};
     c->out[1] = (tw_array){.type = t, .rank = 4, .dims = {g.batch, g.kv_heads, g.present, g.width}};
     c->out[2] = c->out[1];
+    if (tw_array_elements(&c->out[1]) < 0) return tw_call_fail(c, TW_ERR_UNSUPPORTED, "has too many elements");
     return tw_element_kind(t) == TW_KIND_real ? TW_OK : tw_call_refuse_type(c, t);
 }
 
@@ -161,7 +167,9 @@ tw_status tw_group_query_compute(tw_call *c) {
     double *s = tw_arena_array(c->arena, (size_t)g.present + 1, sizeof *s),
            *q = tw_arena_array(c->arena, 2 * (size_t)g.width + 1, sizeof *q);
     if (!k || !v || !s || !q) return tw_fail_memory(c->diag);
-    if (bias && (bias->rank != 4 || bias->dims[2] != g.rows || bias->dims[3] < g.present))
+    if (bias && (tw_element_kind(bias->type) != TW_KIND_real || bias->rank != 4 ||
+                 (bias->dims[0] != 1 && bias->dims[0] != g.batch) || (bias->dims[1] != 1 && bias->dims[1] != g.heads) ||
+                 bias->dims[2] != g.rows || bias->dims[3] < g.present))
         return tw_call_fail(c, TW_ERR_FORMAT, "attention_bias does not fit");
     double *y = q + g.width;
     for (int64_t batch = 0; batch < g.batch; batch++) {

@@ -114,10 +114,11 @@ static void update(tw_call *c, reduction r, int64_t at, const tw_array *updates,
         tw_array_set_reals(out->type, tw_call_out(c, 0), at, 1, &x);
     } else {
         const int64_t x = tw_array_integer(out, at), y = tw_array_integer(updates, i);
+        const bool more = out->type == TW_E_u64 ? (uint64_t)x > (uint64_t)y : x > y;
         const int64_t z = r == REDUCE_add   ? (int64_t)((uint64_t)x + (uint64_t)y)
                           : r == REDUCE_mul ? (int64_t)((uint64_t)x * (uint64_t)y)
-                          : r == REDUCE_max ? (x > y ? x : y)
-                                            : (x < y ? x : y);
+                          : r == REDUCE_max ? (more ? x : y)
+                                            : (more ? y : x);
         tw_array_set_integers(out->type, tw_call_out(c, 0), at, 1, &z);
     }
 }
@@ -203,8 +204,10 @@ tw_status tw_gather_nd_compute(tw_call *c) {
 tw_status tw_scatter_nd_shape(tw_call *c) {
     const tw_array *a = c->in[0], *b = c->in[1], *updates = c->in[2];
     const int64_t depth = b->rank ? b->dims[b->rank - 1] : 0;
+    int64_t n;
     if (!b->rank || depth < 1 || depth > a->rank ||
-        tw_array_elements(updates) != tw_extent(b, 0, b->rank - 1) * tw_extent(a, (int)depth, a->rank))
+        __builtin_mul_overflow(tw_extent(b, 0, b->rank - 1), tw_extent(a, (int)depth, a->rank), &n) ||
+        tw_array_elements(updates) != n)
         return tw_call_fail(c, TW_ERR_FORMAT, "operands do not fit");
     return scatter_shape(c);
 }
@@ -226,8 +229,9 @@ tw_status tw_scatter_nd_compute(tw_call *c) {
 tw_status tw_one_hot_shape(tw_call *c) {
     const tw_array *a = c->in[0], *values = c->in[2];
     const int axis = tw_axis(tw_node_integer(c->node, "axis", -1), a->rank + 1);
-    if (!c->in[1]->data) return tw_call_fail(c, TW_ERR_USAGE, "extents depend on the content of operand 1");
-    const int64_t depth = tw_array_integer(c->in[1], 0);
+    int64_t depth;
+    const tw_status st = tw_call_one(c, 1, 0, &depth);
+    if (st != TW_OK) return st;
     if (axis < 0 || a->rank == TW_ARRAY_RANK || depth < 0 || tw_array_elements(values) != 2 ||
         tw_element_kind(a->type) == TW_KIND_other)
         return tw_call_fail(c, TW_ERR_FORMAT, "operands do not fit");
@@ -273,7 +277,8 @@ tw_status tw_eye_like_compute(tw_call *c) {
 tw_status tw_cum_sum_shape(tw_call *c) {
     c->out[0] = *c->in[0];
     c->out[0].data = NULL;
-    if (!are_indices(c->in[1])) return tw_call_fail(c, TW_ERR_FORMAT, "has no axis");
+    if (!are_indices(c->in[1]) || tw_array_elements(c->in[1]) != 1)
+        return tw_call_fail(c, TW_ERR_FORMAT, "has no axis");
     return tw_element_kind(c->in[0]->type) == TW_KIND_other ? tw_call_refuse_type(c, c->in[0]->type) : TW_OK;
 }
 

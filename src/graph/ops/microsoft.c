@@ -106,9 +106,10 @@ tw_status tw_ms_rotary_compute(tw_call *c) {
     double *x = tw_call_reals(c, c->in[0]);
     if (!x) return tw_fail_memory(c->diag);
     for (int64_t row = 0; row < rows; row++) {
-        const int64_t i = row % r.length, place = one ? tw_array_integer(places, 0) + i : tw_array_integer(places, row);
-        if (place < 0 || place >= cosine->dims[0])
-            return tw_call_fail(c, TW_ERR_FORMAT, "position %lld has no angles", (long long)place);
+        const int64_t i = row % r.length, given = tw_array_integer(places, one ? 0 : row), past = one ? i : 0;
+        if (given < 0 || given >= cosine->dims[0] - past)
+            return tw_call_fail(c, TW_ERR_FORMAT, "row %lld has no angles", (long long)i);
+        const int64_t place = given + past;
         for (int64_t at = 0; at < r.heads * half; at++) {
             const int64_t e = at % half;
             double *head = &x[row / r.length * r.of_batch + at / half * r.of_head + i * r.of_row];
@@ -133,14 +134,18 @@ typedef struct narrow {
 static narrow narrow_of(const tw_call *c) {
     narrow w = {tw_node_integer(c->node, "K", 0), tw_node_integer(c->node, "N", 0), tw_node_integer(c->node, "bits", 4),
                 tw_node_integer(c->node, "block_size", 0), 0};
-    w.blocks = w.block > 0 ? (w.k + w.block - 1) / w.block : 0;
+    enum { MOST = 1 << 30 }; /* Products of them do not overflow. */
+    if (w.k < 1 || w.k > MOST || w.n < 1 || w.n > MOST || w.block < 1 || w.block > MOST) w.k = w.n = w.block = 0;
+    w.blocks = w.block ? (w.k + w.block - 1) / w.block : 0;
     return w;
 }
 
 tw_status tw_matmul_nbits_shape(tw_call *c) {
     const tw_array *a = c->in[0], *b = c->in[1], *zeros = tw_call_in(c, 3), *bias = tw_call_in(c, 5);
     const narrow w = narrow_of(c);
-    bool fits = w.k > 0 && w.n > 0 && w.block >= 16 && (w.bits == 2 || w.bits == 4 || w.bits == 8);
+    /* Blocks are powers of two, so that each begins with a byte. */
+    bool fits = w.k > 0 && w.n > 0 && w.block >= 16 && !(w.block & (w.block - 1)) &&
+                (w.bits == 2 || w.bits == 4 || w.bits == 8);
     fits = fits && a->rank > 0 && a->dims[a->rank - 1] == w.k && b->type == TW_E_u8 &&
            tw_array_elements(b) == w.n * w.blocks * (w.block * w.bits / 8) &&
            tw_array_elements(c->in[2]) == w.n * w.blocks;

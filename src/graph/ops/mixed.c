@@ -152,7 +152,8 @@ tw_status tw_cast_like_shape(tw_call *c) {
 tw_status tw_cast_compute(tw_call *c) {
     const int64_t n = tw_array_elements(c->in[0]);
     void *to = tw_call_out(c, 0);
-    if (is_real(c->in[0])) {
+    /* Integers of 64 bits are signed here: those without a sign become reals as reals. */
+    if (is_real(c->in[0]) || (c->in[0]->type == TW_E_u64 && is_real(&c->out[0]))) {
         double *x = tw_call_reals(c, c->in[0]);
         if (!x) return tw_fail_memory(c->diag);
         tw_array_set_reals(c->out[0].type, to, 0, n, x);
@@ -184,10 +185,13 @@ static double combine_reals(const tw_call *c, double x, double y) {
     return x + y;
 }
 
+static bool less(tw_element t, int64_t x, int64_t y) {
+    return t == TW_E_u64 ? (uint64_t)x < (uint64_t)y : x < y;
+}
+
 static int64_t combine_wholes(const tw_call *c, tw_element t, int64_t x, int64_t y) {
-    const bool less = t == TW_E_u64 ? (uint64_t)x < (uint64_t)y : x < y;
-    if (is(c, "Min")) return less ? x : y;
-    if (is(c, "Max")) return less ? y : x;
+    if (is(c, "Min")) return less(t, x, y) ? x : y;
+    if (is(c, "Max")) return less(t, x, y) ? y : x;
     return (int64_t)((uint64_t)x + (uint64_t)y);
 }
 
@@ -250,8 +254,9 @@ static int64_t pair_wholes(const tw_call *c, int64_t x, int64_t y) {
         const bool left = !strcmp(tw_node_text(c->node, "direction", ""), "LEFT");
         return y < 0 || y > 63 ? 0 : left ? (int64_t)((uint64_t)x << y) : (int64_t)((uint64_t)x >> y);
     }
-    if (y == 0 || y == -1) return 0;
+    if (y == 0) return 0;
     if (c->in[0]->type == TW_E_u64) return (int64_t)((uint64_t)x % (uint64_t)y);
+    if (y == -1) return 0;
     const int64_t r = x % y;
     return !tw_node_integer(c->node, "fmod", 0) && r && (r < 0) != (y < 0) ? r + y : r;
 }
@@ -335,10 +340,11 @@ tw_status tw_clip_compute(tw_call *c) {
         }
         return TW_OK;
     }
+    const int64_t lo = least ? tw_array_integer(least, 0) : 0, hi = most ? tw_array_integer(most, 0) : 0;
     for (int64_t i = 0; i < n; i++) {
         int64_t x = tw_array_integer(a, i);
-        if (least && x < tw_array_integer(least, 0)) x = tw_array_integer(least, 0);
-        if (most && x > tw_array_integer(most, 0)) x = tw_array_integer(most, 0);
+        if (least && less(a->type, x, lo)) x = lo;
+        if (most && less(a->type, hi, x)) x = hi;
         tw_array_set_integers(a->type, tw_call_out(c, 0), i, 1, &x);
     }
     return TW_OK;
@@ -347,9 +353,10 @@ tw_status tw_clip_compute(tw_call *c) {
 /* ---- Dropout, without training: what comes in, and that all of it was kept */
 
 tw_status tw_dropout_shape(tw_call *c) {
-    const tw_array *training = tw_call_in(c, 2);
-    if (training && (!training->data || tw_array_integer(training, 0)))
-        return tw_call_fail(c, TW_ERR_UNSUPPORTED, "training is not supported");
+    int64_t training;
+    const tw_status st = tw_call_one(c, 2, 0, &training);
+    if (st != TW_OK) return st;
+    if (training) return tw_call_fail(c, TW_ERR_UNSUPPORTED, "training is not supported");
     tw_same_shape(c);
     c->out[1] = c->out[0];
     c->out[1].type = c->node->version < 10 ? c->in[0]->type : TW_E_bool;

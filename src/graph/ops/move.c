@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/ops/move.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Copies elements of `a` to a result in order, from the places that strides and a beginning give. */
@@ -110,7 +109,8 @@ tw_status tw_split_shape(tw_call *c) {
     }
     if (n != c->n_out) return tw_call_fail(c, TW_ERR_FORMAT, "has %d sizes for %d results", n, c->n_out);
     for (int i = 0; i < n; i++) {
-        if (sizes[i] < 0) return tw_call_fail(c, TW_ERR_FORMAT, "has a part of %lld", (long long)sizes[i]);
+        if (sizes[i] < 0 || sizes[i] > all - sum)
+            return tw_call_fail(c, TW_ERR_FORMAT, "has a part of %lld, of %lld", (long long)sizes[i], (long long)all);
         sum += sizes[i];
         c->out[i] = *a;
         c->out[i].data = NULL;
@@ -169,15 +169,14 @@ static tw_status slice_of(const tw_call *c, slice *s) {
         const int64_t step = has_steps ? steps[i] : 1;
         if (axis < 0 || !step || step == INT64_MIN) return tw_call_fail(c, TW_ERR_FORMAT, "has no such axis or step");
         const int64_t all = a->dims[axis];
-        int64_t begin = from[i] < 0 ? (from[i] < -all ? -1 : from[i] + all) : from[i];
+        int64_t begin = from[i] < 0 ? (from[i] < -all ? 0 : from[i] + all) : from[i];
         int64_t end = to[i] < 0 ? (to[i] < -all ? -1 : to[i] + all) : to[i];
-        if (from[i] < -all) begin = step > 0 ? 0 : -1;
-        begin = step > 0 ? clamp(begin, 0, all) : clamp(begin, -1, all - 1);
+        begin = step > 0 ? clamp(begin, 0, all) : clamp(begin, all ? 0 : -1, all - 1);
         end = step > 0 ? clamp(end, 0, all) : clamp(end, -1, all - 1);
         const int64_t span = step > 0 ? end - begin : begin - end, by = step > 0 ? step : -step;
         s->begin[axis] = begin < 0 ? 0 : begin;
-        s->step[axis] = step;
         s->n[axis] = span > 0 ? (span - 1) / by + 1 : 0;
+        s->step[axis] = s->n[axis] > 1 ? step : 0; /* A step that is never taken may be too large to multiply. */
     }
     return TW_OK;
 }
@@ -280,11 +279,12 @@ static tw_status pads_of(const tw_call *c, int64_t before[TW_ARRAY_RANK], int64_
     for (int i = 0; i < of; i++) {
         const int axis = tw_axis(has_axes ? axes[i] : i, a->rank);
         if (axis < 0) return tw_call_fail(c, TW_ERR_FORMAT, "has no such axis");
+        if (pads[i] < -INT32_MAX || pads[i] > INT32_MAX || pads[of + i] < -INT32_MAX || pads[of + i] > INT32_MAX)
+            return tw_call_fail(c, TW_ERR_FORMAT, "pads are no sizes");
         before[axis] = pads[i];
         behind[axis] = pads[of + i];
         const int64_t least = a->dims[axis] + (pads[i] < 0 ? pads[i] : 0) + (pads[of + i] < 0 ? pads[of + i] : 0);
-        if (llabs(pads[i]) > INT32_MAX || llabs(pads[of + i]) > INT32_MAX || least < 0)
-            return tw_call_fail(c, TW_ERR_FORMAT, "pads are no sizes");
+        if (least < 0) return tw_call_fail(c, TW_ERR_FORMAT, "pads take more than there is");
         if (*mode != PAD_CONSTANT && (pads[i] > 0 || pads[of + i] > 0) && a->dims[axis] == 0)
             return tw_call_fail(c, TW_ERR_FORMAT, "there is nothing to pad with");
     }
@@ -349,7 +349,10 @@ tw_status tw_pad_compute(tw_call *c) {
 tw_status tw_trilu_shape(tw_call *c) {
     c->out[0] = *c->in[0];
     c->out[0].data = NULL;
+    int64_t k;
     if (c->in[0]->rank < 2) return tw_call_fail(c, TW_ERR_FORMAT, "the operand is no matrix");
+    const tw_status st = tw_call_one(c, 1, 0, &k);
+    if (st != TW_OK) return st;
     return tw_call_whole_bytes(c, c->in[0]);
 }
 

@@ -35,8 +35,9 @@ tw_status tw_layer_norm_shape(tw_call *c) {
 
 tw_status tw_rms_norm_shape(tw_call *c) {
     const tw_status st = tw_layer_norm_shape(c);
-    if (st == TW_OK && tw_call_in(c, 1)) c->out[0].type = c->in[1]->type;
-    return st;
+    if (st != TW_OK) return st;
+    c->out[0].type = c->in[1]->type;
+    return tw_element_kind(c->out[0].type) == TW_KIND_real ? TW_OK : tw_call_refuse_type(c, c->out[0].type);
 }
 
 static tw_status normalise(tw_call *c, bool centre) {

@@ -58,12 +58,17 @@ tw_status tw_call_integers(const tw_call *c, int operand, int64_t *out, int *n);
  *and given false, if there is neither. */
 tw_status tw_call_integers_or(const tw_call *c, int operand, const char *attribute, int64_t *out, int *n, bool *given);
 
+/* Reads an operand that is one integer, whose content must be known. `usual` if there is none. */
+tw_status tw_call_one(const tw_call *c, int operand, int64_t usual, int64_t *out);
+
 /* Extents to which two are broadcast. False: they do not fit. */
 bool tw_broadcast(const tw_array *a, const tw_array *b, tw_array *out);
 /* Elements from one index of a dimension of `out` to the next, in `a`, which is broadcast to it. */
 void tw_broadcast_strides(const tw_array *a, const tw_array *out, int64_t strides[TW_ARRAY_RANK]);
 /* Elements from one index of each dimension to the next. */
 void tw_strides(const tw_array *a, int64_t strides[TW_ARRAY_RANK]);
+/* Compares two elements of an array: below 0, 0 or above 0. Nothing is less or more than a NaN. */
+int tw_call_compare(const tw_array *a, int64_t i, int64_t j);
 /* Counts elements of dimensions from to below - 1. */
 int64_t tw_extent(const tw_array *a, int from, int below);
 

@@ -46,6 +46,15 @@ tw_status tw_reduce_shape(tw_call *c) {
     return tw_element_kind(a->type) == TW_KIND_other ? tw_call_refuse_type(c, a->type) : TW_OK;
 }
 
+/* Returns the least integer of a type, or the greatest. */
+static int64_t limit_of(tw_element t, bool least) {
+    const int bits = tw_element_bits(t);
+    const int64_t all = bits == 64 ? -1 : ((int64_t)1 << bits) - 1;
+    if (tw_element_kind(t) == TW_KIND_truth) return !least;
+    if (tw_element_kind(t) == TW_KIND_natural) return least ? 0 : all;
+    return least ? -(int64_t)((uint64_t)all >> 1) - 1 : (int64_t)((uint64_t)all >> 1);
+}
+
 static double start_of(way w) {
     return w == MAX ? -INFINITY : w == MIN ? INFINITY : w == PROD;
 }
@@ -69,17 +78,18 @@ static double step(way w, double sum, double x) {
 }
 
 /* Reduces integers of 64 bits, which doubles do not hold. */
-static int64_t step_whole(way w, int64_t sum, int64_t x) {
+static int64_t step_whole(way w, tw_element t, int64_t sum, int64_t x) {
     const uint64_t u = (uint64_t)sum, v = (uint64_t)x;
+    const bool natural = tw_element_kind(t) == TW_KIND_natural;
     switch (w) {
     case MAX:
-        return x > sum ? x : sum;
+        return (natural ? v > u : x > sum) ? x : sum;
     case MIN:
-        return x < sum ? x : sum;
+        return (natural ? v < u : x < sum) ? x : sum;
     case PROD:
         return (int64_t)(u * v);
     case L1:
-        return (int64_t)(u + (x < 0 ? 0 - v : v));
+        return (int64_t)(u + (x < 0 && !natural ? 0 - v : v));
     case L2:
     case SUM_SQUARE:
         return (int64_t)(u + v * v);
@@ -109,13 +119,11 @@ tw_status tw_reduce_compute(tw_call *c) {
     double *most = tw_arena_array(c->arena, (size_t)n_out + 1, sizeof *most);
     int64_t *wholes = tw_arena_array(c->arena, (size_t)n_out + 1, sizeof *wholes);
     if (!sums || !most || !wholes) return tw_fail_memory(c->diag);
-    /* The least of no integers is the type's greatest, which only truths and bytes have here. */
+    /* The least of no integers is the type's greatest. */
     for (int64_t i = 0; i < n_out; i++) {
         sums[i] = start_of(w);
         most[i] = -INFINITY;
-        wholes[i] = w == MAX   ? (kind == TW_KIND_integer ? INT64_MIN : 0)
-                    : w == MIN ? (kind == TW_KIND_truth ? 1 : INT64_MAX)
-                               : w == PROD;
+        wholes[i] = w == MAX || w == MIN ? limit_of(a->type, w == MAX) : w == PROD;
     }
     for (int pass = w == LOG_SUM_EXP ? 0 : 1; pass < 2; pass++) {
         memset(index, 0, sizeof index);
@@ -130,7 +138,7 @@ tw_status tw_reduce_compute(tw_call *c) {
             else if (real)
                 sums[to] = step(w, sums[to], x);
             else
-                wholes[to] = step_whole(w, wholes[to], tw_array_integer(a, at));
+                wholes[to] = step_whole(w, a->type, wholes[to], tw_array_integer(a, at));
             tw_index_next(a, index);
         }
     }
@@ -141,7 +149,9 @@ tw_status tw_reduce_compute(tw_call *c) {
             sums[i] = end_of(w, sums[i], of_each);
             tw_array_set_reals(out->type, tw_call_out(c, 0), i, 1, &sums[i]);
         } else {
-            if (w == MEAN && n) wholes[i] /= n / n_out;
+            if (w == MEAN && n && a->type == TW_E_u64)
+                wholes[i] = (int64_t)((uint64_t)wholes[i] / (uint64_t)(n / n_out));
+            if (w == MEAN && n && a->type != TW_E_u64) wholes[i] /= n / n_out;
             tw_array_set_integers(out->type, tw_call_out(c, 0), i, 1, &wholes[i]);
         }
     }
@@ -171,9 +181,9 @@ tw_status tw_arg_compute(tw_call *c) {
         const int64_t first = line / behind * behind * n + line % behind;
         int64_t best = 0;
         for (int64_t i = 1; i < n; i++) {
-            const double x = tw_array_real(a, first + i * behind), y = tw_array_real(a, first + best * behind);
-            if (most ? x > y : x < y) best = i;
-            if (last && x == y) best = i;
+            const int order = tw_call_compare(a, first + i * behind, first + best * behind);
+            if (most ? order > 0 : order < 0) best = i;
+            if (last && order == 0) best = i;
         }
         out[line] = best;
     }
@@ -239,6 +249,35 @@ tw_status tw_top_k_shape(tw_call *c) {
     return tw_element_kind(a->type) == TW_KIND_other ? tw_call_refuse_type(c, a->type) : TW_OK;
 }
 
+/* What elements of a line are ordered by. Reals are ordered as reals, integers as integers without a sign. */
+typedef struct ranked {
+    double real;
+    uint64_t whole;
+    int64_t at;
+} ranked;
+
+/* The greatest first. Of equals the first one comes first, and NaN is greater than all. */
+static int order(const void *left, const void *right) {
+    const ranked *a = left, *b = right;
+    if (isnan(a->real) != isnan(b->real)) return isnan(a->real) ? -1 : 1;
+    if (a->real > b->real || a->real < b->real) return a->real > b->real ? -1 : 1;
+    if (a->whole != b->whole) return a->whole > b->whole ? -1 : 1;
+    return a->at < b->at ? -1 : 1;
+}
+
+static void rank_line(const tw_array *a, int64_t first, int64_t behind, bool largest, ranked *line, int64_t n) {
+    const tw_kind kind = tw_element_kind(a->type);
+    const uint64_t sign = kind == TW_KIND_integer ? (uint64_t)1 << 63 : 0;
+    for (int64_t i = 0; i < n; i++) {
+        line[i] = (ranked){.at = i};
+        if (kind == TW_KIND_real)
+            line[i].real = (largest ? 1 : -1) * tw_array_real(a, first + i * behind);
+        else
+            line[i].whole = ((uint64_t)tw_array_integer(a, first + i * behind) ^ sign) ^ (largest ? 0 : UINT64_MAX);
+    }
+    qsort(line, (size_t)n, sizeof *line, order);
+}
+
 tw_status tw_top_k_compute(tw_call *c) {
     const tw_array *a = c->in[0];
     const int axis = tw_axis(tw_node_integer(c->node, "axis", -1), a->rank);
@@ -246,26 +285,16 @@ tw_status tw_top_k_compute(tw_call *c) {
     const int64_t n = a->dims[axis], k = c->out[0].dims[axis], behind = tw_extent(a, axis + 1, a->rank);
     const int64_t lines = n ? tw_array_elements(a) / n : 0;
     const size_t es = (size_t)tw_element_bits(a->type) / 8;
-    bool *taken = tw_arena_alloc(c->arena, (size_t)n + 1);
-    if (!taken) return tw_fail_memory(c->diag);
+    ranked *ranks = tw_arena_array(c->arena, (size_t)n + 1, sizeof *ranks);
+    if (!ranks) return tw_fail_memory(c->diag);
     for (int64_t line = 0; line < lines; line++) {
         const int64_t first = line / behind * behind * n + line % behind,
                       to = line / behind * behind * k + line % behind;
-        memset(taken, 0, (size_t)n);
-        for (int64_t rank = 0; rank < k; rank++) {
-            int64_t best = -1;
-            for (int64_t i = 0; i < n; i++) {
-                if (taken[i]) continue;
-                const int64_t x = first + i * behind, y = first + best * behind;
-                if (best < 0 ||
-                    (largest ? tw_array_real(a, x) > tw_array_real(a, y) : tw_array_real(a, x) < tw_array_real(a, y)))
-                    best = i;
-            }
-            taken[best] = true;
-            const int64_t at = to + rank * behind;
-            memcpy((char *)tw_call_out(c, 0) + (size_t)at * es,
-                   (const char *)a->data + (size_t)(first + best * behind) * es, es);
-            if (c->n_out > 1) ((int64_t *)tw_call_out(c, 1))[at] = best;
+        rank_line(a, first, behind, largest, ranks, n);
+        for (int64_t i = 0; i < k; i++) {
+            const int64_t at = to + i * behind, from = first + ranks[i].at * behind;
+            memcpy((char *)tw_call_out(c, 0) + (size_t)at * es, (const char *)a->data + (size_t)from * es, es);
+            if (c->n_out > 1) ((int64_t *)tw_call_out(c, 1))[at] = ranks[i].at;
         }
     }
     return TW_OK;

@@ -130,14 +130,22 @@ tw_status tw_unsqueeze_shape(tw_call *c) {
 
 /* ---- Constant, ConstantOfShape, Range */
 
-tw_status tw_constant_shape(tw_call *c) {
+/* Returns a constant's tensor or list of numbers. NULL: it has neither. */
+static const tw_array *constant_of(const tw_call *c) {
     static const char *const names[] = {"value", "value_ints", "value_floats"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const tw_attribute *a = tw_node_attribute(c->node, names[i]);
-        if (!a || a->kind != TW_ATTRIBUTE_ARRAY) continue;
-        c->out[0] = *a->array;
+        if (a && a->kind == TW_ATTRIBUTE_ARRAY) return a->array;
+    }
+    return NULL;
+}
+
+tw_status tw_constant_shape(tw_call *c) {
+    const tw_array *a = constant_of(c);
+    if (a) {
+        c->out[0] = *a;
         c->out[0].data = NULL;
-        return tw_array_bytes(a->array) < 0 ? tw_call_refuse_type(c, a->array->type) : TW_OK;
+        return tw_array_bytes(a) < 0 ? tw_call_refuse_type(c, a->type) : TW_OK;
     }
     if (tw_node_attribute(c->node, "value_int")) return of(c, TW_E_i64, 0);
     if (tw_node_attribute(c->node, "value_float")) return of(c, TW_E_f32, 0);
@@ -147,15 +155,12 @@ tw_status tw_constant_shape(tw_call *c) {
 tw_status tw_constant_compute(tw_call *c) {
     const int64_t whole = tw_node_integer(c->node, "value_int", 0);
     const double real = tw_node_real(c->node, "value_float", 0);
-    for (int i = 0; i < c->node->n_attributes; i++) {
-        const tw_attribute *a = &c->node->attributes[i];
-        if (a->kind != TW_ATTRIBUTE_ARRAY || strncmp(a->name, "value", 5) != 0) continue;
-        if (tw_array_bytes(a->array)) memcpy(tw_call_out(c, 0), a->array->data, (size_t)tw_array_bytes(a->array));
-        return TW_OK;
-    }
-    if (tw_node_attribute(c->node, "value_int"))
+    const tw_array *a = constant_of(c);
+    if (a && tw_array_bytes(a))
+        memcpy(tw_call_out(c, 0), a->data, (size_t)tw_array_bytes(a));
+    else if (!a && tw_node_attribute(c->node, "value_int"))
         tw_array_set_integers(TW_E_i64, tw_call_out(c, 0), 0, 1, &whole);
-    else
+    else if (!a)
         tw_array_set_reals(TW_E_f32, tw_call_out(c, 0), 0, 1, &real);
     return TW_OK;
 }
@@ -164,8 +169,10 @@ tw_status tw_constant_of_shape_shape(tw_call *c) {
     const tw_attribute *value = tw_node_attribute(c->node, "value");
     int n = TW_ARRAY_RANK;
     int64_t dims[TW_ARRAY_RANK];
+    if (value && (value->kind != TW_ATTRIBUTE_ARRAY || tw_array_elements(value->array) != 1))
+        return tw_call_fail(c, TW_ERR_FORMAT, "the value is no tensor of one element");
     tw_status st = tw_call_integers(c, 0, dims, &n);
-    if (st == TW_OK) st = of(c, value && value->kind == TW_ATTRIBUTE_ARRAY ? value->array->type : TW_E_f32, n);
+    if (st == TW_OK) st = of(c, value ? value->array->type : TW_E_f32, n);
     for (int i = 0; i < n && st == TW_OK; i++) {
         if (dims[i] < 0) return tw_call_fail(c, TW_ERR_FORMAT, "has an extent of %lld", (long long)dims[i]);
         c->out[0].dims[i] = dims[i];
@@ -178,8 +185,7 @@ tw_status tw_constant_of_shape_compute(tw_call *c) {
     const int64_t n = tw_array_elements(&c->out[0]);
     const size_t es = tw_element_bytes(&c->out[0]);
     char *to = tw_call_out(c, 0);
-    if (value && tw_array_elements(value->array) < 1) return tw_call_fail(c, TW_ERR_FORMAT, "has no value");
-    memset(to, 0, (size_t)n * es);
+    if (!value) memset(to, 0, (size_t)n * es);
     for (int64_t i = 0; i < n && value; i++) memcpy(to + (size_t)i * es, value->array->data, es);
     return TW_OK;
 }
@@ -202,10 +208,11 @@ tw_status tw_range_shape(tw_call *c) {
         const int64_t from = tw_array_integer(c->in[0], 0), to = tw_array_integer(c->in[1], 0),
                       step = tw_array_integer(c->in[2], 0);
         if (!step) return tw_call_fail(c, TW_ERR_FORMAT, "has no end");
-        const double steps = ((double)to - (double)from) / (double)step;
-        if (steps > 1e12) return tw_call_fail(c, TW_ERR_FORMAT, "has too many elements");
-        n = step > 0 ? (to > from ? (to - from + step - 1) / step : 0)
-                     : (to < from ? (from - to - step - 1) / -step : 0);
+        const uint64_t by = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
+        const uint64_t span = step > 0 ? (uint64_t)to - (uint64_t)from : (uint64_t)from - (uint64_t)to;
+        const bool any = step > 0 ? from < to : from > to;
+        if (any && (span - 1) / by >= (uint64_t)1 << 40) return tw_call_fail(c, TW_ERR_FORMAT, "has too many elements");
+        n = any ? (int64_t)((span - 1) / by) + 1 : 0;
     }
     const tw_status st = of(c, t, 1);
     c->out[0].dims[0] = n;

@@ -99,10 +99,9 @@ tw_status tw_tensor_scatter_compute(tw_call *c) {
     for (int64_t b = 0; b < before; b++) {
         const int64_t first = places ? tw_array_integer(places, b / (before / cache->dims[0])) : 0;
         for (int64_t i = 0; i < n; i++) {
-            int64_t at = first + i;
-            if (circular) at = (at % rows + rows) % rows;
-            if (at < 0 || at >= rows)
-                return tw_call_fail(c, TW_ERR_FORMAT, "row %lld is not within the cache", (long long)at);
+            if (!circular && (first < 0 || first >= rows - i))
+                return tw_call_fail(c, TW_ERR_FORMAT, "row %lld is not within the cache", (long long)first);
+            const int64_t at = circular ? (first % rows + rows + i) % rows : first + i;
             if (row)
                 memcpy((char *)tw_call_out(c, 0) + (size_t)(b * rows + at) * row,
                        (const char *)update->data + (size_t)(b * n + i) * row, row);

@@ -9,7 +9,7 @@
 enum { ALIKE = TW_OP_OPERANDS };
 
 static const tw_op table[] = {
-#define UNARY(name, first, r, w)     {#name, "", first, 1, 1, 1, tw_unary_shape, tw_unary_compute, 0},
+#define UNARY(name, first, r, w, n)  {#name, "", first, 1, 1, 1, tw_unary_shape, tw_unary_compute, 0},
 #define BINARY(name, first, r, w, n) {#name, "", first, 2, 2, 1, tw_binary_shape, tw_binary_compute, 0},
 #define COMPARE(name, first, value)  {#name, "", first, 2, 2, 1, tw_compare_shape, tw_binary_compute, 0},
 #define LOGIC(name, first, value)    {#name, "", first, 2, 2, 1, tw_logic_shape, tw_binary_compute, 0},
