@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The most attributes of a node. Operators look for theirs again and again. */
 enum { ATTRIBUTES = 64 };
@@ -43,13 +44,15 @@ typedef struct runner {
     const tw_graph *g;
     tw_arena *arena; /* The results'. */
     tw_array *values;
-    bool *owned; /* Of each value: its data are this run's, and are freed by it. */
-    int *uses;   /* Of each value: how many operands and outputs still want it. */
+    bool *owned;        /* Of each value: its data are this run's, and are freed by it. */
+    int *uses;          /* Of each value: how many operands and outputs still want it. */
+    int64_t held, most; /* Bytes of results that are held, and the machine's memory, beyond which systems kill. */
     tw_diag *diag;
 } runner;
 
 static void drop(runner *r, int value) {
     if (--r->uses[value] > 0 || !r->owned[value]) return;
+    r->held -= tw_array_bytes(&r->values[value]);
     free((void *)r->values[value].data);
     r->owned[value] = false;
 }
@@ -73,14 +76,17 @@ static tw_status run_node(runner *r, const tw_node *n) {
         else if (bytes < 0)
             st = tw_call_fail(c, TW_ERR_UNSUPPORTED, "has too many elements");
         /* Results that nobody wants are computed, too. */
-        else if (!(c->out[i].data = calloc(1, (size_t)bytes + 16)))
+        else if (r->held + bytes > r->most || !(c->out[i].data = calloc(1, (size_t)bytes + 16)))
             st = tw_fail_memory(r->diag);
+        else
+            r->held += bytes;
         any |= bytes > 0;
     }
     /* Without elements there is nothing to compute, however large other extents are. */
     if (st == TW_OK && any) st = n->impl->compute(c);
     for (int i = 0; i < n->n_out; i++) {
         if (n->out[i] < 0 || st != TW_OK) {
+            if (c->out[i].data) r->held -= tw_array_bytes(&c->out[i]);
             free((void *)c->out[i].data);
             continue;
         }
@@ -136,6 +142,7 @@ tw_status tw_graph_run(const tw_graph *g, const tw_array *const *in, tw_arena *a
     runner r = {.g = g,
                 .arena = arena,
                 .diag = diag,
+                .most = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE),
                 .values = calloc(n, sizeof *r.values),
                 .owned = calloc(n, sizeof *r.owned),
                 .uses = calloc(n, sizeof *r.uses)};

@@ -154,9 +154,9 @@ tw_status tw_attention_op_compute(tw_call *c) {
         for (int64_t j = 0; j < a.total; j++) {
             double sum = 0;
             for (int64_t e = 0; e < a.q.width; e++) sum += q[e] * k[(kv * a.total + j) * a.k.width + e];
-            s[j] = sum * scale;
+            told[j] = s[j] = sum * scale;
             if (cap > 0) s[j] = tanh(s[j] / cap) * cap;
-            told[j] = s[j];
+            if (mode == 1) told[j] = s[j];
             s[j] += bias_at(&b, (const int64_t[TW_ARRAY_RANK]){batch, head, i, j});
             if (mode == 2) told[j] = s[j];
         }
