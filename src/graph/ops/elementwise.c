@@ -38,7 +38,7 @@ typedef struct functions {
 #define LOGIC(name, first, value) WHOLE(name, whole, value)
 #include "graph/ops/elementwise.def"
 
-/* Whether a value's text is other than that of NONE, which is "0" here. */
+/* Whether a value's text is other than that of NONE, which is "0" here. No other value has one character. */
 #define IS(value)                   (sizeof #value != sizeof "0")
 #define UNARY(name, first, r, w, n) BINARY(name, first, r, w, n)
 #define BINARY(name, first, r, w, n)                                                                                   \
