@@ -196,6 +196,19 @@ static void what_is_wrong_is_said(void **state) {
     constant(&graph, "w", weight, 3, 3);
     tw_buf both = model_of(&graph);
     refused(&both, TW_ERR_FORMAT, "two tensors are called \"w\"");
+    info(&graph, 11, "x", "3");
+    tw_buf later = model_of(&graph), set = {0};
+    number(&set, 2, 1000);
+    message(&later, 8, &set);
+    refused(&later, TW_ERR_UNSUPPORTED, "operators are of set 1000, and sets up to 27 are known");
+    for (int i = 0; i < 5000; i++) {
+        char name[32], dim[32];
+        snprintf(name, sizeof name, "x%d", i);
+        snprintf(dim, sizeof dim, "d%d", i);
+        info(&graph, 11, name, dim);
+    }
+    tw_buf names = model_of(&graph);
+    refused(&names, TW_ERR_UNSUPPORTED, "dimensions have more than 4096 names");
     tw_buf empty = {0};
     tw_buf_str(&empty, "");
     number(&empty, 1, 8);
@@ -298,6 +311,8 @@ static void data_lie_beside(void **state) {
     assert_true(first == 5);
     assert_int_equal(read_elsewhere(path, "w.bin", "8", "12", &d, &first), TW_ERR_FORMAT);
     assert_non_null(strstr(d.message, "end at byte 20 of w.bin, which has 16"));
+    assert_int_equal(read_elsewhere(path, "w.bin", "8", "9223372036854775807", &d, &first), TW_ERR_FORMAT);
+    assert_non_null(strstr(d.message, "end at byte 9223372036854775807 of w.bin"));
     assert_int_equal(read_elsewhere(path, "w.bin", "0", "16", &d, &first), TW_ERR_FORMAT);
     assert_non_null(strstr(d.message, "16 bytes of external data where its shape needs 12"));
     assert_int_equal(read_elsewhere(path, "w.bin", "-4", "12", &d, &first), TW_ERR_FORMAT);

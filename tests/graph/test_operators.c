@@ -50,6 +50,10 @@ static void integer(trial *t, const char *name, int64_t x) {
     t->attributes[t->node.n_attributes++] = (tw_attribute){.name = name, .kind = TW_ATTRIBUTE_INT, .integer = x};
 }
 
+static void real(trial *t, const char *name, double x) {
+    t->attributes[t->node.n_attributes++] = (tw_attribute){.name = name, .kind = TW_ATTRIBUTE_REAL, .real = x};
+}
+
 static void array(trial *t, const char *name, const tw_array *a) {
     t->attributes[t->node.n_attributes++] = (tw_attribute){.name = name, .kind = TW_ATTRIBUTE_ARRAY, .array = a};
 }
@@ -198,6 +202,23 @@ static void operands_of_attention_fit(void **state) {
     }
 }
 
+/* The product of a query and a key is 6, of which a cap of 1/4 leaves little. */
+static void scores_are_those_of_a_stage(void **state) {
+    (void)state;
+    static const float q = 2, k = 3;
+    static const int64_t none = 0;
+    for (int mode = 0; mode < 2; mode++) {
+        trial t;
+        begin(&t, "Attention", 4);
+        operand(&t, TW_E_f32, &q, 4, DIM(1), DIM(1), DIM(1), DIM(1));
+        for (int i = 0; i < 2; i++) operand(&t, TW_E_f32, &k, 4, DIM(1), DIM(1), DIM(1), DIM(1));
+        real(&t, "softcap", 0.25);
+        integer(&t, "qk_matmul_output_mode", mode);
+        gives(&t, 3, mode ? &none : ONE(6), 1);
+        end(&t);
+    }
+}
+
 static void integers_at_their_limits(void **state) {
     (void)state;
     static const int64_t least = INT64_MIN, many[] = {INT64_MAX - 1, INT64_MAX, INT64_MAX - 2};
@@ -275,6 +296,7 @@ int main(void) {
         cmocka_unit_test(attributes_have_their_kinds),
         cmocka_unit_test(extents_do_not_overflow),
         cmocka_unit_test(operands_of_attention_fit),
+        cmocka_unit_test(scores_are_those_of_a_stage),
         cmocka_unit_test(integers_at_their_limits),
         cmocka_unit_test(slices_backwards_begin_within),
         cmocka_unit_test(blocks_begin_with_a_byte),

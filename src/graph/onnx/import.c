@@ -480,7 +480,7 @@ static tw_status read_graph(importer *m, const tw_wire_field *f) {
 }
 
 static tw_status add_set(importer *m, const tw_wire_field *f) {
-    enum { MOST = sizeof m->sets / sizeof *m->sets };
+    enum { MOST = sizeof m->sets / sizeof *m->sets, KNOWN = 27 };
     tw_wire w = tw_wire_of(f);
     tw_wire_field x;
     set s = {.domain = ""};
@@ -492,6 +492,9 @@ static tw_status add_set(importer *m, const tw_wire_field *f) {
     s.domain = plain_domain(s.domain);
     if (s.version < 0 || s.version > 1000)
         return TW_ONNX_FAIL(&m->reader, f->data, "a set of operators has no version");
+    if (!*s.domain && s.version > KNOWN)
+        return tw_fail_at(m->reader.diag, TW_ERR_UNSUPPORTED, m->reader.path, f->data - m->reader.begin,
+                          "operators are of set %" PRId64 ", and sets up to %d are known", s.version, KNOWN);
     if (m->n_sets == MOST) return TW_ONNX_FAIL(&m->reader, f->data, "more than %d sets of operators", MOST);
     m->sets[m->n_sets++] = s;
     return tw_onnx_check(&m->reader, &w);
