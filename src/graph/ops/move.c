@@ -171,7 +171,7 @@ static tw_status slice_of(const tw_call *c, slice *s) {
         const int64_t all = a->dims[axis];
         int64_t begin = from[i] < 0 ? (from[i] < -all ? 0 : from[i] + all) : from[i];
         int64_t end = to[i] < 0 ? (to[i] < -all ? -1 : to[i] + all) : to[i];
-        begin = step > 0 ? clamp(begin, 0, all) : clamp(begin, all ? 0 : -1, all - 1);
+        begin = step > 0 ? clamp(begin, 0, all) : clamp(begin, -1, all - 1);
         end = step > 0 ? clamp(end, 0, all) : clamp(end, -1, all - 1);
         const int64_t span = step > 0 ? end - begin : begin - end, by = step > 0 ? step : -step;
         s->begin[axis] = begin < 0 ? 0 : begin;
