@@ -9,6 +9,12 @@
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+const char *__asan_default_options(void);
+
+/* A few bytes may ask for arrays of any size, which must be refused as they are where memory ends. */
+const char *__asan_default_options(void) {
+    return "allocator_may_return_null=1:max_allocation_size_mb=128";
+}
 
 static const char *const operators[] = {
 #define UNARY(name, ...)   #name,

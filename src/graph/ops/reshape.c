@@ -227,7 +227,8 @@ tw_status tw_range_compute(tw_call *c) {
             const double x = tw_array_real(c->in[0], 0) + (double)i * tw_array_real(c->in[2], 0);
             tw_array_set_reals(t, tw_call_out(c, 0), i, 1, &x);
         } else {
-            const int64_t x = tw_array_integer(c->in[0], 0) + i * tw_array_integer(c->in[2], 0);
+            const uint64_t by = (uint64_t)i * (uint64_t)tw_array_integer(c->in[2], 0);
+            const int64_t x = (int64_t)((uint64_t)tw_array_integer(c->in[0], 0) + by);
             tw_array_set_integers(t, tw_call_out(c, 0), i, 1, &x);
         }
     }
