@@ -144,6 +144,74 @@ static const tw_array *array(tw_graph *g, bytes *b, const tw_array *like) {
     return fill(g, b, a);
 }
 
+/* Nodes of operators whose operands seldom fit by chance. */
+static const struct recipe {
+    const char *op;
+    struct {
+        const char *name;
+        int64_t value;
+    } attributes[4];
+    struct {
+        tw_element type;
+        int rank;
+        int64_t dims[4];
+    } operands[12];
+} recipes[] = {
+    {"GroupQueryAttention",
+     {{"num_heads", 2}, {"kv_num_heads", 1}, {"do_rotary", 1}},
+     {{TW_E_f32, 3, {2, 1, 8}},
+      {TW_E_f32, 3, {2, 1, 4}},
+      {TW_E_f32, 3, {2, 1, 4}},
+      {TW_E_f32, 4, {2, 1, 3, 4}},
+      {TW_E_f32, 4, {2, 1, 3, 4}},
+      {TW_E_i32, 1, {2}},
+      {TW_E_i32, 0, {0}},
+      {TW_E_f32, 2, {8, 2}},
+      {TW_E_f32, 2, {8, 2}},
+      {TW_E_i64, 2, {2, 1}},
+      {TW_E_f32, 4, {1, 2, 1, 8}}}},
+    {"MatMulNBits",
+     {{"K", 32}, {"N", 2}, {"block_size", 16}, {"bits", 4}},
+     {{TW_E_f32, 2, {2, 32}},
+      {TW_E_u8, 3, {2, 2, 8}},
+      {TW_E_f32, 2, {2, 2}},
+      {TW_E_u8, 2, {2, 1}},
+      {TW_E_none, 0, {0}},
+      {TW_E_f32, 1, {2}}}},
+    {"RotaryEmbedding",
+     {{"num_heads", 2}, {"interleaved", 0}},
+     {{TW_E_f32, 3, {2, 2, 8}}, {TW_E_i64, 2, {2, 2}}, {TW_E_f32, 2, {8, 2}}, {TW_E_f32, 2, {8, 2}}}},
+    {"RotaryEmbedding",
+     {{"num_heads", 2}, {"interleaved", 1}},
+     {{TW_E_f32, 3, {2, 2, 8}}, {TW_E_f32, 2, {8, 2}}, {TW_E_f32, 2, {8, 2}}, {TW_E_i64, 2, {2, 2}}}},
+    {"Attention",
+     {{"q_num_heads", 2}, {"kv_num_heads", 1}, {"is_causal", 1}, {"qk_matmul_output_mode", 2}},
+     {{TW_E_f32, 3, {2, 3, 8}},
+      {TW_E_f32, 3, {2, 2, 4}},
+      {TW_E_f32, 3, {2, 2, 4}},
+      {TW_E_f32, 2, {3, 5}},
+      {TW_E_f32, 4, {2, 1, 3, 4}},
+      {TW_E_f32, 4, {2, 1, 3, 4}},
+      {TW_E_i64, 1, {2}}}},
+    {"ScatterElements", {{"axis", 0}}, {{TW_E_f32, 2, {3, 3}}, {TW_E_i64, 2, {2, 3}}, {TW_E_f32, 2, {2, 3}}}},
+    {"ScatterND", {{NULL, 0}}, {{TW_E_u8, 2, {3, 3}}, {TW_E_i64, 2, {2, 1}}, {TW_E_u8, 2, {2, 3}}}},
+    {"Pad", {{NULL, 0}}, {{TW_E_f32, 2, {3, 3}}, {TW_E_i64, 1, {4}}}},
+};
+
+/* Makes operand i of a recipe, now and then with other extents or another type. */
+static const tw_array *operand_of(tw_graph *g, bytes *b, const struct recipe *r, int i) {
+    tw_array *a = tw_arena_alloc(&g->arena, sizeof *a);
+    const uint8_t change = next(b);
+    if (!a || r->operands[i].type == TW_E_none) return NULL;
+    a->type = r->operands[i].type;
+    a->rank = r->operands[i].rank;
+    memcpy(a->dims, r->operands[i].dims, sizeof r->operands[i].dims);
+    if (change >= 230 && a->rank) a->dims[change % a->rank] = next(b) % 9;
+    if (change >= 220 && change < 230) a->type = (tw_element)(1 + next(b) % (TW_ELEMENTS - 1));
+    if (change >= 215 && change < 220) a->rank = next(b) % (TW_ARRAY_RANK + 1);
+    return fill(g, b, a);
+}
+
 static void attribute(tw_graph *g, bytes *b, tw_attribute *a) {
     const uint8_t kind = next(b);
     a->name = attributes[next(b) % (sizeof attributes / sizeof *attributes)];
@@ -156,6 +224,14 @@ static void attribute(tw_graph *g, bytes *b, tw_attribute *a) {
     if (a->kind == TW_ATTRIBUTE_REAL) a->real = (double)number(b) / 4;
     if (a->kind == TW_ATTRIBUTE_TEXT) a->text = texts[next(b) % (sizeof texts / sizeof *texts)];
     if (a->kind == TW_ATTRIBUTE_ARRAY) a->array = array(g, b, NULL);
+}
+
+/* Returns a recipe of an operator, which has up to two. NULL: there is none. */
+static const struct recipe *recipe_of(const char *op, int which) {
+    const struct recipe *found = NULL;
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++)
+        if (!strcmp(recipes[i].op, op) && (!found || which % 2)) found = &recipes[i];
+    return found;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -185,9 +261,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     n.n_in = n.n_in < OPERANDS ? n.n_in : OPERANDS;
     n.n_out = n.n_out < RESULTS ? n.n_out : RESULTS;
     for (int i = 0; i < n.n_attributes; i++) attribute(g, &b, &given[i]);
+    const struct recipe *recipe = next(&b) < 192 ? recipe_of(n.op, next(&b)) : NULL;
+    for (int i = 0; recipe && i < 4 && recipe->attributes[i].name && n.n_attributes < ATTRIBUTES; i++)
+        given[n.n_attributes++] = (tw_attribute){
+            .name = recipe->attributes[i].name, .kind = TW_ATTRIBUTE_INT, .integer = recipe->attributes[i].value};
     const tw_array *last = NULL;
     for (int i = 0; i < n.n_in; i++) {
-        const tw_array *a = next(&b) > 250 ? NULL : array(g, &b, last);
+        const tw_array *a = next(&b) > 250 ? NULL : recipe ? operand_of(g, &b, recipe, i) : array(g, &b, last);
         if (a) last = a;
         in[i] = a ? tw_graph_add_value(g, "operand") : -1;
         if (in[i] >= 0) tw_graph_set_content(g, in[i], a);
