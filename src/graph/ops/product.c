@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MatMul and Gemm. */
+/* MatMul and Gemm. Integers are multiplied as doubles, which is exact up to 2^53. */
 #include "graph/ops/reduce.h"
 
 #include <string.h>
 
-/* A matrix of a batch, of reals or of integers. */
+/* A matrix of a batch. */
 typedef struct matrix {
     const double *x;
     int64_t row, column; /* Elements from a row to the next, and from a column. */
