@@ -5,7 +5,7 @@
 # The list is the design's: search and serve have no folder yet, but their places are decided.
 set -eu
 cd "$(dirname "$0")/.."
-rooms="base report space device ir ptx emu prof kernels select tune tokenizer model schedule vm engine search serve cli"
+rooms="base report space device ir ptx emu prof kernels select tune tokenizer model graph schedule vm engine search serve cli"
 inside='
 bench.c engine/timing.h
 bench_sequences.c engine/timing.h

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+/* Runs node tests of the ONNX project, as its package has them up to version 1.22.0 (onnx/backend/test/data/node):
+
+     onnx_nodes FOLDER [--json]
+
+   FOLDER has a folder for each test, with model.onnx and test_data_set_0/input_0.pb, output_0.pb and so on. A line says
+   of each test whether it passes, is refused, and why, or is wrong; --json prints all lines as JSON. Tolerances are the
+   runner's, 1e-3 of an element and 1e-7. Exit 1: a test is wrong. */
+#include "base/diag.h"
+#include "graph/onnx/onnx.h"
+#include "graph/run.h"
+
+#include <dirent.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPERANDS = 128, FOLDER = 2048, PATH = FOLDER + 64 };
+
+typedef enum verdict { PASSES, REFUSED, WRONG, VERDICTS } verdict;
+static const char *const verdicts[] = {"passes", "refused", "wrong"};
+
+/* The arrays of a test's files. */
+typedef struct files {
+    tw_arena arena;
+    tw_map maps[2 * OPERANDS];
+    int n;
+} files;
+
+static tw_status read_array(files *f, const char *folder, const char *what, int i, tw_array *out, tw_diag *diag) {
+    char path[PATH];
+    snprintf(path, sizeof path, "%.*s/test_data_set_0/%s_%d.pb", FOLDER, folder, what, i);
+    tw_status st = tw_map_open(&f->maps[f->n], path, diag);
+    if (st != TW_OK) return st;
+    const tw_map *m = &f->maps[f->n++];
+    return tw_onnx_read_tensor(&f->arena, m->data, m->size, path, out, diag);
+}
+
+static tw_status compare(const tw_array *ours, const tw_array *theirs, int output, tw_diag *diag) {
+    char a[128], b[128];
+    tw_array_describe(ours, a, sizeof a);
+    tw_array_describe(theirs, b, sizeof b);
+    if (strcmp(a, b) != 0) return tw_fail(diag, TW_ERR_MISMATCH, "output %d is %s, and should be %s", output, a, b);
+    const int64_t n = tw_array_elements(ours);
+    for (int64_t i = 0; i < n; i++) {
+        const double x = tw_array_real(ours, i), y = tw_array_real(theirs, i);
+        if (x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= 1e-7 + 1e-3 * fabs(y)) continue;
+        return tw_fail(diag, TW_ERR_MISMATCH, "element %lld of output %d is %.9g, and should be %.9g", (long long)i,
+                       output, x, y);
+    }
+    return TW_OK;
+}
+
+static tw_status run_graph(const tw_graph *g, files *f, const char *folder, tw_diag *diag) {
+    tw_array in[OPERANDS], out[OPERANDS], want;
+    const tw_array *operands[OPERANDS];
+    tw_status st = TW_OK;
+    if (g->n_inputs > OPERANDS || g->n_outputs > OPERANDS)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "too many operands");
+    for (int i = 0; i < g->n_inputs && st == TW_OK; i++) {
+        st = read_array(f, folder, "input", i, &in[i], diag);
+        operands[i] = &in[i];
+    }
+    if (st == TW_OK) st = tw_graph_run(g, operands, &f->arena, out, diag);
+    for (int i = 0; i < g->n_outputs && st == TW_OK; i++) {
+        st = read_array(f, folder, "output", i, &want, diag);
+        if (st == TW_OK) st = compare(&out[i], &want, i, diag);
+    }
+    return st;
+}
+
+static verdict run_test(const char *folder, tw_diag *diag) {
+    char path[PATH];
+    tw_graph *g = NULL;
+    files f = {.n = 0};
+    snprintf(path, sizeof path, "%.*s/model.onnx", FOLDER, folder);
+    tw_status st = tw_onnx_open(&g, path, diag);
+    if (st == TW_OK) st = tw_graph_resolve(g, path, diag);
+    if (st == TW_OK) st = run_graph(g, &f, folder, diag);
+    tw_graph_free(g);
+    tw_arena_free(&f.arena);
+    for (int i = 0; i < f.n; i++) tw_map_close(&f.maps[i]);
+    return st == TW_OK ? PASSES : st == TW_ERR_UNSUPPORTED ? REFUSED : WRONG;
+}
+
+static void print(const char *name, verdict v, const tw_diag *diag, bool json) {
+    const char *why = v == PASSES ? "" : diag->message;
+    if (!json) {
+        printf("%-8s %s%s%.*s\n", verdicts[v], name, *why ? ": " : "", (int)strcspn(why, "\n"), why);
+        return;
+    }
+    json_t *row = json_pack("{s:s, s:s}", "case", name, "verdict", verdicts[v]);
+    if (*why) json_object_set_new(row, "why", json_stringn(why, strcspn(why, "\n")));
+    json_dumpf(row, stdout, JSON_PRESERVE_ORDER);
+    putchar('\n');
+    json_decref(row);
+}
+
+static int is_test(const struct dirent *e) {
+    return e->d_name[0] != '.';
+}
+
+int main(int argc, char **argv) {
+    const bool json = argc == 3 && !strcmp(argv[2], "--json");
+    struct dirent **entries;
+    int counts[VERDICTS] = {0};
+    const int n = argc == 2 || json ? scandir(argv[1], &entries, is_test, alphasort) : -1;
+    if (n < 0) {
+        fprintf(stderr, "onnx_nodes: needs a folder of node tests\n");
+        return 2;
+    }
+    for (int i = 0; i < n; i++) {
+        char folder[FOLDER];
+        tw_diag diag = {0};
+        snprintf(folder, sizeof folder, "%.*s/%.255s", FOLDER - 300, argv[1], entries[i]->d_name);
+        const verdict v = run_test(folder, &diag);
+        counts[v]++;
+        print(entries[i]->d_name, v, &diag, json);
+        free(entries[i]);
+    }
+    free(entries);
+    if (json)
+        printf("{\"case\": \"summary\", \"tests\": %d, \"passes\": %d, \"refused\": %d, \"wrong\": %d}\n", n,
+               counts[PASSES], counts[REFUSED], counts[WRONG]);
+    else
+        printf("%d tests: %d pass, %d are refused, %d are wrong\n", n, counts[PASSES], counts[REFUSED], counts[WRONG]);
+    return counts[WRONG] != 0;
+}

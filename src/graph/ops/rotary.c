@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RotaryEmbedding, and TensorScatter, which writes rows of a cache. */
+#include "graph/ops/elementwise.h"
+#include "graph/ops/move.h"
+#include "graph/ops/reduce.h"
+
+#include <string.h>
+
+/* [batch][head][length][width] or [batch][length][head * width]. */
+typedef struct rotation {
+    int64_t batch, heads, length, width, dims;
+    int64_t of_batch, of_head, of_row;
+} rotation;
+
+static tw_status rotation_of(const tw_call *c, rotation *r) {
+    const tw_array *x = c->in[0], *cosine = c->in[1], *places = tw_call_in(c, 3);
+    const int64_t heads = tw_node_integer(c->node, "num_heads", 0);
+    bool fits = x->rank == 4 || (x->rank == 3 && heads > 0 && x->dims[2] % heads == 0);
+    if (fits && x->rank == 4)
+        *r = (rotation){x->dims[0],
+                        x->dims[1],
+                        x->dims[2],
+                        x->dims[3],
+                        0,
+                        x->dims[1] * x->dims[2] * x->dims[3],
+                        x->dims[2] * x->dims[3],
+                        x->dims[3]};
+    else if (fits)
+        *r = (rotation){x->dims[0],         heads,     x->dims[1], x->dims[2] / heads, 0, x->dims[1] * x->dims[2],
+                        x->dims[2] / heads, x->dims[2]};
+    if (!fits) return tw_call_fail(c, TW_ERR_FORMAT, "operands do not fit");
+    r->dims = tw_node_integer(c->node, "rotary_embedding_dim", 0);
+    if (!r->dims) r->dims = r->width;
+    fits = r->dims <= r->width && r->dims > 0 && r->dims % 2 == 0 && c->in[2]->rank == cosine->rank &&
+           !memcmp(c->in[2]->dims, cosine->dims, sizeof(int64_t) * (size_t)cosine->rank);
+    if (places)
+        fits = fits && cosine->rank == 2 && cosine->dims[1] == r->dims / 2 && places->rank == 2 &&
+               places->dims[0] == r->batch && places->dims[1] == r->length;
+    else
+        fits = fits && cosine->rank == 3 && cosine->dims[0] == r->batch && cosine->dims[1] == r->length &&
+               cosine->dims[2] == r->dims / 2;
+    return fits ? TW_OK : tw_call_fail(c, TW_ERR_FORMAT, "operands do not fit");
+}
+
+tw_status tw_rotary_shape(tw_call *c) {
+    rotation r;
+    tw_same_shape(c);
+    if (tw_element_kind(c->in[0]->type) != TW_KIND_real) return tw_call_refuse_type(c, c->in[0]->type);
+    return rotation_of(c, &r);
+}
+
+tw_status tw_rotary_compute(tw_call *c) {
+    const tw_array *places = tw_call_in(c, 3), *cosine = c->in[1], *sine = c->in[2];
+    const bool interleaved = tw_node_integer(c->node, "interleaved", 0);
+    rotation r;
+    rotation_of(c, &r);
+    const int64_t half = r.dims / 2, n = tw_array_elements(c->in[0]);
+    double *x = tw_call_reals(c, c->in[0]);
+    if (!x) return tw_fail_memory(c->diag);
+    for (int64_t batch = 0; batch < r.batch; batch++)
+        for (int64_t i = 0; i < r.length; i++) {
+            int64_t row = batch * r.length + i;
+            if (places) row = tw_array_integer(places, row);
+            if (row < 0 || (places && row >= cosine->dims[0]))
+                return tw_call_fail(c, TW_ERR_FORMAT, "position %lld has no angles", (long long)row);
+            for (int64_t head = 0; head < r.heads; head++)
+                for (int64_t e = 0; e < half; e++) {
+                    double *at = &x[batch * r.of_batch + head * r.of_head + i * r.of_row];
+                    double *first = &at[interleaved ? 2 * e : e], *second = &at[interleaved ? 2 * e + 1 : e + half];
+                    const double cs = tw_array_real(cosine, row * half + e), sn = tw_array_real(sine, row * half + e);
+                    const double a = *first, b = *second;
+                    *first = cs * a - sn * b;
+                    *second = sn * a + cs * b;
+                }
+        }
+    tw_array_set_reals(c->out[0].type, tw_call_out(c, 0), 0, n, x);
+    return TW_OK;
+}
+
+tw_status tw_tensor_scatter_shape(tw_call *c) {
+    const tw_array *cache = c->in[0], *update = c->in[1], *places = tw_call_in(c, 2);
+    const int axis = tw_axis(tw_node_integer(c->node, "axis", -2), cache->rank);
+    bool fits = axis > 0 && update->rank == cache->rank && update->type == cache->type;
+    for (int i = 0; i < cache->rank && fits; i++)
+        fits = i == axis ? update->dims[i] <= cache->dims[i] : update->dims[i] == cache->dims[i];
+    if (!fits || (places && (places->rank != 1 || places->dims[0] != cache->dims[0])))
+        return tw_call_fail(c, TW_ERR_FORMAT, "operands do not fit");
+    tw_same_shape(c);
+    return tw_call_whole_bytes(c, cache);
+}
+
+tw_status tw_tensor_scatter_compute(tw_call *c) {
+    const tw_array *cache = c->in[0], *update = c->in[1], *places = tw_call_in(c, 2);
+    const int axis = tw_axis(tw_node_integer(c->node, "axis", -2), cache->rank);
+    const bool circular = !strcmp(tw_node_text(c->node, "mode", "linear"), "circular");
+    const int64_t rows = cache->dims[axis], n = update->dims[axis], before = tw_extent(cache, 0, axis);
+    const size_t row = (size_t)tw_extent(cache, axis + 1, cache->rank) * tw_element_bytes(cache);
+    tw_same_compute(c);
+    for (int64_t b = 0; b < before; b++) {
+        const int64_t first = places ? tw_array_integer(places, b / (before / cache->dims[0])) : 0;
+        for (int64_t i = 0; i < n; i++) {
+            if (!circular && (first < 0 || first >= rows - i))
+                return tw_call_fail(c, TW_ERR_FORMAT, "row %lld is not within the cache", (long long)first);
+            const int64_t at = circular ? (first % rows + rows + i) % rows : first + i;
+            if (row)
+                memcpy((char *)tw_call_out(c, 0) + (size_t)(b * rows + at) * row,
+                       (const char *)update->data + (size_t)(b * n + i) * row, row);
+        }
+    }
+    return TW_OK;
+}

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes tests/data/onnx: small models with inputs and outputs, and the archive of ONNX's node tests.
+
+    tools/make_onnx_cases.py model             needs packages onnx (1.22.0), onnxruntime and numpy
+    tools/make_onnx_cases.py nodes PROGRAM     PROGRAM: build/bench/onnx_nodes
+
+`model` writes encoder/model.onnx, a block of an encoder as exporters write it (layer norm of nine nodes, attention of
+primitives, GELU by erf, symbolic batch and length), and encoder/case.npz, outputs by onnxruntime. `nodes` packs the package's
+node tests that pass (Apache-2.0, https://github.com/onnx/onnx).
+"""
+import os
+import subprocess
+import sys
+
+HERE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "data", "onnx")
+DIM, HEADS, FFN = 16, 2, 32
+
+
+def encoder():
+    import numpy as np
+    import onnx
+    import onnxruntime
+    from onnx import TensorProto, helper, numpy_helper
+
+    r = np.random.default_rng(7)
+    nodes, constants = [], {}
+
+    def weight(name, *shape):
+        constants[name] = (r.standard_normal(shape) * 0.3).astype(np.float32)
+        return name
+
+    def constant(name, value):
+        constants[name] = np.asarray(value)
+        return name
+
+    def add(op, operands, result, **attributes):
+        nodes.append(helper.make_node(op, operands, [result], name="/" + result, **attributes))
+        return result
+
+    def layer_norm(x, name):
+        mean = add("ReduceMean", [x, constant("last", np.array([-1], np.int64))], name + "_mean")
+        centred = add("Sub", [x, mean], name + "_centred")
+        square = add("Pow", [centred, constant("two", np.float32(2))], name + "_square")
+        variance = add("ReduceMean", [square, "last"], name + "_variance")
+        root = add("Sqrt", [add("Add", [variance, constant("eps", np.float32(1e-5))], name + "_eps")], name + "_root")
+        scaled = add("Mul", [add("Div", [centred, root], name + "_normed"), weight(name + "_gain", DIM)], name + "_scaled")
+        return add("Add", [scaled, weight(name + "_bias", DIM)], name)
+
+    def linear(x, name, n, k):
+        return add("Add", [add("MatMul", [x, weight(name + "_w", k, n)], name + "_product"), weight(name + "_b", n)], name)
+
+    def heads(x, name, order):
+        shape = constant("split", np.array([0, 0, HEADS, DIM // HEADS], np.int64))
+        return add("Transpose", [add("Reshape", [x, shape], name + "_split")], name, perm=order)
+
+    x = layer_norm("x", "norm")
+    q, k, v = (linear(x, name, DIM, DIM) for name in "qkv")
+    q, k, v = heads(q, "queries", [0, 2, 1, 3]), heads(k, "keys", [0, 2, 3, 1]), heads(v, "values", [0, 2, 1, 3])
+    scores = add("Div", [add("MatMul", [q, k], "scores"), constant("root", np.float32((DIM // HEADS) ** 0.5))], "scaled")
+    axes = constant("axes", np.array([1, 2], np.int64))
+    seen = add("Cast", [add("Unsqueeze", ["mask", axes], "mask_wide")], "mask_real", to=TensorProto.FLOAT)
+    hidden = add("Mul", [add("Sub", [constant("one", np.float32(1)), seen], "hidden"), constant("least", np.float32(-1e9))], "bias")
+    chances = add("Softmax", [add("Add", [scores, hidden], "masked")], "chances", axis=-1)
+    mixed = add("Transpose", [add("MatMul", [chances, v], "mixed")], "rows", perm=[0, 2, 1, 3])
+    joined = add("Reshape", [mixed, constant("join", np.array([0, 0, DIM], np.int64))], "joined")
+    y = add("Add", ["x", linear(joined, "o", DIM, DIM)], "attended")
+    up = linear(layer_norm(y, "norm2"), "up", FFN, DIM)
+    erf = add("Erf", [add("Div", [up, constant("root2", np.float32(2 ** 0.5))], "by_root")], "erf")
+    gelu = add("Mul", [add("Mul", [up, add("Add", [erf, "one"], "raised")], "both"), constant("half", np.float32(0.5))], "gelu")
+    add("Add", [y, linear(gelu, "down", DIM, FFN)], "y")
+    graph = helper.make_graph(
+        nodes, "encoder",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "length", DIM]),
+         helper.make_tensor_value_info("mask", TensorProto.INT64, ["batch", "length"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "length", DIM])],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8, producer_name="tilewright")
+    onnx.checker.check_model(model)
+    folder = os.path.join(HERE, "encoder")
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, "model.onnx")
+    onnx.save(model, path)
+    inputs = {"x": r.standard_normal((2, 5, DIM)).astype(np.float32), "mask": np.array([[1] * 5, [1, 1, 1, 0, 0]], np.int64)}
+    (result,) = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, inputs)
+    np.savez(os.path.join(folder, "case.npz"), out_y=result, **{"in_" + name: value for name, value in inputs.items()})
+
+
+def nodes(program):
+    import onnx
+
+    folder = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data", "node")
+    said = subprocess.run([program, folder], stdout=subprocess.PIPE, text=True, check=False).stdout
+    names = [line.split()[1] for line in said.splitlines() if line.startswith("passes ")]
+    same = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]
+    archive = os.path.join(HERE, "node.tar.xz")
+    subprocess.run(["tar", *same, "-C", folder, "-I", "xz -9e", "-cf", archive, *names], check=True)
+    print("%d tests, %d bytes" % (len(names), os.path.getsize(archive)))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["model"]:
+        encoder()
+    elif len(sys.argv) == 3 and sys.argv[1] == "nodes":
+        nodes(sys.argv[2])
+    else:
+        sys.exit(__doc__)
