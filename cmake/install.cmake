@@ -13,7 +13,7 @@ endforeach()
 add_library(tilewright_shared SHARED EXCLUDE_FROM_ALL ${objects})
 set_target_properties(tilewright_shared PROPERTIES OUTPUT_NAME tilewright LINKER_LANGUAGE C VERSION ${PROJECT_VERSION}
                                                    SOVERSION ${PROJECT_VERSION_MAJOR})
-set(private ${JANSSON} ${PCRE2} ${UTF8PROC} ${OPENBLAS} ${SQLITE} ${ZLIB})
+set(private ${JANSSON} ${PCRE2} ${UTF8PROC} ${OPENBLAS} ${SQLITE} ${MINIZIP} ${ZLIB})
 target_link_libraries(tilewright_shared PRIVATE ${private} Threads::Threads m ${CMAKE_DL_LIBS})
 target_link_options(tilewright_shared PRIVATE -Wl,--no-undefined)
 

@@ -6,6 +6,7 @@
    is padded behind its end; what is computed for rows behind the end is not defined. */
 #include "graph/ops/elementwise.h"
 #include "graph/ops/microsoft.h"
+#include "graph/ops/reduce.h"
 
 #include <math.h>
 #include <string.h>
@@ -78,14 +79,7 @@ static tw_status turn(const tw_call *c, int64_t position, int64_t width, double 
         return tw_call_fail(c, TW_ERR_FORMAT, "there are no angles of its heads");
     if (position < 0 || position >= cosine->dims[0] || position >= sine->dims[0])
         return tw_call_fail(c, TW_ERR_FORMAT, "position %lld has no angles", (long long)position);
-    const int64_t half = cosine->dims[1];
-    for (int64_t e = 0; e < half; e++) {
-        double *first = &x[interleaved ? 2 * e : e], *second = &x[interleaved ? 2 * e + 1 : e + half];
-        const double cs = tw_array_real(cosine, position * half + e), sn = tw_array_real(sine, position * half + e);
-        const double a = *first, b = *second;
-        *first = cs * a - sn * b;
-        *second = sn * a + cs * b;
-    }
+    tw_rotate_head(x, cosine->dims[1], interleaved, cosine, sine, position);
     return TW_OK;
 }
 

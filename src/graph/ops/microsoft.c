@@ -2,6 +2,7 @@
 #include "graph/ops/microsoft.h"
 
 #include "graph/ops/elementwise.h"
+#include "graph/ops/reduce.h"
 
 #include <math.h>
 #include <string.h>
@@ -47,15 +48,11 @@ tw_status tw_skip_norm_compute(tw_call *c) {
     }
     if (c->n_out > 3) tw_array_set_reals(a->type, tw_call_out(c, 3), 0, all, x);
     for (int64_t row = 0; n && row < all / n; row++) {
-        double *r = &x[row * n], mean = 0, square = 0;
-        for (int64_t i = 0; i < n && !simple; i++) mean += r[i];
-        mean /= (double)n;
-        for (int64_t i = 0; i < n; i++) square += (r[i] - mean) * (r[i] - mean);
-        const double inverse = 1 / sqrt(square / (double)n + eps);
-        for (int64_t i = 0; i < n; i++)
-            r[i] = (r[i] - mean) * inverse * tw_array_real(gamma, i) + (beta ? tw_array_real(beta, i) : 0);
-        if (c->n_out > 1) tw_array_set_reals(TW_E_f32, tw_call_out(c, 1), row, 1, &mean);
-        if (c->n_out > 2) tw_array_set_reals(TW_E_f32, tw_call_out(c, 2), row, 1, &inverse);
+        double *r = &x[row * n];
+        const tw_norm_of of = tw_norm_row(r, n, !simple, eps);
+        for (int64_t i = 0; i < n; i++) r[i] = r[i] * tw_array_real(gamma, i) + (beta ? tw_array_real(beta, i) : 0);
+        if (c->n_out > 1) tw_array_set_reals(TW_E_f32, tw_call_out(c, 1), row, 1, &of.mean);
+        if (c->n_out > 2) tw_array_set_reals(TW_E_f32, tw_call_out(c, 2), row, 1, &of.inverse);
     }
     tw_array_set_reals(a->type, tw_call_out(c, 0), 0, all, x);
     return TW_OK;
@@ -110,15 +107,9 @@ tw_status tw_ms_rotary_compute(tw_call *c) {
         if (given < 0 || given >= cosine->dims[0] - past)
             return tw_call_fail(c, TW_ERR_FORMAT, "row %lld has no angles", (long long)i);
         const int64_t place = given + past;
-        for (int64_t at = 0; at < r.heads * half; at++) {
-            const int64_t e = at % half;
-            double *head = &x[row / r.length * r.of_batch + at / half * r.of_head + i * r.of_row];
-            double *first = &head[interleaved ? 2 * e : e], *second = &head[interleaved ? 2 * e + 1 : e + half];
-            const double cs = tw_array_real(cosine, place * half + e), sn = tw_array_real(sine, place * half + e);
-            const double a = *first, b = *second;
-            *first = cs * a - sn * b;
-            *second = sn * a + cs * b;
-        }
+        for (int64_t head = 0; head < r.heads; head++)
+            tw_rotate_head(&x[row / r.length * r.of_batch + head * r.of_head + i * r.of_row], half, interleaved, cosine,
+                           sine, place);
     }
     tw_array_set_reals(c->out[0].type, tw_call_out(c, 0), 0, all, x);
     return TW_OK;

@@ -40,6 +40,16 @@ tw_status tw_rms_norm_shape(tw_call *c) {
     return tw_element_kind(c->out[0].type) == TW_KIND_real ? TW_OK : tw_call_refuse_type(c, c->out[0].type);
 }
 
+tw_norm_of tw_norm_row(double *row, int64_t n, bool centre, double eps) {
+    double mean = 0, square = 0;
+    for (int64_t i = 0; i < n && centre; i++) mean += row[i];
+    mean /= (double)n;
+    for (int64_t i = 0; i < n; i++) square += (row[i] - mean) * (row[i] - mean);
+    const double inverse = 1 / sqrt(square / (double)n + eps);
+    for (int64_t i = 0; i < n; i++) row[i] = (row[i] - mean) * inverse;
+    return (tw_norm_of){mean, inverse};
+}
+
 static tw_status normalise(tw_call *c, bool centre) {
     const tw_array *a = c->in[0], *scale = tw_call_in(c, 1), *bias = centre ? tw_call_in(c, 2) : NULL;
     const int axis = tw_axis(tw_node_integer(c->node, "axis", -1), a->rank);
@@ -50,15 +60,10 @@ static tw_status normalise(tw_call *c, bool centre) {
     double *x = tw_call_reals(c, a);
     if (!x) return tw_fail_memory(c->diag);
     for (int64_t row = 0; n && row < all / n; row++) {
-        double *r = &x[row * n], mean = 0, square = 0;
-        for (int64_t i = 0; i < n && centre; i++) mean += r[i];
-        mean /= (double)n;
-        for (int64_t i = 0; i < n; i++) square += (r[i] - mean) * (r[i] - mean);
-        const double inverse = 1 / sqrt(square / (double)n + eps);
-        for (int64_t i = 0; i < n; i++) r[i] = (r[i] - mean) * inverse;
+        const tw_norm_of of = tw_norm_row(&x[row * n], n, centre, eps);
         if (c->n_out > 1 && c->out[1].data)
-            tw_array_set_reals(TW_E_f32, tw_call_out(c, 1), row, 1, centre ? &mean : &inverse);
-        if (c->n_out > 2 && c->out[2].data) tw_array_set_reals(TW_E_f32, tw_call_out(c, 2), row, 1, &inverse);
+            tw_array_set_reals(TW_E_f32, tw_call_out(c, 1), row, 1, centre ? &of.mean : &of.inverse);
+        if (c->n_out > 2 && c->out[2].data) tw_array_set_reals(TW_E_f32, tw_call_out(c, 2), row, 1, &of.inverse);
     }
     if (scale) tw_places_of(scale, a, &of_scale);
     if (bias) tw_places_of(bias, a, &of_bias);
@@ -103,12 +108,7 @@ tw_status tw_group_norm_compute(tw_call *c) {
     const double eps = tw_node_real(c->node, "epsilon", 1e-5);
     double *x = tw_call_reals(c, a);
     if (!x) return tw_fail_memory(c->diag);
-    for (int64_t row = 0; n && row < all / n; row++) {
-        double *r = &x[row * n], mean = 0, square = 0;
-        for (int64_t i = 0; i < n; i++) mean += r[i] / (double)n;
-        for (int64_t i = 0; i < n; i++) square += (r[i] - mean) * (r[i] - mean);
-        for (int64_t i = 0; i < n; i++) r[i] = (r[i] - mean) / sqrt(square / (double)n + eps);
-    }
+    for (int64_t row = 0; n && row < all / n; row++) tw_norm_row(&x[row * n], n, true, eps);
     for (int64_t i = 0; i < all; i++) {
         const int64_t channel = i / behind % channels;
         x[i] = x[i] * tw_array_real(c->in[1], channel) + tw_array_real(c->in[2], channel);

@@ -14,8 +14,21 @@ tw_op_compute tw_matmul_compute, tw_gemm_op_compute;
 tw_op_shape tw_layer_norm_shape, tw_rms_norm_shape, tw_group_norm_shape, tw_batch_norm_shape, tw_lp_norm_shape;
 tw_op_compute tw_layer_norm_compute, tw_rms_norm_compute, tw_group_norm_compute, tw_batch_norm_compute,
     tw_lp_norm_compute;
+/* Statistics of a row that a norm divided. */
+typedef struct tw_norm_of {
+    double mean; /* 0 where the norm does not subtract it. */
+    double inverse;
+} tw_norm_of;
+/* Norms n numbers in place: less their mean, if `centre`, and divided by the root of `eps` and their mean of squares.
+ */
+tw_norm_of tw_norm_row(double *row, int64_t n, bool centre, double eps);
+
 /* attention.c, rotary.c */
 tw_op_shape tw_attention_op_shape, tw_rotary_shape, tw_tensor_scatter_shape;
 tw_op_compute tw_attention_op_compute, tw_rotary_compute, tw_tensor_scatter_compute;
+/* Rotates pairs of a head in place by the angles in row `angles` of two arrays, which have `half` of them a row. Pairs
+   are neighbours, if `interleaved`, and otherwise `half` apart. */
+void tw_rotate_head(double *head, int64_t half, bool interleaved, const tw_array *cosine, const tw_array *sine,
+                    int64_t angles);
 
 #endif

@@ -49,6 +49,17 @@ tw_status tw_rotary_shape(tw_call *c) {
     return rotation_of(c, &r);
 }
 
+void tw_rotate_head(double *head, int64_t half, bool interleaved, const tw_array *cosine, const tw_array *sine,
+                    int64_t angles) {
+    for (int64_t e = 0; e < half; e++) {
+        double *first = &head[interleaved ? 2 * e : e], *second = &head[interleaved ? 2 * e + 1 : e + half];
+        const double cs = tw_array_real(cosine, angles * half + e), sn = tw_array_real(sine, angles * half + e);
+        const double a = *first, b = *second;
+        *first = cs * a - sn * b;
+        *second = sn * a + cs * b;
+    }
+}
+
 tw_status tw_rotary_compute(tw_call *c) {
     const tw_array *places = tw_call_in(c, 3), *cosine = c->in[1], *sine = c->in[2];
     const bool interleaved = tw_node_integer(c->node, "interleaved", 0);
@@ -64,14 +75,8 @@ tw_status tw_rotary_compute(tw_call *c) {
             if (row < 0 || (places && row >= cosine->dims[0]))
                 return tw_call_fail(c, TW_ERR_FORMAT, "position %lld has no angles", (long long)row);
             for (int64_t head = 0; head < r.heads; head++)
-                for (int64_t e = 0; e < half; e++) {
-                    double *at = &x[batch * r.of_batch + head * r.of_head + i * r.of_row];
-                    double *first = &at[interleaved ? 2 * e : e], *second = &at[interleaved ? 2 * e + 1 : e + half];
-                    const double cs = tw_array_real(cosine, row * half + e), sn = tw_array_real(sine, row * half + e);
-                    const double a = *first, b = *second;
-                    *first = cs * a - sn * b;
-                    *second = sn * a + cs * b;
-                }
+                tw_rotate_head(&x[batch * r.of_batch + head * r.of_head + i * r.of_row], half, interleaved, cosine,
+                               sine, row);
         }
     tw_array_set_reals(c->out[0].type, tw_call_out(c, 0), 0, n, x);
     return TW_OK;
