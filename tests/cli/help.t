@@ -123,7 +123,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     --config C.json              choices of the lowering and of a GPU's machine; flags win over it
     --isa LIST                   use only these instruction sets, e.g. avx2, or none
     --device auto|cpu|cuda[:N]   where to run (default auto: a GPU that covers the model, else cpu)
-    --golden FILE                the reference (default: golden.json in the model's folder)
+    --golden FILE                the reference (default: golden.json in the model's folder; of MODEL.onnx: a CASE.npz)
     --rope auto|float|stored     frequencies as float32, or rounded to the weights' type (default: whichever agrees)
     --chunk N                    positions that a step of a prompt takes at most (default: as `run` has them)
     -s SEED                      of the random prompts for quantised weights
