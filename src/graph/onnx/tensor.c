@@ -101,11 +101,12 @@ static tw_status read_fields(const tw_onnx_reader *r, const tw_wire_field *f, te
 /* Tells whether a path stays within its folder. */
 static bool stays(const char *path) {
     if (!*path || *path == '/' || strchr(path, '\\')) return false;
-    for (const char *at = path; at; at = strchr(at, '/'), at += at != NULL) {
+    for (const char *at = path;; at++) {
         const size_t n = strcspn(at, "/");
         if (n == 2 && !strncmp(at, "..", 2)) return false;
+        at += n;
+        if (!*at) return true;
     }
-    return true;
 }
 
 static tw_status map_beside(tw_onnx_reader *r, const tensor *t, tw_map *out) {
