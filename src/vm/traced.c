@@ -32,7 +32,7 @@ static int layer_of(const tw_schedule *s, const tw_instr *in) {
     return -1;
 }
 
-/* A merge has no buffer of its layer's, nor has a sum without a bias. They have the layer of what they wait for. */
+/* A merge, and a sum without a bias, name no buffer of their layer. Their layer is that of what they wait for. */
 static void find_layer_of_merge(tw_traced *p, tw_traced_instr *out, const tw_instr *in) {
     for (int w = 0; w < in->n_waits; w++) {
         const int c = in->waits[w].counter;

@@ -19,8 +19,9 @@ typedef enum tw_wire_kind { TW_WIRE_VARINT = 0, TW_WIRE_64 = 1, TW_WIRE_BYTES = 
 typedef struct tw_wire_field {
     uint32_t number;
     tw_wire_kind kind;
-    uint64_t value;            /* Of varints, and the bits of numbers of 32 and 64 bits. */
-    const unsigned char *data; /* Of bytes: strings, messages, packed numbers. */
+    uint64_t value; /* The number of a varint, or the bits of one of 32 or 64 bits. */
+    const unsigned char
+        *data; /* The bytes of a string, of a message or of packed numbers. NULL: the field is a number. */
     size_t size;
 } tw_wire_field;
 
