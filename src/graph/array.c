@@ -62,96 +62,11 @@ int64_t tw_array_bytes(const tw_array *a) {
     return n < 0 || !bits ? -1 : (n * bits + 7) / 8;
 }
 
-/* Reads n elements of a C type. They may lie at any address. */
-#define READ(T, expression)                                                                                            \
-    for (int64_t i = 0; i < n; i++) {                                                                                  \
-        T x;                                                                                                           \
-        memcpy(&x, p + (from + i) * (int64_t)sizeof x, sizeof x);                                                      \
-        out[i] = (expression);                                                                                         \
-    }                                                                                                                  \
-    return
-
-void tw_array_get_reals(const tw_array *a, int64_t from, int64_t n, double *out) {
-    const char *p = a->data;
-    switch (a->type) {
-    case TW_E_f32:
-        READ(float, x);
-    case TW_E_f64:
-        READ(double, x);
-    case TW_E_f16:
-        READ(uint16_t, tw_f16_to_f32(x));
-    case TW_E_bf16:
-        READ(uint16_t, tw_bf16_to_f32(x));
-    case TW_E_u8:
-        READ(uint8_t, x);
-    case TW_E_bool:
-        READ(uint8_t, x != 0);
-    case TW_E_i8:
-        READ(int8_t, x);
-    case TW_E_u16:
-        READ(uint16_t, x);
-    case TW_E_i16:
-        READ(int16_t, x);
-    case TW_E_u32:
-        READ(uint32_t, x);
-    case TW_E_i32:
-        READ(int32_t, x);
-    case TW_E_u64:
-        READ(uint64_t, (double)x);
-    case TW_E_i64:
-        READ(int64_t, (double)x);
-    default:
-        return;
-    }
-}
-
 /* Converts a real as the instruction of x86 does: what has no integer is the least one. */
 static int64_t cut(double x) {
     if (x >= 9223372036854775808.0 && x < 18446744073709551616.0) return (int64_t)(uint64_t)x;
     return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? (int64_t)x : INT64_MIN;
 }
-
-void tw_array_get_integers(const tw_array *a, int64_t from, int64_t n, int64_t *out) {
-    const char *p = a->data;
-    switch (a->type) {
-    case TW_E_f32:
-        READ(float, cut(x));
-    case TW_E_f64:
-        READ(double, cut(x));
-    case TW_E_f16:
-        READ(uint16_t, cut(tw_f16_to_f32(x)));
-    case TW_E_bf16:
-        READ(uint16_t, cut(tw_bf16_to_f32(x)));
-    case TW_E_u8:
-        READ(uint8_t, x);
-    case TW_E_bool:
-        READ(uint8_t, x != 0);
-    case TW_E_i8:
-        READ(int8_t, x);
-    case TW_E_u16:
-        READ(uint16_t, x);
-    case TW_E_i16:
-        READ(int16_t, x);
-    case TW_E_u32:
-        READ(uint32_t, x);
-    case TW_E_i32:
-        READ(int32_t, x);
-    case TW_E_u64:
-        READ(uint64_t, (int64_t)x);
-    case TW_E_i64:
-        READ(int64_t, x);
-    default:
-        return;
-    }
-}
-#undef READ
-
-#define WRITE(T, expression)                                                                                           \
-    for (int64_t i = 0; i < n; i++) {                                                                                  \
-        const T y = (T)(expression);                                                                                   \
-        memcpy(p + (at + i) * (int64_t)sizeof y, &y, sizeof y);                                                        \
-    }                                                                                                                  \
-    return
 
 /* Rounds a double to f16 or bf16 once: the rounding to f32 goes to odd, so that the second one has what it needs. */
 static float to_odd(double x) {
@@ -164,34 +79,75 @@ static float to_odd(double x) {
     return tw_bits_f32(up ? u + 1 : u - 1);
 }
 
+/* Types that can be computed with: TYPE(id, C type, value of a stored x, what is stored of x[i]). */
+#define REALS(TYPE)                                                                                                    \
+    TYPE(TW_E_f32, float, x, x[i])                                                                                     \
+    TYPE(TW_E_f64, double, x, x[i])                                                                                    \
+    TYPE(TW_E_f16, uint16_t, tw_f16_to_f32(x), tw_f32_to_f16(to_odd((double)x[i])))                                    \
+    TYPE(TW_E_bf16, uint16_t, tw_bf16_to_f32(x), tw_f32_to_bf16(to_odd((double)x[i])))
+#define TRUTHS(TYPE) TYPE(TW_E_bool, uint8_t, x != 0, x[i] != 0)
+#define WHOLES(TYPE)                                                                                                   \
+    TYPE(TW_E_u8, uint8_t, x, x[i])                                                                                    \
+    TYPE(TW_E_i8, int8_t, x, x[i])                                                                                     \
+    TYPE(TW_E_u16, uint16_t, x, x[i])                                                                                  \
+    TYPE(TW_E_i16, int16_t, x, x[i])                                                                                   \
+    TYPE(TW_E_u32, uint32_t, x, x[i])                                                                                  \
+    TYPE(TW_E_i32, int32_t, x, x[i])                                                                                   \
+    TYPE(TW_E_u64, uint64_t, x, x[i])                                                                                  \
+    TYPE(TW_E_i64, int64_t, x, x[i])
+
+/* Reads n elements of a C type. They may lie at any address. */
+#define READ(id, T, expression)                                                                                        \
+    case id:                                                                                                           \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            T x;                                                                                                       \
+            memcpy(&x, p + (from + i) * (int64_t)sizeof x, sizeof x);                                                  \
+            out[i] = (expression);                                                                                     \
+        }                                                                                                              \
+        return;
+#define READ_REAL(id, T, value, stored)  READ(id, T, (double)(value))
+#define READ_CUT(id, T, value, stored)   READ(id, T, cut((double)(value)))
+#define READ_WHOLE(id, T, value, stored) READ(id, T, (int64_t)(value))
+
+void tw_array_get_reals(const tw_array *a, int64_t from, int64_t n, double *out) {
+    const char *p = a->data;
+    switch (a->type) {
+        REALS(READ_REAL)
+        TRUTHS(READ_REAL)
+        WHOLES(READ_REAL)
+    default:
+        return;
+    }
+}
+
+void tw_array_get_integers(const tw_array *a, int64_t from, int64_t n, int64_t *out) {
+    const char *p = a->data;
+    switch (a->type) {
+        REALS(READ_CUT)
+        TRUTHS(READ_WHOLE)
+        WHOLES(READ_WHOLE)
+    default:
+        return;
+    }
+}
+
+/* Writes n elements of a C type to any address. */
+#define WRITE(id, T, expression)                                                                                       \
+    case id:                                                                                                           \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            const T y = (T)(expression);                                                                               \
+            memcpy(p + (at + i) * (int64_t)sizeof y, &y, sizeof y);                                                    \
+        }                                                                                                              \
+        return;
+#define WRITE_IT(id, T, value, stored)  WRITE(id, T, stored)
+#define WRITE_CUT(id, T, value, stored) WRITE(id, T, cut(stored))
+
 void tw_array_set_reals(tw_element t, void *data, int64_t at, int64_t n, const double *x) {
     char *p = data;
     switch (t) {
-    case TW_E_f32:
-        WRITE(float, x[i]);
-    case TW_E_f64:
-        WRITE(double, x[i]);
-    case TW_E_f16:
-        WRITE(uint16_t, tw_f32_to_f16(to_odd(x[i])));
-    case TW_E_bf16:
-        WRITE(uint16_t, tw_f32_to_bf16(to_odd(x[i])));
-    case TW_E_bool:
-        WRITE(uint8_t, x[i] != 0);
-    case TW_E_u8:
-        WRITE(uint8_t, cut(x[i]));
-    case TW_E_i8:
-        WRITE(int8_t, cut(x[i]));
-    case TW_E_u16:
-        WRITE(uint16_t, cut(x[i]));
-    case TW_E_i16:
-        WRITE(int16_t, cut(x[i]));
-    case TW_E_u32:
-        WRITE(uint32_t, cut(x[i]));
-    case TW_E_i32:
-        WRITE(int32_t, cut(x[i]));
-    case TW_E_u64:
-    case TW_E_i64:
-        WRITE(int64_t, cut(x[i]));
+        REALS(WRITE_IT)
+        TRUTHS(WRITE_IT)
+        WHOLES(WRITE_CUT)
     default:
         return;
     }
@@ -200,36 +156,13 @@ void tw_array_set_reals(tw_element t, void *data, int64_t at, int64_t n, const d
 void tw_array_set_integers(tw_element t, void *data, int64_t at, int64_t n, const int64_t *x) {
     char *p = data;
     switch (t) {
-    case TW_E_f32:
-        WRITE(float, x[i]);
-    case TW_E_f64:
-        WRITE(double, x[i]);
-    case TW_E_f16:
-        WRITE(uint16_t, tw_f32_to_f16(to_odd((double)x[i])));
-    case TW_E_bf16:
-        WRITE(uint16_t, tw_f32_to_bf16(to_odd((double)x[i])));
-    case TW_E_bool:
-        WRITE(uint8_t, x[i] != 0);
-    case TW_E_u8:
-        WRITE(uint8_t, x[i]);
-    case TW_E_i8:
-        WRITE(int8_t, x[i]);
-    case TW_E_u16:
-        WRITE(uint16_t, x[i]);
-    case TW_E_i16:
-        WRITE(int16_t, x[i]);
-    case TW_E_u32:
-        WRITE(uint32_t, x[i]);
-    case TW_E_i32:
-        WRITE(int32_t, x[i]);
-    case TW_E_u64:
-    case TW_E_i64:
-        WRITE(int64_t, x[i]);
+        REALS(WRITE_IT)
+        TRUTHS(WRITE_IT)
+        WHOLES(WRITE_IT)
     default:
         return;
     }
 }
-#undef WRITE
 
 double tw_array_real(const tw_array *a, int64_t i) {
     double x = 0;

@@ -25,7 +25,7 @@ typedef struct lowering {
     int stage_counter;         /* Counter of the stage that is built. */
     int turn;                  /* The worker that gets the first remainder. It rotates from stage to stage. */
     int64_t splits, row_blocks;
-    bool attend_norms; /* True: attention norms and rotates queries and keys. */
+    bool attend_norms; /* True: the attention instruction norms and rotates queries and keys. */
     int64_t parts;     /* Parts that the columns of the feed-forward layer's second product are split in. */
     int sums;          /* Buffer of the parts' sums. -1: there is one part. */
 } lowering;

@@ -7,32 +7,22 @@
 #include <math.h>
 #include <string.h>
 
-/* Extents, and where the elements of an operand or result with heads lie. */
-typedef struct heads {
-    int64_t batch, heads, length, width;
-    int64_t of_batch, of_head, of_row; /* Elements from one to the next. */
-} heads;
-
-/* Q, K, V and Y are [batch][head][length][width], or [batch][length][head * width]. */
-static bool heads_of(const tw_array *a, int64_t n, heads *out) {
-    if (a->rank == 4) {
-        *out = (heads){a->dims[0],
-                       a->dims[1],
-                       a->dims[2],
-                       a->dims[3],
-                       a->dims[1] * a->dims[2] * a->dims[3],
-                       a->dims[2] * a->dims[3],
-                       a->dims[3]};
-        return !n || n == a->dims[1];
-    }
-    if (a->rank != 3 || n < 1 || n > a->dims[2] || a->dims[2] % n) return false;
-    const int64_t width = a->dims[2] / n;
-    *out = (heads){a->dims[0], n, a->dims[1], width, a->dims[1] * a->dims[2], width, a->dims[2]};
+bool tw_heads_of(const tw_array *a, int64_t n, tw_heads *out) {
+    const int64_t *d = a->dims;
+    if (a->rank == 4) *out = (tw_heads){d[0], d[1], d[2], d[3], d[1] * d[2] * d[3], d[2] * d[3], d[3]};
+    if (a->rank == 4) return true;
+    if (a->rank != 3 || n < 1 || n > d[2] || d[2] % n) return false;
+    *out = (tw_heads){d[0], n, d[1], d[2] / n, d[1] * d[2], d[2] / n, d[2]};
     return true;
 }
 
+/* Finds an operand's heads, whose number must be n where the node says it. */
+static bool heads_of(const tw_array *a, int64_t n, tw_heads *out) {
+    return tw_heads_of(a, n, out) && (!n || n == out->heads);
+}
+
 typedef struct attention {
-    heads q, k, v;
+    tw_heads q, k, v;
     int64_t past, total; /* Keys of the past, and all. */
 } attention;
 
@@ -86,7 +76,8 @@ tw_status tw_attention_op_shape(tw_call *c) {
 }
 
 /* Makes [batch][head][past and present][width] of the past and the present. */
-static double *all_of(const tw_call *c, const tw_array *present, const heads *h, const tw_array *past, int64_t n_past) {
+static double *all_of(const tw_call *c, const tw_array *present, const tw_heads *h, const tw_array *past,
+                      int64_t n_past) {
     const int64_t total = n_past + h->length, rows = h->batch * h->heads;
     double *x = tw_arena_array(c->arena, (size_t)(rows * total * h->width) + 1, sizeof *x);
     for (int64_t r = 0; r < rows && x; r++) {
@@ -145,7 +136,7 @@ tw_status tw_attention_op_compute(tw_call *c) {
     b.scores = (tw_array){.rank = 4, .dims = {a.q.batch, a.q.heads, a.q.length, a.total}};
     if (!k || !v || !q || !y || !s || !told) return tw_fail_memory(c->diag);
     if (b.mask) tw_places_of(b.mask, &b.scores, &b.places);
-    heads out = {0};
+    tw_heads out = {0};
     heads_of(&c->out[0], a.q.heads, &out);
     for (int64_t row = 0; row < a.q.batch * a.q.heads * a.q.length; row++) {
         const int64_t batch = row / a.q.length / a.q.heads, head = row / a.q.length % a.q.heads, i = row % a.q.length;

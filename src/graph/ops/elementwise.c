@@ -137,25 +137,41 @@ int64_t tw_place(const tw_places *p, const tw_array *out, const int64_t index[TW
     return at;
 }
 
-tw_status tw_binary_compute(tw_call *c) {
-    const functions *f = functions_of(c);
+tw_status tw_pairs_compute(tw_call *c, bool real, const tw_pairs *of) {
     const tw_array *out = &c->out[0];
-    const tw_kind kind = tw_element_kind(c->in[0]->type);
     int64_t index[TW_ARRAY_RANK] = {0}, at = 0;
     tw_places a, b;
     if (!tw_array_elements(out)) return TW_OK;
     tw_places_of(c->in[0], out, &a);
     tw_places_of(c->in[1], out, &b);
     do {
-        const int64_t x = tw_place(&a, out, index), y = tw_place(&b, out, index);
-        if (kind == TW_KIND_real) {
-            const double z = f->real(tw_array_real(a.array, x), tw_array_real(b.array, y));
-            tw_array_set_reals(out->type, tw_call_out(c, 0), at++, 1, &z);
+        const int64_t i = tw_place(&a, out, index), j = tw_place(&b, out, index);
+        if (real) {
+            const double x = of->real(of->context, tw_array_real(a.array, i), tw_array_real(b.array, j));
+            tw_array_set_reals(out->type, tw_call_out(c, 0), at++, 1, &x);
         } else {
-            whole_function *of = kind == TW_KIND_natural && f->natural ? f->natural : f->whole;
-            const int64_t z = of(tw_array_integer(a.array, x), tw_array_integer(b.array, y));
-            tw_array_set_integers(out->type, tw_call_out(c, 0), at++, 1, &z);
+            const int64_t x = of->whole(of->context, tw_array_integer(a.array, i), tw_array_integer(b.array, j));
+            tw_array_set_integers(out->type, tw_call_out(c, 0), at++, 1, &x);
         }
     } while (tw_index_next(out, index));
     return TW_OK;
+}
+
+static double real_of(const void *context, double a, double b) {
+    return ((const functions *)context)->real(a, b);
+}
+
+static int64_t whole_of(const void *context, int64_t a, int64_t b) {
+    return ((const functions *)context)->whole(a, b);
+}
+
+static int64_t natural_of(const void *context, int64_t a, int64_t b) {
+    return ((const functions *)context)->natural(a, b);
+}
+
+tw_status tw_binary_compute(tw_call *c) {
+    const functions *f = functions_of(c);
+    const tw_kind kind = tw_element_kind(c->in[0]->type);
+    const bool natural = kind == TW_KIND_natural && f->natural;
+    return tw_pairs_compute(c, kind == TW_KIND_real, &(tw_pairs){real_of, natural ? natural_of : whole_of, f});
 }

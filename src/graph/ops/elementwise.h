@@ -21,4 +21,13 @@ typedef struct tw_places {
 void tw_places_of(const tw_array *a, const tw_array *out, tw_places *p);
 int64_t tw_place(const tw_places *p, const tw_array *out, const int64_t index[TW_ARRAY_RANK]);
 
+/* Functions of two elements, as reals and as integers. */
+typedef struct tw_pairs {
+    double (*real)(const void *context, double a, double b);
+    int64_t (*whole)(const void *context, int64_t a, int64_t b);
+    const void *context;
+} tw_pairs;
+/* Computes each element of the result from those of both operands, which are broadcast to it. */
+tw_status tw_pairs_compute(tw_call *c, bool real, const tw_pairs *of);
+
 #endif

@@ -61,7 +61,8 @@ tw_status tw_skip_norm_compute(tw_call *c) {
 /* ---- RotaryEmbedding (input, position_ids, cos_cache, sin_cache). One position is that of the first row. */
 
 typedef struct rotation {
-    int64_t heads, length, width, dims, of_batch, of_head, of_row;
+    tw_heads of;
+    int64_t dims; /* Elements of a head that are rotated. */
 } rotation;
 
 static tw_status rotation_of(const tw_call *c, rotation *r) {
@@ -70,20 +71,12 @@ static tw_status rotation_of(const tw_call *c, rotation *r) {
     r->dims = tw_node_integer(c->node, "rotary_embedding_dim", 0);
     bool fits = cosine->rank == 2 && c->in[3]->rank == 2 && cosine->dims[1] > 0;
     if (fits && x->rank == 3 && !heads) heads = x->dims[2] / (2 * cosine->dims[1]);
-    fits = fits && (x->rank == 4 || (x->rank == 3 && heads > 0 && x->dims[2] % heads == 0));
-    if (!fits) return tw_call_fail(c, TW_ERR_FORMAT, "operands do not fit");
-    if (x->rank == 4) {
-        r->heads = x->dims[1], r->length = x->dims[2], r->width = x->dims[3];
-        r->of_row = r->width, r->of_head = r->length * r->width, r->of_batch = r->heads * r->of_head;
-    } else {
-        r->heads = heads, r->length = x->dims[1], r->width = x->dims[2] / heads;
-        r->of_head = r->width, r->of_row = x->dims[2], r->of_batch = r->length * r->of_row;
-    }
+    if (!fits || !tw_heads_of(x, heads, &r->of)) return tw_call_fail(c, TW_ERR_FORMAT, "operands do not fit");
     if (!r->dims) r->dims = 2 * cosine->dims[1];
-    fits = r->dims <= r->width && cosine->dims[1] == r->dims / 2 && c->in[3]->dims[1] == cosine->dims[1] &&
+    fits = r->dims <= r->of.width && cosine->dims[1] == r->dims / 2 && c->in[3]->dims[1] == cosine->dims[1] &&
            c->in[3]->dims[0] == cosine->dims[0];
     fits = fits && (tw_array_elements(places) == 1 ||
-                    (places->rank == 2 && places->dims[0] == x->dims[0] && places->dims[1] == r->length));
+                    (places->rank == 2 && places->dims[0] == x->dims[0] && places->dims[1] == r->of.length));
     return fits ? TW_OK : tw_call_fail(c, TW_ERR_FORMAT, "operands do not fit");
 }
 
@@ -99,17 +92,17 @@ tw_status tw_ms_rotary_compute(tw_call *c) {
     const bool interleaved = tw_node_integer(c->node, "interleaved", 0), one = tw_array_elements(places) == 1;
     rotation r;
     rotation_of(c, &r);
-    const int64_t half = r.dims / 2, all = tw_array_elements(c->in[0]), rows = c->in[0]->dims[0] * r.length;
+    const int64_t half = r.dims / 2, all = tw_array_elements(c->in[0]), rows = c->in[0]->dims[0] * r.of.length;
     double *x = tw_call_reals(c, c->in[0]);
     if (!x) return tw_fail_memory(c->diag);
     for (int64_t row = 0; row < rows; row++) {
-        const int64_t i = row % r.length, given = tw_array_integer(places, one ? 0 : row), past = one ? i : 0;
+        const int64_t i = row % r.of.length, given = tw_array_integer(places, one ? 0 : row), past = one ? i : 0;
         if (given < 0 || given >= cosine->dims[0] - past)
             return tw_call_fail(c, TW_ERR_FORMAT, "row %lld has no angles", (long long)i);
         const int64_t place = given + past;
-        for (int64_t head = 0; head < r.heads; head++)
-            tw_rotate_head(&x[row / r.length * r.of_batch + head * r.of_head + i * r.of_row], half, interleaved, cosine,
-                           sine, place);
+        for (int64_t head = 0; head < r.of.heads; head++)
+            tw_rotate_head(&x[row / r.of.length * r.of.of_batch + head * r.of.of_head + i * r.of.of_row], half,
+                           interleaved, cosine, sine, place);
     }
     tw_array_set_reals(c->out[0].type, tw_call_out(c, 0), 0, all, x);
     return TW_OK;

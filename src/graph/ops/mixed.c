@@ -231,7 +231,8 @@ tw_status tw_pair_shape(tw_call *c) {
     return TW_OK;
 }
 
-static double pair_reals(const tw_call *c, double x, double y) {
+static double pair_reals(const void *context, double x, double y) {
+    const tw_call *c = context;
     if (is(c, "Pow")) return pow(x, y);
     if (is(c, "PRelu")) return x < 0 ? x * y : x;
     if (tw_node_integer(c->node, "fmod", 0)) return fmod(x, y);
@@ -247,7 +248,8 @@ static int64_t power(int64_t x, int64_t n) {
     return (int64_t)r;
 }
 
-static int64_t pair_wholes(const tw_call *c, int64_t x, int64_t y) {
+static int64_t pair_wholes(const void *context, int64_t x, int64_t y) {
+    const tw_call *c = context;
     if (is(c, "Pow")) return power(x, y);
     if (is(c, "PRelu")) return x < 0 ? (int64_t)((uint64_t)x * (uint64_t)y) : x;
     if (is(c, "BitShift")) {
@@ -262,23 +264,7 @@ static int64_t pair_wholes(const tw_call *c, int64_t x, int64_t y) {
 }
 
 tw_status tw_pair_compute(tw_call *c) {
-    tw_array *out = &c->out[0];
-    int64_t index[TW_ARRAY_RANK] = {0}, at = 0;
-    tw_places a, b;
-    if (!tw_array_elements(out)) return TW_OK;
-    tw_places_of(c->in[0], out, &a);
-    tw_places_of(c->in[1], out, &b);
-    do {
-        const int64_t i = tw_place(&a, out, index), j = tw_place(&b, out, index);
-        if (is_real(a.array) || is_real(b.array)) {
-            const double x = pair_reals(c, tw_array_real(a.array, i), tw_array_real(b.array, j));
-            tw_array_set_reals(out->type, tw_call_out(c, 0), at++, 1, &x);
-        } else {
-            const int64_t x = pair_wholes(c, tw_array_integer(a.array, i), tw_array_integer(b.array, j));
-            tw_array_set_integers(out->type, tw_call_out(c, 0), at++, 1, &x);
-        }
-    } while (tw_index_next(out, index));
-    return TW_OK;
+    return tw_pairs_compute(c, is_real(c->in[0]) || is_real(c->in[1]), &(tw_pairs){pair_reals, pair_wholes, c});
 }
 
 /* ---- Where: elements are moved, whatever they are */

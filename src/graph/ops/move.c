@@ -305,7 +305,8 @@ tw_status tw_pad_shape(tw_call *c) {
     return tw_element_kind(c->in[0]->type) == TW_KIND_other ? tw_call_refuse_type(c, c->in[0]->type) : TW_OK;
 }
 
-/* Returns where along a dimension of n elements what is padded at `i` comes from. -1: the value. */
+/* Returns the index, along a dimension of n elements, of the element that stands at index i once the dimension is
+   padded. -1: the pad's value stands there. */
 static int64_t source(int64_t i, int64_t n, pad_mode mode) {
     if (i >= 0 && i < n) return i;
     if (mode == PAD_CONSTANT) return -1;

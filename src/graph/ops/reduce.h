@@ -23,6 +23,15 @@ typedef struct tw_norm_of {
  */
 tw_norm_of tw_norm_row(double *row, int64_t n, bool centre, double eps);
 
+/* attention.c. Extents of an array with heads, and where its elements lie. */
+typedef struct tw_heads {
+    int64_t batch, heads, length, width;
+    int64_t of_batch, of_head, of_row; /* Elements from one to the next. */
+} tw_heads;
+/* Finds them. An array is [batch][head][length][width], or [batch][length][head * width] of n heads. False: it is
+   neither. */
+bool tw_heads_of(const tw_array *a, int64_t n, tw_heads *out);
+
 /* attention.c, rotary.c */
 tw_op_shape tw_attention_op_shape, tw_rotary_shape, tw_tensor_scatter_shape;
 tw_op_compute tw_attention_op_compute, tw_rotary_compute, tw_tensor_scatter_compute;

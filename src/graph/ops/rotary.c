@@ -1,43 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RotaryEmbedding, and TensorScatter, which writes rows of a cache. */
+/* RotaryEmbedding rotates heads by angles of their positions. TensorScatter writes rows to a cache. */
 #include "graph/ops/elementwise.h"
 #include "graph/ops/move.h"
 #include "graph/ops/reduce.h"
 
 #include <string.h>
 
-/* [batch][head][length][width] or [batch][length][head * width]. */
 typedef struct rotation {
-    int64_t batch, heads, length, width, dims;
-    int64_t of_batch, of_head, of_row;
+    tw_heads of;
+    int64_t dims; /* Elements of a head that are rotated. */
 } rotation;
 
 static tw_status rotation_of(const tw_call *c, rotation *r) {
     const tw_array *x = c->in[0], *cosine = c->in[1], *places = tw_call_in(c, 3);
     const int64_t heads = tw_node_integer(c->node, "num_heads", 0);
-    bool fits = x->rank == 4 || (x->rank == 3 && heads > 0 && x->dims[2] % heads == 0);
-    if (fits && x->rank == 4)
-        *r = (rotation){x->dims[0],
-                        x->dims[1],
-                        x->dims[2],
-                        x->dims[3],
-                        0,
-                        x->dims[1] * x->dims[2] * x->dims[3],
-                        x->dims[2] * x->dims[3],
-                        x->dims[3]};
-    else if (fits)
-        *r = (rotation){x->dims[0],         heads,     x->dims[1], x->dims[2] / heads, 0, x->dims[1] * x->dims[2],
-                        x->dims[2] / heads, x->dims[2]};
+    bool fits = tw_heads_of(x, heads, &r->of);
     if (!fits) return tw_call_fail(c, TW_ERR_FORMAT, "operands do not fit");
     r->dims = tw_node_integer(c->node, "rotary_embedding_dim", 0);
-    if (!r->dims) r->dims = r->width;
-    fits = r->dims <= r->width && r->dims > 0 && r->dims % 2 == 0 && c->in[2]->rank == cosine->rank &&
+    if (!r->dims) r->dims = r->of.width;
+    fits = r->dims <= r->of.width && r->dims > 0 && r->dims % 2 == 0 && c->in[2]->rank == cosine->rank &&
            !memcmp(c->in[2]->dims, cosine->dims, sizeof(int64_t) * (size_t)cosine->rank);
     if (places)
         fits = fits && cosine->rank == 2 && cosine->dims[1] == r->dims / 2 && places->rank == 2 &&
-               places->dims[0] == r->batch && places->dims[1] == r->length;
+               places->dims[0] == r->of.batch && places->dims[1] == r->of.length;
     else
-        fits = fits && cosine->rank == 3 && cosine->dims[0] == r->batch && cosine->dims[1] == r->length &&
+        fits = fits && cosine->rank == 3 && cosine->dims[0] == r->of.batch && cosine->dims[1] == r->of.length &&
                cosine->dims[2] == r->dims / 2;
     return fits ? TW_OK : tw_call_fail(c, TW_ERR_FORMAT, "operands do not fit");
 }
@@ -68,15 +55,15 @@ tw_status tw_rotary_compute(tw_call *c) {
     const int64_t half = r.dims / 2, n = tw_array_elements(c->in[0]);
     double *x = tw_call_reals(c, c->in[0]);
     if (!x) return tw_fail_memory(c->diag);
-    for (int64_t batch = 0; batch < r.batch; batch++)
-        for (int64_t i = 0; i < r.length; i++) {
-            int64_t row = batch * r.length + i;
+    for (int64_t batch = 0; batch < r.of.batch; batch++)
+        for (int64_t i = 0; i < r.of.length; i++) {
+            int64_t row = batch * r.of.length + i;
             if (places) row = tw_array_integer(places, row);
             if (row < 0 || (places && row >= cosine->dims[0]))
                 return tw_call_fail(c, TW_ERR_FORMAT, "position %lld has no angles", (long long)row);
-            for (int64_t head = 0; head < r.heads; head++)
-                tw_rotate_head(&x[batch * r.of_batch + head * r.of_head + i * r.of_row], half, interleaved, cosine,
-                               sine, row);
+            for (int64_t head = 0; head < r.of.heads; head++)
+                tw_rotate_head(&x[batch * r.of.of_batch + head * r.of.of_head + i * r.of.of_row], half, interleaved,
+                               cosine, sine, row);
         }
     tw_array_set_reals(c->out[0].type, tw_call_out(c, 0), 0, n, x);
     return TW_OK;

@@ -98,7 +98,8 @@ static void wait_for_keys(tw_attention_gen *g, const state *s, bool last) {
     tw_attention_look_up(g, &s->source, tw_add_imm(b, s->block, -stages));
 }
 
-/* Waits for the block's values, and copies keys where its own were. */
+/* Waits until the block's values have arrived. Then the block's keys are in use no more, and copies of a later block's
+   keys to their place begin. */
 static void wait_for_values(tw_attention_gen *g, const state *s) {
     wait_for_copy(g);
     copy_if_there(g, s, false, tw_add_imm(g->b, s->block, -g->c->stages), s->stage, false);

@@ -12,7 +12,7 @@ enum {
     ROWS = TW_PANEL_ROWS,
     TILE = TW_AMX_TILE,
     STEP = TW_AMX_STEP,
-    STRIPE = 2 * ROWS,  /* Tokens that meet a block of keys at a time. */
+    STRIPE = 2 * ROWS,  /* Tokens whose scores with a block of keys are computed together. */
     KEYS = 128,         /* Keys of a block. */
     SCORES = KEYS + 16, /* Floats from a token's scores to the next. Rows 512 bytes apart would share sets. */
     FEW = ROWS,         /* Tokens below which tiles would be mostly empty. */

@@ -106,7 +106,7 @@ typedef struct block {
     int64_t depth;        /* Columns of the block that the product has. */
     size_t panel_bytes;
     float *y;                    /* The product's rows. */
-    int terms;                   /* Terms of x. TW_PACK_BYTES: x is bytes. */
+    int terms;                   /* Terms of bf16 that an element of x has. TW_PACK_BYTES: elements of x are bytes. */
     int tiles;                   /* Tiles of x in a step. */
     int64_t step;                /* Columns in a step. */
     int64_t scales;              /* Bytes from 16 packed rows to their scales. */

@@ -11,7 +11,7 @@ enum {
     RUN = TW_GEMM_RUN,
     BATCH = 16 /* The most cells of a batch. */,
     AHEAD = 2 /* Batches. */,
-    LINES = 4 /* A thread's lines with wgmma, as they are. */
+    LINES = 4 /* Lines of C that a thread has sums of with wgmma, where operands are not swapped. */
 };
 
 typedef tw_gemm_run run;

@@ -51,7 +51,7 @@ typedef struct packer {
     const tw_mega_plan *p;
     const tw_mega_format *f;
     tw_mega_shape shape;
-    int64_t first; /* The matrix's column that is the tape's first. */
+    int64_t first; /* Number of the matrix's column with which the tape begins. */
     int64_t whole; /* Columns of the matrix. */
     unsigned char *stages;
     int stage_bytes;
