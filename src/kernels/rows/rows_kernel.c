@@ -293,7 +293,7 @@ void tw_rows_print(const tw_rows_problem *p, char *out, size_t size) {
                          size - (size_t)n);
 }
 
-static tw_status read_configuration(tw_rows_config *c, char *words, tw_diag *diag) {
+tw_status tw_rows_config_parse(tw_rows_config *c, char *words, tw_diag *diag) {
     char *save = NULL;
     for (char *w = strtok_r(words, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
         int n = 0;
@@ -310,7 +310,7 @@ tw_status tw_rows_plan_words(tw_plan *out, char *words, char *configuration, con
     tw_status st = tw_rows_parse(&p, words, diag);
     if (st != TW_OK) return st;
     tw_rows_config c = tw_rows_config_default(&p);
-    st = read_configuration(&c, configuration, diag);
+    st = tw_rows_config_parse(&c, configuration, diag);
     if (st != TW_OK) return st;
     buffers_of(&p, &buffers);
     st = tw_point_buffers_forward(&buffers, &p.x, diag);
