@@ -10,8 +10,8 @@
 #include "graph/graph.h"
 #include "kernels/gemm/gemm.h"
 
-struct tw_map_problem;
-struct tw_rows_problem;
+struct tw_map_problem;  /* kernels/pointwise/map.h */
+struct tw_rows_problem; /* kernels/rows/rows.h */
 
 typedef enum tw_buffer_kind {
     TW_BUFFER_CONSTANT, /* Has its content before the first step, and is never written. */
@@ -45,17 +45,20 @@ typedef struct tw_view {
 
 /* Matrix products: y = activation(alpha * op(A) * op(B) + bias), then y * mul, then y + residual. Operands are A, B,
    bias, mul and residual; the last three may be left out. Extents and strides are those of tw_gemm_problem. Columns of
-   a row are neighbours. A bias is a vector of n elements of C's type, mul and residual are matrices of C's type. */
+   a row are neighbours. Views have the batch's dimensions before rows and columns. A bias is a vector of n elements of
+   C's type, mul and residual are matrices of C's type. */
+enum { TW_PROGRAM_BATCH = 3 /* Dimensions of a batch. */ };
+
 typedef struct tw_program_product {
     tw_element type; /* Of A and B: f32, f16 or bf16. Sums are in f32. */
     tw_element out;  /* Of C, the bias, mul and residual. */
     int64_t m, n, k;
-    bool trans_a, trans_b; /* A is stored k x m, and B is stored n x k. */
-    int64_t lda, ldb, ldc; /* Elements from a row as stored to the next. mul and residual have ldc, too. */
-    int64_t batch[2];      /* Numbers of products: so many times so many. At least 1. */
+    bool trans_a, trans_b;           /* A is stored k x m, and B is stored n x k. */
+    int64_t lda, ldb, ldc;           /* Elements from a row as stored to the next. mul and residual have ldc, too. */
+    int64_t batch[TW_PROGRAM_BATCH]; /* Numbers of products, by dimension of the batch. At least 1. */
     /* Elements from a product to the next, by the dimension of the batch. 0: they share a matrix. mul and residual have
        those of C. */
-    int64_t stride_a[2], stride_b[2], stride_c[2];
+    int64_t stride_a[TW_PROGRAM_BATCH], stride_b[TW_PROGRAM_BATCH], stride_c[TW_PROGRAM_BATCH];
     double alpha;
     tw_gemm_activation activation;
 } tw_program_product;
@@ -134,8 +137,7 @@ typedef enum tw_program_fuse {
 
 typedef struct tw_program_options {
     tw_program_fuse attention;
-    bool gpu;   /* Operands fit the GPU's kernels: rows of matrices begin at multiples of 16 bytes. */
-    bool early; /* Memory may be used again only as early launches allow (memory.c). */
+    bool gpu; /* Operands fit the GPU's kernels: rows of matrices begin at multiples of 16 bytes. */
 } tw_program_options;
 
 /* lower.c. Makes the program of a concrete graph: all types and extents are known, all nodes are resolved. Memory is
@@ -143,10 +145,10 @@ typedef struct tw_program_options {
 tw_status tw_program_lower(tw_program **out, const tw_graph *g, const tw_program_options *o, tw_diag *diag);
 
 /* memory.c. Gives scratch buffers offsets, so that buffers share memory unless both are live. */
-tw_status tw_program_plan_memory(tw_program *p, bool early, tw_diag *diag);
+tw_status tw_program_plan_memory(tw_program *p, tw_diag *diag);
 /* Checks that each step reads only bytes that were written before and not overwritten since, within its buffers, and
    writes no input and no constant; and that all outputs are written. TW_ERR_REJECTED names the first that is not so. */
-tw_status tw_program_verify(const tw_program *p, bool early, tw_diag *diag);
+tw_status tw_program_verify(const tw_program *p, tw_diag *diag);
 
 /* print.c. A step a line. */
 void tw_program_print(const tw_program *p, tw_buf *out);
