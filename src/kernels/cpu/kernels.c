@@ -122,4 +122,6 @@ void tw_kernels_choose(tw_kernels *k, uint32_t isa) {
     const struct elementwise *e = elementwises;
     while (!within(e->needs, isa)) e++;
     e->fill(k);
+    k->map = tw_map_run;
+    k->rows = tw_rows_run;
 }

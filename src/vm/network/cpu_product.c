@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products, and what follows each part of one while it lies in a near cache. */
+#include "base/diag.h"
+#include "base/divide.h"
+#include "vm/network/cpu_parts.h"
+
+#include <string.h>
+
+static const tw_gemm_blocking usual; /* All zero: the kernels' own blocks. */
+
+static bool constant_of(const tw_program *p, const tw_view *v) {
+    return p->buffers[v->buffer].kind == TW_BUFFER_CONSTANT;
+}
+
+/* ---- packing */
+
+/* Where B has the columns of panel `panel`, and how far its elements lie apart. */
+typedef struct source {
+    tw_element type;
+    const unsigned char *data;
+    int64_t k, n, step_k, step_n; /* Elements from one index to the next. */
+} source;
+
+static source source_of(const tw_program_product *x, const unsigned char *data) {
+    return (source){x->type, data, x->k, x->n, x->trans_b ? 1 : x->ldb, x->trans_b ? x->ldb : 1};
+}
+
+/* A panel of f32: [k][16]. */
+static void pack_panel(const source *b, int64_t first, float *out) {
+    const int64_t cols = b->n - first < TW_PANEL_ROWS ? b->n - first : TW_PANEL_ROWS;
+    const int64_t padded = tw_panel_cols((tw_panel_format){TW_F32, 0}, b->k);
+    float column[256];
+    if (cols < TW_PANEL_ROWS || padded > b->k) memset(out, 0, (size_t)(padded * TW_PANEL_ROWS) * sizeof *out);
+    if (b->step_n == 1) {
+        for (int64_t k = 0; k < b->k; k++)
+            tw_cpu_read(b->type, b->data, first + k * b->step_k, 1, cols, out + k * TW_PANEL_ROWS);
+        return;
+    }
+    for (int64_t k = 0; k < b->k; k += 256)
+        for (int64_t r = 0; r < cols; r++) {
+            const int64_t count = b->k - k < 256 ? b->k - k : 256;
+            tw_cpu_read(b->type, b->data, (first + r) * b->step_n + k * b->step_k, b->step_k, count, column);
+            for (int64_t i = 0; i < count; i++) out[(k + i) * TW_PANEL_ROWS + r] = column[i];
+        }
+}
+
+static void pack(const tw_program_product *x, const unsigned char *data, int64_t from, int64_t to, unsigned char *out) {
+    const source b = source_of(x, data);
+    const size_t bytes = tw_panel_bytes((tw_panel_format){TW_F32, 0}, x->k);
+    for (int64_t c = from; c < to; c += TW_PANEL_ROWS, out += bytes) pack_panel(&b, c, (float *)(void *)out);
+}
+
+/* The matrices of B that differ, and the number of one of them. */
+static int64_t matrices(const tw_program_product *x) {
+    return (x->stride_b[0] ? x->batch[0] : 1) * (x->stride_b[1] ? x->batch[1] : 1);
+}
+static int64_t matrix_at(const tw_program_product *x, int64_t i, int64_t j) {
+    return (x->stride_b[0] ? i : 0) * (x->stride_b[1] ? x->batch[1] : 1) + (x->stride_b[1] ? j : 0);
+}
+
+size_t tw_cpu_product_packed(const tw_cpu_step *s, const tw_program *p) {
+    if (s->of->kind != TW_STEP_PRODUCT || !constant_of(p, &s->of->in[1])) return 0;
+    return s->product.bytes * (size_t)matrices(&s->of->of.product);
+}
+
+tw_status tw_cpu_product_pack(const tw_cpu_network *n, const tw_cpu_step *s, tw_diag *diag) {
+    const tw_program_product *x = &s->of->of.product;
+    const size_t size = (size_t)tw_element_bits(x->type) / 8;
+    const unsigned char *b = (const unsigned char *)n->p->buffers[s->of->in[1].buffer].content + s->of->in[1].offset;
+    if (!n->p->buffers[s->of->in[1].buffer].content) return tw_fail(diag, TW_ERR_USAGE, "a constant has no content");
+    for (int64_t i = 0; i < (x->stride_b[0] ? x->batch[0] : 1); i++)
+        for (int64_t j = 0; j < (x->stride_b[1] ? x->batch[1] : 1); j++)
+            pack(x, b + size * (size_t)(i * x->stride_b[0] + j * x->stride_b[1]), 0, x->n,
+                 s->product.panels + s->product.bytes * (size_t)matrix_at(x, i, j));
+    return TW_OK;
+}
+
+/* ---- planning */
+
+static int64_t panels_of(int64_t cols) {
+    return tw_ceil_div(cols, TW_PANEL_ROWS);
+}
+
+/* Floats from a row of a product that is not computed in place to the next. Rows a multiple of 4 KiB apart would share
+   a set of every cache. */
+static int64_t own_stride(int64_t cols) {
+    return (panels_of(cols) + 1) * TW_PANEL_ROWS;
+}
+
+void tw_cpu_product_plan(tw_cpu_step *s) {
+    const tw_program_product *x = &s->of->of.product;
+    s->product.format = (tw_panel_format){TW_F32, 0};
+    s->product.bytes = tw_panel_bytes(s->product.format, x->k) * (size_t)panels_of(x->n);
+}
+
+size_t tw_cpu_product_scratch(const tw_cpu_network *n, const tw_cpu_step *s, const tw_range_task *t) {
+    const tw_program_product *x = &s->of->of.product;
+    const tw_panel_format f = s->product.format;
+    const int64_t rows = t->to[TW_PRODUCT_ROWS] - t->from[TW_PRODUCT_ROWS],
+                  cols = t->to[TW_PRODUCT_COLS] - t->from[TW_PRODUCT_COLS];
+    size_t all = tw_cpu_lines(rows == 1 ? n->k.prepared_bytes[TW_F32](f, x->k)
+                                        : n->k.gemm_scratch[TW_F32](f, panels_of(cols), x->k, rows, usual));
+    all += tw_cpu_lines((size_t)(rows * x->k) * sizeof(float));
+    all += tw_cpu_lines((size_t)(rows * own_stride(cols)) * sizeof(float));
+    all += 2 * tw_cpu_lines((size_t)cols * sizeof(float));
+    return all + (s->product.panels ? 0 : tw_cpu_lines(s->product.bytes));
+}
+
+/* ---- running */
+
+/* What follows a part of a product. */
+typedef struct finish {
+    const tw_cpu_network *n;
+    const tw_program_product *x;
+    const float *bias;                   /* Of the task's columns. NULL: none. */
+    const unsigned char *mul, *residual; /* The task's first element. NULL: none. */
+    unsigned char *c;                    /* The same of C. */
+    float *y;                            /* What was added up. */
+    int64_t ldy, cols;                   /* Columns that are wanted: behind them are those that fill a panel. */
+    float *extra;                        /* Room for a row. */
+} finish;
+
+static void activate(const finish *f, float *y, int64_t n, const float *mul) {
+    const tw_kernels *k = &f->n->k;
+    if (f->x->activation == TW_GEMM_GELU) k->gelu_tanh(y, n, y);
+    if (f->x->activation == TW_GEMM_GELU_ERF) k->gelu(y, n, y);
+    if (f->x->activation == TW_GEMM_SILU) {
+        k->silu_mul(y, mul, n, y);
+        return;
+    }
+    for (int64_t i = 0; i < n && mul; i++) y[i] *= mul[i];
+}
+
+/* Columns col .. col + n - 1 of a row. */
+static void finish_row(const finish *f, int64_t row, int64_t col, int64_t n) {
+    const tw_program_product *x = f->x;
+    const int64_t at = row * x->ldc + col;
+    float *y = f->y + row * f->ldy + col;
+    if (x->alpha != 1)
+        for (int64_t i = 0; i < n; i++) y[i] *= (float)x->alpha;
+    if (f->bias) f->n->k.add(y, f->bias + col, n);
+    if (f->mul) tw_cpu_read(x->out, f->mul, at, 1, n, f->extra);
+    for (int64_t i = 0; i < n && !f->mul && x->activation == TW_GEMM_SILU; i++) f->extra[i] = 1;
+    activate(f, y, n, f->mul || x->activation == TW_GEMM_SILU ? f->extra : NULL);
+    if (f->residual && x->out == TW_E_f32) {
+        f->n->k.add(y, (const float *)(const void *)f->residual + at, n);
+    } else if (f->residual) {
+        tw_cpu_read(x->out, f->residual, at, 1, n, f->extra);
+        f->n->k.add(y, f->extra, n);
+    }
+    if ((unsigned char *)f->y != f->c) tw_cpu_write(x->out, f->c, at, n, y);
+}
+
+static void take(void *context, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+    const finish *f = context;
+    const int64_t n = f->cols - col < cols ? f->cols - col : cols;
+    for (int64_t r = row; r < row + rows && n > 0; r++) finish_row(f, r, col, n);
+}
+
+static bool is_plain(const finish *f) {
+    return f->x->alpha == 1 && !f->bias && !f->mul && !f->residual && f->x->activation == TW_GEMM_LINEAR &&
+           (unsigned char *)f->y == f->c;
+}
+
+/* Rows from .. to - 1 of A as floats. They are copied unless they lie so. */
+static const float *rows_of_a(const tw_program_product *x, const unsigned char *a, int64_t from, int64_t to,
+                              tw_cpu_room *room, int64_t *lda) {
+    if (!x->trans_a && x->type == TW_E_f32) {
+        *lda = x->lda;
+        return (const float *)(const void *)a + from * x->lda;
+    }
+    float *out = tw_cpu_take(room, (size_t)((to - from) * x->k) * sizeof *out);
+    for (int64_t i = from; i < to; i++)
+        tw_cpu_read(x->type, a, x->trans_a ? i : i * x->lda, x->trans_a ? x->lda : 1, x->k, out + (i - from) * x->k);
+    *lda = x->k;
+    return out;
+}
+
+/* One matrix of the batch. */
+typedef struct one {
+    const unsigned char *a, *panels;
+    int64_t from, to, col, end;
+} one;
+
+static void multiply(const tw_cpu_network *n, const one *m, finish *f, tw_cpu_room room) {
+    const tw_program_product *x = f->x;
+    const tw_panel_format format = {TW_F32, 0};
+    const int64_t rows = m->to - m->from, panels = panels_of(m->end - m->col);
+    const tw_gemm_sink sink = {take, f};
+    int64_t lda;
+    const float *a = rows_of_a(x, m->a, m->from, m->to, &room, &lda);
+    const bool in_place = x->out == TW_E_f32 && f->cols % TW_PANEL_ROWS == 0;
+    f->ldy = in_place ? x->ldc : own_stride(f->cols);
+    f->y = in_place ? (float *)(void *)f->c : tw_cpu_take(&room, (size_t)(rows * f->ldy) * sizeof *f->y);
+    if (rows == 1) {
+        void *prepared = tw_cpu_take(&room, n->k.prepared_bytes[TW_F32](format, x->k));
+        n->k.prepare[TW_F32](format, a, x->k, prepared);
+        n->k.gemv[TW_F32](format, m->panels, panels, x->k, prepared, f->y);
+        take(f, 0, 1, 0, panels * TW_PANEL_ROWS);
+        return;
+    }
+    void *scratch = tw_cpu_take(&room, n->k.gemm_scratch[TW_F32](format, panels, x->k, rows, usual));
+    n->k.gemm[TW_F32](format, m->panels, panels, x->k, a, lda, rows, f->y, f->ldy, usual, is_plain(f) ? NULL : &sink,
+                      scratch);
+}
+
+/* The element of a matrix like C at the task's first row and column. NULL: the operand is left out. */
+static const unsigned char *like_c(const tw_cpu_network *n, const tw_step *s, int operand, int64_t element) {
+    if (operand >= s->n_in || s->in[operand].buffer < 0) return NULL;
+    return tw_cpu_at(n, &s->in[operand]) + element * tw_element_bits(s->of.product.out) / 8;
+}
+
+void tw_cpu_product(const tw_cpu_network *n, const tw_cpu_step *s, const tw_range_task *t, tw_cpu_room room) {
+    const tw_step *of = s->of;
+    const tw_program_product *x = &of->of.product;
+    const int64_t size = tw_element_bits(x->type) / 8, of_c = tw_element_bits(x->out) / 8;
+    one m = {.from = t->from[TW_PRODUCT_ROWS],
+             .to = t->to[TW_PRODUCT_ROWS],
+             .col = t->from[TW_PRODUCT_COLS],
+             .end = t->to[TW_PRODUCT_COLS]};
+    finish f = {.n = n, .x = x, .cols = m.end - m.col};
+    f.extra = tw_cpu_take(&room, (size_t)f.cols * sizeof *f.extra);
+    if (of->n_in > 2 && of->in[2].buffer >= 0) {
+        float *bias = tw_cpu_take(&room, (size_t)f.cols * sizeof *bias);
+        tw_cpu_read(x->out, tw_cpu_at(n, &of->in[2]), m.col, 1, f.cols, bias);
+        f.bias = bias;
+    }
+    unsigned char *packed = s->product.panels ? NULL : tw_cpu_take(&room, s->product.bytes);
+    for (int64_t i = t->from[0]; i < t->to[0]; i++)
+        for (int64_t j = t->from[1]; j < t->to[1]; j++) {
+            const int64_t c = i * x->stride_c[0] + j * x->stride_c[1] + m.from * x->ldc + m.col;
+            m.a = tw_cpu_at(n, &of->in[0]) + size * (i * x->stride_a[0] + j * x->stride_a[1]);
+            if (packed)
+                pack(x, tw_cpu_at(n, &of->in[1]) + size * (i * x->stride_b[0] + j * x->stride_b[1]), m.col, m.end,
+                     packed);
+            m.panels = packed ? packed
+                              : s->product.panels + s->product.bytes * (size_t)matrix_at(x, i, j) +
+                                    tw_panel_bytes(s->product.format, x->k) * (size_t)(m.col / TW_PANEL_ROWS);
+            f.mul = like_c(n, of, 3, c);
+            f.residual = like_c(n, of, 4, c);
+            f.c = n->base[of->out[0].buffer] + of->out[0].offset + of_c * c;
+            multiply(n, &m, &f, room);
+        }
+}
