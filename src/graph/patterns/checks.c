@@ -278,6 +278,64 @@ static bool repeats_heads(const tw_graph *g, int v) {
            y->dims[0] == many->dims[0] && y->dims[1] == many->dims[1] * many->dims[2] && y->dims[2] == many->dims[3];
 }
 
+/* ---- rotations */
+
+static int64_t number_at(const tw_graph *g, const tw_node *n, int operand, int64_t usual) {
+    if (!has(n, operand)) return usual;
+    const tw_array *a = g->values[n->in[operand]].content;
+    return a && tw_array_elements(a) == 1 && tw_element_kind(a->type) == TW_KIND_integer ? tw_array_integer(a, 0)
+                                                                                         : INT64_MIN;
+}
+
+/* Tells whether a Slice takes the first or the second half of the last axis. */
+static bool takes(const tw_graph *g, int v, bool second) {
+    const tw_node *n = tw_value_node(g, v);
+    const tw_value *x = &g->values[n->in[0]];
+    if (!x->rank || n->n_in < 4 || x->dims[x->rank - 1] % 2) return false;
+    const int64_t all = x->dims[x->rank - 1], axis = number_at(g, n, 3, INT64_MIN);
+    int64_t from = number_at(g, n, 1, INT64_MIN);
+    if (from < 0) from = from < -all ? -1 : from + all;
+    return tw_axis(axis, x->rank) == x->rank - 1 && number_at(g, n, 4, 1) == 1 && from == (second ? all / 2 : 0) &&
+           g->values[v].dims[x->rank - 1] == all / 2;
+}
+
+static bool takes_first(const tw_graph *g, int v) {
+    return takes(g, v, false);
+}
+
+static bool takes_second(const tw_graph *g, int v) {
+    return takes(g, v, true);
+}
+
+/* Tells whether the second half of each row of a constant is the first once more. */
+static bool repeats(const tw_array *a) {
+    const int64_t n = a->dims[a->rank - 1], all = tw_array_elements(a);
+    for (int64_t i = 0; i < all; i++)
+        if (i % n < n / 2 && tw_array_real(a, i) != tw_array_real(a, i + n / 2)) return false;
+    return true;
+}
+
+/* Angles of rows, or functions of them: the same for all heads, and each of them twice. */
+static bool are_angles(const tw_graph *g, int v) {
+    static const char *const ops[] = {"Cos", "Sin", "Cast", "Mul", "Reshape", "Unsqueeze", "Squeeze", "Expand"};
+    const tw_value *x = &g->values[v];
+    const int rank = x->rank;
+    if (rank < 2 || rank > 4 || x->dims[rank - 1] % 2 || (rank > 2 && x->dims[rank - 3] != 1)) return false;
+    const int64_t width = x->dims[rank - 1];
+    while (!g->values[v].content) {
+        const tw_node *n = tw_value_node(g, v);
+        const tw_value *y = &g->values[v];
+        if (!n || !y->rank || y->dims[y->rank - 1] != width) return false;
+        if (!strcmp(n->op, "Concat")) return n->n_in == 2 && n->in[0] == n->in[1] && is_last(g, v);
+        size_t i = 0;
+        while (i < sizeof ops / sizeof *ops && strcmp(ops[i], n->op) != 0) i++;
+        if (i == sizeof ops / sizeof *ops) return false;
+        if (!strcmp(n->op, "Mul") && !is_scalar(g, n->in[1])) return false;
+        v = n->in[0];
+    }
+    return g->values[v].content->dims[g->values[v].rank - 1] == width && repeats(g->values[v].content);
+}
+
 /* ---- masks of Attention */
 
 /* Queries, keys and values have heads as a dimension. */
@@ -351,6 +409,9 @@ static const struct {
     {"causal", is_causal},
     {"hides_nothing", hides_nothing},
     {"heads", has_heads},
+    {"first_half", takes_first},
+    {"second_half", takes_second},
+    {"angles", are_angles},
     {"alike", is_alike},
     {"by_erf", is_by_erf},
     {"by_tanh", is_by_tanh},

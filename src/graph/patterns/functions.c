@@ -32,6 +32,14 @@ static int shaped(tw_maker *k, const int *args, int n, int want) {
     return tw_make_reshape(k, args[0], rank, dims, want);
 }
 
+/* like(x, y): x with the extents of y. */
+static int like(tw_maker *k, const int *args, int n, int want) {
+    int64_t dims[TW_ARRAY_RANK];
+    (void)n;
+    memcpy(dims, k->g->values[args[1]].dims, sizeof dims);
+    return tw_make_reshape(k, args[0], k->g->values[args[1]].rank, dims, want);
+}
+
 /* rows(x): [batch][row][head * width] of [batch][row][head][width]. */
 static int rows(tw_maker *k, const int *args, int n, int want) {
     const tw_value *x = &k->g->values[args[0]];
@@ -83,6 +91,32 @@ static int gemm_bias(tw_maker *k, const int *args, int n, int want) {
     return in[1] < 0 ? -1 : tw_make_node(k, &node, -1);
 }
 
+static int make_list(tw_maker *k, int64_t x) {
+    int64_t *data = tw_arena_alloc(&k->g->arena, sizeof *data);
+    if (!data) return -1;
+    *data = x;
+    return tw_make_constant(k, &(tw_array){.type = TW_E_i64, .rank = 1, .dims = {1}, .data = data});
+}
+
+/* half(c): angles of [batch][row][width / 2], of ones that heads of all batches share and that come twice. */
+static int half(tw_maker *k, const int *args, int n, int want) {
+    const tw_value c = k->g->values[args[0]];
+    const int64_t width = c.dims[c.rank - 1] / 2;
+    int *in = tw_arena_array(&k->g->arena, 5, sizeof *in);
+    (void)n;
+    if (!in) return -1;
+    in[0] = args[0];
+    in[1] = make_list(k, 0);
+    in[2] = make_list(k, width);
+    in[3] = make_list(k, -1);
+    if (in[1] < 0 || in[2] < 0 || in[3] < 0) return -1;
+    tw_node node = {
+        .op = "Slice", .domain = "", .name = k->name, .version = 24, .in = in, .out = in + 4, .n_in = 4, .n_out = 1};
+    const int narrow = tw_make_node(k, &node, -1);
+    const int64_t dims[] = {c.rank == 4 ? c.dims[0] : 1, c.dims[c.rank - 2], width};
+    return narrow < 0 ? -1 : tw_make_reshape(k, narrow, 3, dims, want);
+}
+
 static const tw_attribute *perm_of(const tw_maker *k, int value) {
     const tw_node *n = value < 0 ? NULL : tw_value_node(k->g, value);
     return n && !strcmp(n->op, "Transpose") ? tw_node_attribute(n, "perm") : NULL;
@@ -116,8 +150,9 @@ static int transposed(tw_maker *k, const int *args, int n, int want) {
 static const struct {
     const char *name;
     tw_make_function *make;
-} table[] = {{"ones", ones},         {"shaped", shaped},      {"rows", rows}, {"row", row}, {"transposed", transposed},
-             {"expanded", expanded}, {"gemm_bias", gemm_bias}};
+} table[] = {
+    {"ones", ones},         {"shaped", shaped},       {"rows", rows}, {"row", row},  {"transposed", transposed},
+    {"expanded", expanded}, {"gemm_bias", gemm_bias}, {"like", like}, {"half", half}};
 
 tw_make_function *tw_make_find(const char *name) {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)

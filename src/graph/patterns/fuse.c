@@ -3,13 +3,14 @@
 
 #include "base/diag.h"
 #include "base/grow.h"
+#include "graph/patterns/join.h"
 #include "graph/patterns/make.h"
 #include "graph/patterns/rewrite.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum stage { views, norms, activations, attention, products, STAGES } stage;
+typedef enum stage { views, norms, activations, rotation, attention, products, STAGES } stage;
 
 static const struct row {
     stage stage;
@@ -179,6 +180,15 @@ static void run(fuser *f, stage s) {
     }
 }
 
+static void join(fuser *f) {
+    const int n = f->g->n_nodes; /* New nodes are joined already. */
+    for (int i = 0; i < n && !f->g->arena.failed; i++) {
+        const char *name = f->g->nodes[i].name;
+        const int joined = tw_join_products(&f->r, i);
+        if (joined < 0 || (joined && !note(f, "products joined", name, joined))) f->g->arena.failed = true;
+    }
+}
+
 tw_status tw_graph_fuse(tw_graph *g, tw_fusions *log, tw_diag *diag) {
     fuser *f = calloc(1, sizeof *f);
     if (!f) return tw_fail_memory(diag);
@@ -188,6 +198,7 @@ tw_status tw_graph_fuse(tw_graph *g, tw_fusions *log, tw_diag *diag) {
     if (st == TW_OK && !tw_rewrite_begin(&f->r, g)) st = tw_fail_memory(diag);
     for (int s = 0; s < STAGES && st == TW_OK; s++) {
         run(f, (stage)s);
+        if (s == products) join(f);
         if (g->arena.failed) st = tw_fail_memory(diag);
     }
     if (st == TW_OK) st = tw_rewrite_end(&f->r, diag);
