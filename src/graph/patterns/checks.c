@@ -367,6 +367,26 @@ static bool mask_is(const tw_graph *g, int v, bool causal) {
     return true;
 }
 
+/* Truths of the elements on the diagonal and below it. */
+static bool is_lower(const tw_graph *g, int v) {
+    const tw_array *m = g->values[v].content;
+    const int64_t n = m && m->rank > 1 ? m->dims[m->rank - 1] : 0, all = m ? tw_array_elements(m) : 0;
+    if (n < 2 || m->dims[m->rank - 2] != n || m->type != TW_E_bool) return false;
+    for (int64_t i = 0; i < all; i++)
+        if ((tw_array_integer(m, i) != 0) != (i % n <= i / n % n)) return false;
+    return true;
+}
+
+static bool is_infinite(const tw_graph *g, int v) {
+    double x;
+    return tw_value_uniform(g, v, &x) && isinf(x) && x < 0;
+}
+
+static bool has_no_past(const tw_graph *g, int v) {
+    const tw_node *n = tw_value_node(g, v);
+    return has_heads(g, v) && !past_of(g, n) && !tw_node_integer(n, "is_causal", 0);
+}
+
 static bool is_causal(const tw_graph *g, int v) {
     return mask_is(g, v, true);
 }
@@ -409,6 +429,9 @@ static const struct {
     {"causal", is_causal},
     {"hides_nothing", hides_nothing},
     {"heads", has_heads},
+    {"lower", is_lower},
+    {"infinite", is_infinite},
+    {"no_past", has_no_past},
     {"first_half", takes_first},
     {"second_half", takes_second},
     {"angles", are_angles},

@@ -141,9 +141,9 @@ static bool factor_of(const tw_maker *k, const tw_factor *f, double *x) {
 }
 
 static bool is_integer(const char *name) {
-    static const char *const names[] = {"axis",         "trans_a",   "trans_b",          "is_causal",   "q_num_heads",
-                                        "kv_num_heads", "num_heads", "zero_rows",        "interleaved", "keepdims",
-                                        "num_outputs",  "to",        "softmax_precision"};
+    static const char *const names[] = {"axis",        "trans_a",     "transA",       "transB",    "trans_b",
+                                        "is_causal",   "q_num_heads", "kv_num_heads", "num_heads", "zero_rows",
+                                        "interleaved", "keepdims",    "num_outputs",  "to",        "softmax_precision"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i], name)) return true;
     return false;
