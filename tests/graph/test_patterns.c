@@ -421,6 +421,9 @@ static void attention_is_found_with_all_scales_and_masks(void **state) {
          "Where Attention", "attention's mask"},
         {HEADS "b bool 2,1,1,3; t! causal 3,3", MIXED("Add(" DOTS ", Where(And(t, b), 0, -1e30))"),
          "And Where Attention", "attention"},
+        {HEADS "b bool 2,1,1,3; t! causal 3,3", "Attention(q, k, v, And(t, b))", "Attention", "attention's mask"},
+        {HEADS "m 2,3; i! count 2,1,1,3; s! = 6; f! = 2,1,1,3", MIXED("Add(" DOTS ", Gather(Reshape(m, s), i))"),
+         "Reshape Attention", "masks"},
         /* Queries that see nothing: guarded, and not. */
         {HEADS "m! blind 3,3", "p=Softmax(Add(" DOTS ", m)) axis=-1; MatMul(Where(IsNaN(p), 0, p), v)", "Attention",
          "attention"},

@@ -232,6 +232,26 @@ static bool is_whole(const tw_graph *g, int v) {
     return keeps_extents(g, v);
 }
 
+/* A GatherND that takes each element once, in order. */
+static bool takes_all(const tw_graph *g, int v) {
+    const tw_node *n = tw_value_node(g, v);
+    const tw_value *x = &g->values[n->in[0]];
+    const tw_array *at = g->values[n->in[1]].content;
+    const int rank = x->rank;
+    if (!at || at->rank < 1 || at->dims[at->rank - 1] != rank || tw_node_integer(n, "batch_dims", 0)) return false;
+    const int64_t all = tw_array_elements(at);
+    int64_t elements = 1, place = 0;
+    for (int i = 0; i < rank; i++) elements *= x->dims[i];
+    if (all != elements * rank) return false;
+    for (int64_t i = 0; i < all; i++) {
+        place = place * x->dims[i % rank] + tw_array_integer(at, i);
+        if (i % rank < rank - 1) continue;
+        if (place != i / rank) return false;
+        place = 0;
+    }
+    return true;
+}
+
 static bool keeps_type(const tw_graph *g, int v) {
     return g->values[v].type == g->values[tw_value_node(g, v)->in[0]].type;
 }
@@ -350,7 +370,6 @@ static int64_t past_of(const tw_graph *g, const tw_node *n) {
 
 static bool mask_is(const tw_graph *g, int v, bool causal) {
     const tw_node *n = tw_value_node(g, v);
-    if (!has_heads(g, v)) return false;
     const tw_array *m = has(n, 3) ? g->values[n->in[3]].content : NULL;
     const int64_t past = past_of(g, n), keys = g->values[n->in[1]].dims[g->values[n->in[1]].rank - 2] + past,
                   rows = g->values[n->in[0]].dims[g->values[n->in[0]].rank - 2];
@@ -440,6 +459,7 @@ static const struct {
     {"by_tanh", is_by_tanh},
     {"of_one", has_alpha_1},
     {"whole", is_whole},
+    {"all", takes_all},
     {"keeps_type", keeps_type},
 };
 
