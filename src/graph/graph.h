@@ -114,7 +114,4 @@ void tw_node_describe(const tw_node *n, char *out, size_t size);
    nobody uses become -1. The lists of a node's operands and results must be the graph's own. */
 tw_status tw_graph_compact(tw_graph *g, tw_diag *diag);
 
-/* print.c. Writes the graph as text, a node a line. */
-void tw_graph_print(const tw_graph *g, tw_buf *out);
-
 #endif
