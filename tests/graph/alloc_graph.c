@@ -3,6 +3,11 @@
 #include "support/alloc_fail.h"
 #include "support/support.h"
 
+#include "graph/decoder.h"
+#include "graph/passes/passes.h"
+#include "graph/run.h"
+#include "graph/specialize.h"
+#include "graph/text.h"
 #include "tilewright/graph.h"
 
 #include <stdio.h>
@@ -41,6 +46,48 @@ static int attempt_verify(void *context) {
     return result(tw_graph_verify(context, golden, &v, &diag), &diag);
 }
 
+static int attempt_decoder(void *context) {
+    tw_graph *g = NULL;
+    tw_diag diag = {0};
+    const tw_status s = tw_graph_of_model(&g, context, &diag);
+    if ((s == TW_OK) != (g != NULL)) return 2;
+    tw_graph_free(g);
+    return result(s, &diag);
+}
+
+/* Reads a graph, makes it concrete, and simplifies it. */
+static int attempt_concrete(void *context) {
+    tw_graph *g = NULL, *c = NULL;
+    tw_diag diag = {0};
+    const tw_array x = {.type = TW_E_f32, .rank = 2, .dims = {2, 3}}, *in[] = {&x};
+    tw_status s = tw_graph_parse(&g, context, strlen(context), "text", &diag);
+    if (s == TW_OK) s = tw_graph_resolve(g, "text", &diag);
+    if (s == TW_OK) s = tw_graph_specialize(&c, g, in, &diag);
+    tw_graph_free(g);
+    if (s == TW_OK) s = tw_graph_simplify(c, &diag);
+    tw_graph_free(c);
+    return result(s, &diag);
+}
+
+static void test_concrete(void **state) {
+    (void)state;
+    static char text[] = "graph g @20\n input %x: f32[batch, 3]\n constant %a: i64[1] {-1}\n"
+                         " constant %w: f32[3] {1.0, 2.0, 4.0}\n %s = Shape(%x)\n %p = Reshape(%x, %a)\n"
+                         " %q = Reshape(%p, %s)\n %r = Add(%q, %w)\n %t = Add(%x, %w)\n %u = Transpose(%r)\n"
+                         " %v = Transpose(%u)\n %y = Sub(%v, %t) texts=(\"a\", \"b\")\n %z = Unsqueeze(%y, %a)\n"
+                         " output %z\n";
+    alloc_fail_exhaust(attempt_concrete, text);
+}
+
+static void test_decoder(void **state) {
+    (void)state;
+    tw_model *m;
+    tw_diag diag = {0};
+    assert_int_equal(tw_model_open(&m, TEST_DATA "/models/phi3-long", &diag), TW_OK);
+    alloc_fail_exhaust(attempt_decoder, m);
+    tw_model_close(m);
+}
+
 static void test_open(void **state) {
     (void)state;
     alloc_fail_exhaust(attempt_open, NULL);
@@ -60,6 +107,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open),
         cmocka_unit_test(test_run),
+        cmocka_unit_test(test_decoder),
+        cmocka_unit_test(test_concrete),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
