@@ -216,20 +216,12 @@ static bool has_alpha_1(const tw_graph *g, int v) {
     return tw_node_real(tw_value_node(g, v), "alpha", 1) == 1;
 }
 
-/* A Slice that takes all, or a Gather that takes as many as there are. */
+/* A Gather of as many as there are. */
 static bool is_whole(const tw_graph *g, int v) {
     const tw_node *n = tw_value_node(g, v);
     const tw_value *x = &g->values[n->in[0]];
-    if (!strcmp(n->op, "Gather")) {
-        const tw_array *indices = g->values[n->in[1]].content;
-        return tw_axis(tw_node_integer(n, "axis", 0), x->rank) == 0 && indices &&
-               tw_array_elements(indices) == x->dims[0];
-    }
-    const tw_array *steps = n->n_in > 4 && n->in[4] >= 0 ? g->values[n->in[4]].content : NULL;
-    if (n->n_in > 4 && n->in[4] >= 0 && !steps) return false;
-    for (int64_t i = 0; steps && i < tw_array_elements(steps); i++)
-        if (tw_array_integer(steps, i) < 1) return false;
-    return keeps_extents(g, v);
+    const tw_array *indices = g->values[n->in[1]].content;
+    return tw_axis(tw_node_integer(n, "axis", 0), x->rank) == 0 && indices && tw_array_elements(indices) == x->dims[0];
 }
 
 /* A GatherND that takes each element once, in order. */
@@ -252,10 +244,6 @@ static bool takes_all(const tw_graph *g, int v) {
     return true;
 }
 
-static bool keeps_type(const tw_graph *g, int v) {
-    return g->values[v].type == g->values[tw_value_node(g, v)->in[0]].type;
-}
-
 static bool casts_wider(const tw_graph *g, int v) {
     const tw_element from = g->values[tw_value_node(g, v)->in[0]].type, to = g->values[v].type;
     return tw_element_kind(from) == TW_KIND_real && tw_element_kind(to) == TW_KIND_real &&
@@ -274,17 +262,13 @@ static bool splits_heads(const tw_graph *g, int v) {
     return x->dims[x->rank - 1] == row && (x->rank == 2 || x->dims[1] == y->dims[1]);
 }
 
-/* Reshape(Transpose(0, 2, 1)(Reshape(x))) is a Transpose of the last two dimensions of x. */
+/* Reshape(Transpose(0, 2, 1)(x)), which splits the first dimension: a Transpose of the last two. */
 static bool swaps_apart(const tw_graph *g, int v) {
-    const tw_node *outer = tw_value_node(g, v), *swap = tw_value_node(g, outer->in[0]);
-    const tw_node *inner = swap ? tw_value_node(g, swap->in[0]) : NULL;
-    if (!inner || strcmp(inner->op, "Reshape") != 0 || !has_perm(g, outer->in[0], (const int64_t[]){0, 2, 1}, 3))
-        return false;
-    const tw_value *x = &g->values[inner->in[0]], *y = &g->values[v], *m = &g->values[swap->in[0]];
-    const int n = x->rank;
-    return n > 2 && y->rank == n && !memcmp(x->dims, y->dims, sizeof(int64_t) * (size_t)(n - 2)) &&
-           x->dims[n - 2] == y->dims[n - 1] && x->dims[n - 1] == y->dims[n - 2] && m->dims[1] == x->dims[n - 2] &&
-           m->dims[2] == x->dims[n - 1];
+    const int swapped = tw_value_node(g, v)->in[0];
+    const tw_value *y = &g->values[v], *m = &g->values[swapped];
+    const int n = y->rank;
+    return n > 3 && m->rank == 3 && has_perm(g, swapped, (const int64_t[]){0, 2, 1}, 3) &&
+           y->dims[n - 2] == m->dims[1] && y->dims[n - 1] == m->dims[2];
 }
 
 /* Reshape(Expand(Unsqueeze(k))): each head of k is repeated for its group. */
@@ -460,7 +444,6 @@ static const struct {
     {"of_one", has_alpha_1},
     {"whole", is_whole},
     {"all", takes_all},
-    {"keeps_type", keeps_type},
 };
 
 tw_check *tw_check_find(const char *name) {
