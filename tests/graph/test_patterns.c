@@ -325,7 +325,9 @@ static void views_are_joined(void **state) {
         {"x 2,3,8", "Sqrt(Transpose(Transpose(x) perm=[1, 2, 0]) perm=[2, 0, 1])", "Sqrt", NULL},
         {"x 2,3,8", "Sqrt(Transpose(Transpose(x) perm=[1, 2, 0]) perm=[1, 0, 2])", "Transpose Sqrt", NULL},
         {"x 2,3,4,5; s! = 6,4,5; t! = 2,3,5,4", "Sqrt(Reshape(Transpose(Reshape(x, s)) perm=[0, 2, 1], t))",
-         "Transpose Sqrt", "transpose"},
+         "Transpose Sqrt", NULL},
+        {"x 2,3,1,4,5; s! = 6,4,5; t! = 2,3,5,4", "Sqrt(Reshape(Transpose(Reshape(x, s)) perm=[0, 2, 1], t))",
+         "Reshape Transpose Sqrt", "transpose"},
         /* An output keeps its name, and an input stays one. */
         {"x 2,3,8; s! = 2,3,8", "Reshape(Sqrt(x), s)", "Sqrt", NULL},
         {"x 2,3,8; s! = 2,3,8", "Reshape(x, s)", "Reshape", NULL},

@@ -110,6 +110,7 @@ static bool is_last(const tw_graph *g, int v) {
 /* Finds where a Transpose takes its dimensions from. */
 static bool perm_of(const tw_graph *g, int v, int64_t perm[TW_ARRAY_RANK]) {
     const tw_node *n = tw_value_node(g, v);
+    if (!n || strcmp(n->op, "Transpose") != 0) return false;
     const tw_attribute *a = tw_node_attribute(n, "perm");
     const int rank = g->values[v].rank;
     for (int i = 0; i < rank; i++) perm[i] = rank - 1 - i;
