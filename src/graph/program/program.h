@@ -73,6 +73,7 @@ typedef struct tw_program_attention {
     int64_t batch, heads, kv_heads, queries, keys;
     int64_t head, head_v; /* Elements of a head of Q and K, and of V and the result. */
     double scale;         /* Multiplies scores. */
+    double cap;           /* Scores s become cap * tanh(s / cap). 0: they stay. */
     bool causal;          /* Query i sees keys 0 to i + keys - queries. */
 } tw_program_attention;
 
