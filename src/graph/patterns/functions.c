@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions that patterns name in what they make. */
+#include "graph/ops/op.h"
+#include "graph/patterns/make.h"
+
+#include <string.h>
+
+static int root_of(const tw_maker *k, int want) {
+    return want >= 0 ? want : k->g->nodes[k->root].out[0];
+}
+
+/* ones(x): a scale of the rows of x that changes nothing. */
+static int ones(tw_maker *k, const int *args, int n, int want) {
+    const tw_value *x = &k->g->values[args[0]];
+    (void)n, (void)want;
+    if (!x->rank) return -1;
+    const tw_element type = x->type;
+    const int64_t all = x->dims[x->rank - 1];
+    void *data = tw_arena_array(&k->g->arena, (size_t)all + 1, (size_t)tw_element_bits(type) / 8);
+    const double one = 1;
+    for (int64_t i = 0; i < all && data; i++) tw_array_set_reals(type, data, i, 1, &one);
+    return data ? tw_make_constant(k, &(tw_array){.type = type, .rank = 1, .dims = {all}, .data = data}) : -1;
+}
+
+/* shaped(x): x with the root's extents. */
+static int shaped(tw_maker *k, const int *args, int n, int want) {
+    const tw_value *to = &k->g->values[root_of(k, want)];
+    const int rank = to->rank;
+    int64_t dims[TW_ARRAY_RANK];
+    (void)n;
+    memcpy(dims, to->dims, sizeof dims);
+    return tw_make_reshape(k, args[0], rank, dims, want);
+}
+
+/* like(x, y): x with the extents of y. */
+static int like(tw_maker *k, const int *args, int n, int want) {
+    int64_t dims[TW_ARRAY_RANK];
+    (void)n;
+    memcpy(dims, k->g->values[args[1]].dims, sizeof dims);
+    return tw_make_reshape(k, args[0], k->g->values[args[1]].rank, dims, want);
+}
+
+/* rows(x): [batch][row][head * width] of [batch][row][head][width]. */
+static int rows(tw_maker *k, const int *args, int n, int want) {
+    const tw_value *x = &k->g->values[args[0]];
+    (void)n;
+    if (x->rank != 4) return -1;
+    return tw_make_reshape(k, args[0], 3, (const int64_t[]){x->dims[0], x->dims[1], x->dims[2] * x->dims[3]}, want);
+}
+
+/* row(x): x, which is a row with dimensions of 1 before it, with one dimension. */
+static int row(tw_maker *k, const int *args, int n, int want) {
+    const tw_value *x = &k->g->values[args[0]];
+    (void)n;
+    return x->rank ? tw_make_reshape(k, args[0], 1, (const int64_t[]){x->dims[x->rank - 1]}, want) : -1;
+}
+
+/* expanded(x): x, expanded to the root's extents. */
+static int expanded(tw_maker *k, const int *args, int n, int want) {
+    const tw_value *to = &k->g->values[root_of(k, want)];
+    const int rank = to->rank;
+    int64_t *list = tw_arena_array(&k->g->arena, (size_t)rank + 1, sizeof *list);
+    int *in = tw_arena_array(&k->g->arena, 3, sizeof *in);
+    (void)n;
+    if (!list || !in) return -1;
+    memcpy(list, to->dims, sizeof(int64_t) * (size_t)rank);
+    in[0] = args[0];
+    in[1] = tw_make_constant(k, &(tw_array){.type = TW_E_i64, .rank = 1, .dims = {rank}, .data = list});
+    if (in[1] < 0) return -1;
+    tw_node node = {
+        .op = "Expand", .domain = "", .name = k->name, .version = 24, .in = in, .out = in + 2, .n_in = 2, .n_out = 1};
+    return tw_make_node(k, &node, want);
+}
+
+/* gemm_bias(n): what Gemm adds. */
+static int gemm_bias(tw_maker *k, const int *args, int n, int want) {
+    const tw_node *gemm = tw_value_node(k->g, args[0]);
+    const double beta = tw_node_real(gemm, "beta", 1);
+    const int c = gemm->in[2];
+    (void)n, (void)want;
+    if (beta == 1) return c;
+    const tw_element type = k->g->values[c].type;
+    double *data = tw_arena_alloc(&k->g->arena, sizeof *data);
+    int *in = tw_arena_array(&k->g->arena, 3, sizeof *in);
+    if (!data || !in) return -1;
+    tw_array_set_reals(type, data, 0, 1, &beta);
+    in[0] = c;
+    in[1] = tw_make_constant(k, &(tw_array){.type = type, .data = data});
+    tw_node node = {
+        .op = "Mul", .domain = "", .name = k->name, .version = 24, .in = in, .out = in + 2, .n_in = 2, .n_out = 1};
+    return in[1] < 0 ? -1 : tw_make_node(k, &node, -1);
+}
+
+static int make_list(tw_maker *k, int64_t x) {
+    int64_t *data = tw_arena_alloc(&k->g->arena, sizeof *data);
+    if (!data) return -1;
+    *data = x;
+    return tw_make_constant(k, &(tw_array){.type = TW_E_i64, .rank = 1, .dims = {1}, .data = data});
+}
+
+/* half(c): angles of [batch][row][width / 2], of ones that heads of all batches share and that come twice. */
+static int half(tw_maker *k, const int *args, int n, int want) {
+    const tw_value c = k->g->values[args[0]];
+    const int64_t width = c.dims[c.rank - 1] / 2;
+    int *in = tw_arena_array(&k->g->arena, 5, sizeof *in);
+    (void)n;
+    if (!in) return -1;
+    in[0] = args[0];
+    in[1] = make_list(k, 0);
+    in[2] = make_list(k, width);
+    in[3] = make_list(k, -1);
+    if (in[1] < 0 || in[2] < 0 || in[3] < 0) return -1;
+    tw_node node = {
+        .op = "Slice", .domain = "", .name = k->name, .version = 24, .in = in, .out = in + 4, .n_in = 4, .n_out = 1};
+    const int narrow = tw_make_node(k, &node, -1);
+    const int64_t dims[] = {c.rank == 4 ? c.dims[0] : 1, c.dims[c.rank - 2], width};
+    return narrow < 0 ? -1 : tw_make_reshape(k, narrow, 3, dims, want);
+}
+
+static const tw_attribute *perm_of(const tw_maker *k, int value) {
+    const tw_node *n = value < 0 ? NULL : tw_value_node(k->g, value);
+    return n && !strcmp(n->op, "Transpose") ? tw_node_attribute(n, "perm") : NULL;
+}
+
+/* transposed(t): what t transposes, whose operand is transposed, in one. */
+static int transposed(tw_maker *k, const int *args, int n, int want) {
+    const tw_node *outer = tw_value_node(k->g, args[0]);
+    const tw_attribute *of_outer = perm_of(k, args[0]), *of_inner = outer ? perm_of(k, outer->in[0]) : NULL;
+    (void)n;
+    if (!of_outer || !of_inner) return -1;
+    const int rank = k->g->values[args[0]].rank;
+    int64_t *perm = tw_arena_array(&k->g->arena, TW_ARRAY_RANK, sizeof *perm);
+    tw_array *list = tw_arena_alloc(&k->g->arena, sizeof *list);
+    tw_attribute *a = tw_arena_alloc(&k->g->arena, sizeof *a);
+    int *in = tw_arena_array(&k->g->arena, 2, sizeof *in);
+    if (!perm || !list || !a || !in) return -1;
+    for (int i = 0; i < rank; i++) perm[i] = tw_array_integer(of_inner->array, tw_array_integer(of_outer->array, i));
+    *list = (tw_array){.type = TW_E_i64, .rank = 1, .dims = {rank}, .data = perm};
+    *a = (tw_attribute){.name = "perm", .kind = TW_ATTRIBUTE_ARRAY, .array = list};
+    in[0] = tw_value_node(k->g, outer->in[0])->in[0];
+    tw_node node = *outer;
+    node.name = k->name;
+    node.in = in;
+    node.out = in + 1;
+    node.attributes = a;
+    node.n_attributes = 1;
+    return tw_make_node(k, &node, want);
+}
+
+static const struct {
+    const char *name;
+    tw_make_function *make;
+} table[] = {
+    {"ones", ones},         {"shaped", shaped},       {"rows", rows}, {"row", row},  {"transposed", transposed},
+    {"expanded", expanded}, {"gemm_bias", gemm_bias}, {"like", like}, {"half", half}};
+
+tw_make_function *tw_make_find(const char *name) {
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (!strcmp(table[i].name, name)) return table[i].make;
+    return NULL;
+}
