@@ -4,12 +4,13 @@
 
      onnx_nodes FOLDER [--json]
 
-   Each graph is run as it is, then as a concrete graph, and then as one whose inputs' contents are known, so that all
-   of it folds. FOLDER has a folder for each test, with model.onnx and test_data_set_0/input_0.pb, output_0.pb and so
-   on. A line says of each test whether it passes, is refused, and why, or is wrong; --json prints all lines as JSON.
-   Tolerances are the runner's, 1e-3 of an element and 1e-7. Exit 1: a test is wrong. */
+   Each graph is run as it is, then as a concrete graph that is simplified, and then as one whose inputs' contents are
+   known, so that all of it folds. FOLDER has a folder for each test, with model.onnx and test_data_set_0/input_0.pb,
+   output_0.pb and so on. A line says of each test whether it passes, is refused, and why, or is wrong; --json prints
+   all lines as JSON. Tolerances are the runner's, 1e-3 of an element and 1e-7. Exit 1: a test is wrong. */
 #include "base/diag.h"
 #include "graph/onnx/onnx.h"
+#include "graph/passes/passes.h"
 #include "graph/run.h"
 #include "graph/specialize.h"
 
@@ -73,6 +74,11 @@ static tw_status judge_concrete(const tw_graph *g, const tw_array *const *in, co
     /* Extents may depend on contents. */
     if (st == TW_ERR_UNSUPPORTED && !known) return TW_OK;
     if (st != TW_OK) return tw_fail(diag, TW_ERR_MISMATCH, "the concrete graph is refused");
+    if (!known) st = tw_graph_simplify(concrete, diag);
+    if (st != TW_OK) {
+        tw_graph_free(concrete);
+        return tw_fail(diag, TW_ERR_MISMATCH, "the concrete graph cannot be simplified");
+    }
     st = concrete->n_nodes && known ? tw_fail(diag, TW_ERR_MISMATCH, "what is known does not fold")
                                     : judge(concrete, in, want, f, diag);
     tw_graph_free(concrete);
