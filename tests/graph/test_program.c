@@ -4,6 +4,8 @@
 #include "base/random.h"
 #include "graph/build.h"
 #include "graph/onnx/onnx.h"
+#include "graph/passes/passes.h"
+#include "graph/patterns/fuse.h"
 #include "graph/run.h"
 #include "graph/run_program.h"
 #include "graph/specialize.h"
@@ -224,7 +226,52 @@ static void products_of_all_shapes(void **state) {
     tw_graph_free(kept);
 }
 
-int main(void) {
+/* ---- whole models */
+
+/* Reads a model, and checks its programs before and after patterns are found. */
+static tw_program *check_model(const char *path, const int64_t *const *dims, bool fused, tw_program_fuse attention,
+                               tw_graph **kept) {
+    tw_arena arena = {0};
+    tw_array in[MOST];
+    const tw_array *at[MOST];
+    tw_diag diag = {0};
+    tw_graph *g = NULL, *c = NULL;
+    assert_status(tw_onnx_open(&g, path, &diag), &diag);
+    assert_status(tw_graph_resolve(g, path, &diag), &diag);
+    for (int i = 0; i < g->n_inputs; i++) {
+        in[i] = random_array(&arena, g, g->inputs[i], dims[i], 7 + (uint64_t)i, 2);
+        at[i] = &in[i];
+    }
+    assert_status(tw_graph_specialize(&c, g, at, &diag), &diag);
+    tw_graph_free(g);
+    assert_status(tw_graph_simplify(c, &diag), &diag);
+    if (fused) assert_status(tw_graph_fuse(c, NULL, &diag), &diag);
+    if (fused) assert_status(tw_graph_simplify(c, &diag), &diag);
+    assert_status(tw_graph_resolve(c, path, &diag), &diag);
+    tw_program *p = check(c, at, attention, 1e-4);
+    tw_arena_free(&arena);
+    *kept = c;
+    return p;
+}
+
+static void show(const char *path) {
+    static const int64_t dims[3][2] = {{2, 7}, {2, 7}, {2, 7}};
+    const int64_t *const all[] = {dims[0], dims[1], dims[2]};
+    for (int fused = 0; fused < 2; fused++) {
+        tw_graph *g;
+        tw_program *p = check_model(path, all, fused, fused ? TW_PROGRAM_FUSE_ALL : TW_PROGRAM_FUSE_GPU, &g);
+        tw_buf text = {0};
+        tw_program_print(p, &text);
+        fprintf(stderr, "%s fused %d: %d steps, %lld bytes\n%.*s\n", path, fused, p->n_steps,
+                (long long)p->scratch_bytes, (int)text.size, text.data);
+        tw_buf_free(&text);
+        tw_program_free(p);
+        tw_graph_free(g);
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) return show(argv[1]), 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_are_one_map),     cmocka_unit_test(norms_take_what_is_before_them),
         cmocka_unit_test(reductions_of_any_axes), cmocka_unit_test(parts_and_wholes),
