@@ -13,7 +13,7 @@ tw_view tw_lower_scratch(tw_lowering *l, const char *name, tw_element type, int 
         stride *= dims[d];
     }
     const tw_program_buffer b = {.name = name,
-                                 .kind = TW_BUFFER_SCRATCH,
+                                 .kind = TW_PROGRAM_SCRATCH,
                                  .bytes = stride * (tw_element_bits(type) / 8),
                                  .number = -1,
                                  .offset = -1};
@@ -26,7 +26,7 @@ int tw_lower_constant(tw_lowering *l, const char *name, const void *content, int
     void *kept = tw_arena_alloc(&l->p->arena, (size_t)bytes + 1);
     if (kept) memcpy(kept, content, (size_t)bytes);
     const tw_program_buffer b = {
-        .name = name, .kind = TW_BUFFER_CONSTANT, .bytes = bytes, .content = kept, .number = -1, .offset = -1};
+        .name = name, .kind = TW_PROGRAM_CONSTANT, .bytes = bytes, .content = kept, .number = -1, .offset = -1};
     const int number = tw_program_add_buffer(l->p, &b);
     l->failed |= number < 0;
     return number;
@@ -68,7 +68,7 @@ tw_point_operand tw_lower_operand(const tw_lowering *l, const tw_view *v, int ra
     tw_point_operand o = {.align = MOST};
     tw_memory_of(v->type, &o.type);
     while (v->offset % o.align) o.align /= 2;
-    o.constant = l->p->buffers[v->buffer].kind == TW_BUFFER_CONSTANT;
+    o.constant = l->p->buffers[v->buffer].kind == TW_PROGRAM_CONSTANT;
     if (rank) memcpy(o.strides, strides, (size_t)rank * sizeof *strides);
     return o;
 }
@@ -181,7 +181,7 @@ const tw_lazy *tw_lower_peek(tw_lowering *l, int value) {
     if (l->values[value] || !l->g->values[value].content) return l->values[value];
     const tw_array *a = l->g->values[value].content;
     const tw_program_buffer b = {.name = l->g->values[value].name,
-                                 .kind = TW_BUFFER_CONSTANT,
+                                 .kind = TW_PROGRAM_CONSTANT,
                                  .bytes = tw_array_bytes(a),
                                  .content = a->data,
                                  .number = -1,

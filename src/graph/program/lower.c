@@ -40,7 +40,7 @@ static void add_ends(tw_lowering *l) {
         const int number = in ? i : i - g->n_inputs, value = in ? g->inputs[number] : g->outputs[number];
         const tw_value *v = &g->values[value];
         tw_program_buffer b = {
-            .name = v->name, .kind = in ? TW_BUFFER_INPUT : TW_BUFFER_OUTPUT, .number = number, .offset = -1};
+            .name = v->name, .kind = in ? TW_PROGRAM_INPUT : TW_PROGRAM_OUTPUT, .number = number, .offset = -1};
         tw_view all = tw_view_dense(0, v->type, v->rank, v->dims);
         b.bytes = tw_view_elements(&all) * (tw_element_bits(v->type) / 8);
         all.buffer = (in ? p->inputs : p->outputs)[number] = tw_program_add_buffer(p, &b);
@@ -159,7 +159,7 @@ static void drop_steps(tw_program *p) {
     bool *needed = tw_arena_array(&p->arena, (size_t)p->n_steps + 1, sizeof *needed);
     int n = 0;
     if (p->arena.failed) return;
-    for (int i = 0; i < p->n_buffers; i++) wanted[i] = p->buffers[i].kind == TW_BUFFER_OUTPUT;
+    for (int i = 0; i < p->n_buffers; i++) wanted[i] = p->buffers[i].kind == TW_PROGRAM_OUTPUT;
     for (int i = p->n_steps - 1; i >= 0; i--) {
         const tw_step *s = &p->steps[i];
         for (int o = 0; o < s->n_out; o++) needed[i] |= s->out[o].buffer >= 0 && wanted[s->out[o].buffer];

@@ -62,7 +62,7 @@ tw_status tw_program_plan_memory(tw_program *p, tw_diag *diag) {
     if (lives && others) {
         find_lives(p, lives);
         for (int i = 0; i < p->n_buffers; i++)
-            if (p->buffers[i].kind == TW_BUFFER_SCRATCH && lives[i].from >= 0) lives[n++] = lives[i];
+            if (p->buffers[i].kind == TW_PROGRAM_SCRATCH && lives[i].from >= 0) lives[n++] = lives[i];
         if (n) qsort(lives, (size_t)n, sizeof *lives, by_size);
     }
     for (int i = 0; i < n; i++) {

@@ -55,7 +55,7 @@ static int pack(tw_lowering *l, const tw_view *from, const tw_view *to, int64_t 
         for (int d = from->rank - 1; d >= 0 && ++index[d] == from->dims[d]; d--) index[d] = 0;
     }
     const tw_program_buffer made = {
-        .name = b->name, .kind = TW_BUFFER_CONSTANT, .bytes = bytes, .content = packed, .number = -1, .offset = -1};
+        .name = b->name, .kind = TW_PROGRAM_CONSTANT, .bytes = bytes, .content = packed, .number = -1, .offset = -1};
     const int number = tw_program_add_buffer(l->p, &made);
     l->failed |= !packed || number < 0;
     return number;
@@ -75,7 +75,7 @@ static bool copy(tw_lowering *l, matrices *x) {
         to.strides[i] = shared ? 0 : stride;
         stride *= distinct.dims[i];
     }
-    if (l->p->buffers[from.buffer].kind == TW_BUFFER_CONSTANT) {
+    if (l->p->buffers[from.buffer].kind == TW_PROGRAM_CONSTANT) {
         to.buffer = pack(l, &distinct, &to, stride * size);
     } else {
         to.buffer = tw_lower_scratch(l, l->p->buffers[from.buffer].name, from.type, 1, &stride, NULL).buffer;

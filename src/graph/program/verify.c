@@ -151,8 +151,8 @@ static tw_status check_step(memory *m, const tw_step *s) {
     for (int i = 0; i < s->n_out && st == TW_OK; i++) {
         if (s->out[i].buffer < 0) continue;
         st = check_view(m, &s->out[i]);
-        const tw_buffer_kind kind = st == TW_OK ? m->p->buffers[s->out[i].buffer].kind : TW_BUFFER_SCRATCH;
-        if (kind == TW_BUFFER_CONSTANT || kind == TW_BUFFER_INPUT) st = wrong(m, &s->out[i], "is written");
+        const tw_program_buffer_kind kind = st == TW_OK ? m->p->buffers[s->out[i].buffer].kind : TW_PROGRAM_SCRATCH;
+        if (kind == TW_PROGRAM_CONSTANT || kind == TW_PROGRAM_INPUT) st = wrong(m, &s->out[i], "is written");
         if (st == TW_OK && !for_runs(m, &s->out[i], writes)) st = tw_fail_memory(m->diag);
     }
     /* Results of a step, and what it reads, are apart, since nothing orders its parts. */
@@ -168,23 +168,23 @@ static tw_status check(memory *m) {
     tw_status st = TW_OK;
     for (int i = 0; i < p->n_buffers; i++) {
         const tw_program_buffer *b = &p->buffers[i];
-        m->bases[i] = b->kind == TW_BUFFER_SCRATCH ? b->offset : at;
-        if (b->kind != TW_BUFFER_SCRATCH) at += b->bytes;
-        if ((b->kind == TW_BUFFER_CONSTANT || b->kind == TW_BUFFER_INPUT) && b->bytes > 0)
+        m->bases[i] = b->kind == TW_PROGRAM_SCRATCH ? b->offset : at;
+        if (b->kind != TW_PROGRAM_SCRATCH) at += b->bytes;
+        if ((b->kind == TW_PROGRAM_CONSTANT || b->kind == TW_PROGRAM_INPUT) && b->bytes > 0)
             write_range(m, m->bases[i], at, i);
     }
     for (m->step = 0; m->step < p->n_steps && st == TW_OK; m->step++) {
         const tw_step *s = &p->steps[m->step];
         for (int o = 0; o < s->n_out && st == TW_OK; o++) {
             const int b = s->out[o].buffer;
-            if (b < 0 || b >= p->n_buffers || p->buffers[b].kind != TW_BUFFER_SCRATCH) continue;
+            if (b < 0 || b >= p->n_buffers || p->buffers[b].kind != TW_PROGRAM_SCRATCH) continue;
             if (p->buffers[b].offset < 0 || p->buffers[b].offset + p->buffers[b].bytes > p->scratch_bytes)
                 st = wrong(m, &s->out[o], "does not lie in scratch memory");
         }
         if (st == TW_OK) st = check_step(m, s);
     }
     for (int i = 0; i < p->n_buffers && st == TW_OK; i++)
-        if (p->buffers[i].kind == TW_BUFFER_OUTPUT && p->buffers[i].bytes > 0 &&
+        if (p->buffers[i].kind == TW_PROGRAM_OUTPUT && p->buffers[i].bytes > 0 &&
             !is_written(m, m->bases[i], m->bases[i] + p->buffers[i].bytes, i))
             st = tw_fail(m->diag, TW_ERR_REJECTED, "output \"%s\" is not written", p->buffers[i].name);
     return m->failed ? tw_fail_memory(m->diag) : st;
