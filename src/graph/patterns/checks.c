@@ -110,6 +110,7 @@ static bool is_last(const tw_graph *g, int v) {
 /* Finds where a Transpose takes its dimensions from. */
 static bool perm_of(const tw_graph *g, int v, int64_t perm[TW_ARRAY_RANK]) {
     const tw_node *n = tw_value_node(g, v);
+    if (!n || strcmp(n->op, "Transpose") != 0) return false;
     const tw_attribute *a = tw_node_attribute(n, "perm");
     const int rank = g->values[v].rank;
     for (int i = 0; i < rank; i++) perm[i] = rank - 1 - i;
@@ -216,24 +217,32 @@ static bool has_alpha_1(const tw_graph *g, int v) {
     return tw_node_real(tw_value_node(g, v), "alpha", 1) == 1;
 }
 
-/* A Slice that takes all, or a Gather that takes as many as there are. */
+/* A Gather of as many as there are. */
 static bool is_whole(const tw_graph *g, int v) {
     const tw_node *n = tw_value_node(g, v);
     const tw_value *x = &g->values[n->in[0]];
-    if (!strcmp(n->op, "Gather")) {
-        const tw_array *indices = g->values[n->in[1]].content;
-        return tw_axis(tw_node_integer(n, "axis", 0), x->rank) == 0 && indices &&
-               tw_array_elements(indices) == x->dims[0];
-    }
-    const tw_array *steps = n->n_in > 4 && n->in[4] >= 0 ? g->values[n->in[4]].content : NULL;
-    if (n->n_in > 4 && n->in[4] >= 0 && !steps) return false;
-    for (int64_t i = 0; steps && i < tw_array_elements(steps); i++)
-        if (tw_array_integer(steps, i) < 1) return false;
-    return keeps_extents(g, v);
+    const tw_array *indices = g->values[n->in[1]].content;
+    return tw_axis(tw_node_integer(n, "axis", 0), x->rank) == 0 && indices && tw_array_elements(indices) == x->dims[0];
 }
 
-static bool keeps_type(const tw_graph *g, int v) {
-    return g->values[v].type == g->values[tw_value_node(g, v)->in[0]].type;
+/* A GatherND that takes each element once, in order. */
+static bool takes_all(const tw_graph *g, int v) {
+    const tw_node *n = tw_value_node(g, v);
+    const tw_value *x = &g->values[n->in[0]];
+    const tw_array *at = g->values[n->in[1]].content;
+    const int rank = x->rank;
+    if (!at || at->rank < 1 || at->dims[at->rank - 1] != rank || tw_node_integer(n, "batch_dims", 0)) return false;
+    const int64_t all = tw_array_elements(at);
+    int64_t elements = 1, place = 0;
+    for (int i = 0; i < rank; i++) elements *= x->dims[i];
+    if (all != elements * rank) return false;
+    for (int64_t i = 0; i < all; i++) {
+        place = place * x->dims[i % rank] + tw_array_integer(at, i);
+        if (i % rank < rank - 1) continue;
+        if (place != i / rank) return false;
+        place = 0;
+    }
+    return true;
 }
 
 static bool casts_wider(const tw_graph *g, int v) {
@@ -254,17 +263,13 @@ static bool splits_heads(const tw_graph *g, int v) {
     return x->dims[x->rank - 1] == row && (x->rank == 2 || x->dims[1] == y->dims[1]);
 }
 
-/* Reshape(Transpose(0, 2, 1)(Reshape(x))) is a Transpose of the last two dimensions of x. */
+/* Reshape(Transpose(0, 2, 1)(x)), which splits the first dimension: a Transpose of the last two. */
 static bool swaps_apart(const tw_graph *g, int v) {
-    const tw_node *outer = tw_value_node(g, v), *swap = tw_value_node(g, outer->in[0]);
-    const tw_node *inner = swap ? tw_value_node(g, swap->in[0]) : NULL;
-    if (!inner || strcmp(inner->op, "Reshape") != 0 || !has_perm(g, outer->in[0], (const int64_t[]){0, 2, 1}, 3))
-        return false;
-    const tw_value *x = &g->values[inner->in[0]], *y = &g->values[v], *m = &g->values[swap->in[0]];
-    const int n = x->rank;
-    return n > 2 && y->rank == n && !memcmp(x->dims, y->dims, sizeof(int64_t) * (size_t)(n - 2)) &&
-           x->dims[n - 2] == y->dims[n - 1] && x->dims[n - 1] == y->dims[n - 2] && m->dims[1] == x->dims[n - 2] &&
-           m->dims[2] == x->dims[n - 1];
+    const int swapped = tw_value_node(g, v)->in[0];
+    const tw_value *y = &g->values[v], *m = &g->values[swapped];
+    const int n = y->rank;
+    return n > 3 && m->rank == 3 && has_perm(g, swapped, (const int64_t[]){0, 2, 1}, 3) &&
+           y->dims[n - 2] == m->dims[1] && y->dims[n - 1] == m->dims[2];
 }
 
 /* Reshape(Expand(Unsqueeze(k))): each head of k is repeated for its group. */
@@ -350,7 +355,6 @@ static int64_t past_of(const tw_graph *g, const tw_node *n) {
 
 static bool mask_is(const tw_graph *g, int v, bool causal) {
     const tw_node *n = tw_value_node(g, v);
-    if (!has_heads(g, v)) return false;
     const tw_array *m = has(n, 3) ? g->values[n->in[3]].content : NULL;
     const int64_t past = past_of(g, n), keys = g->values[n->in[1]].dims[g->values[n->in[1]].rank - 2] + past,
                   rows = g->values[n->in[0]].dims[g->values[n->in[0]].rank - 2];
@@ -365,6 +369,26 @@ static bool mask_is(const tw_graph *g, int v, bool causal) {
         if (want ? !seen : !hidden) return false;
     }
     return true;
+}
+
+/* Truths of the elements on the diagonal and below it. */
+static bool is_lower(const tw_graph *g, int v) {
+    const tw_array *m = g->values[v].content;
+    const int64_t n = m && m->rank > 1 ? m->dims[m->rank - 1] : 0, all = m ? tw_array_elements(m) : 0;
+    if (n < 2 || m->dims[m->rank - 2] != n || m->type != TW_E_bool) return false;
+    for (int64_t i = 0; i < all; i++)
+        if ((tw_array_integer(m, i) != 0) != (i % n <= i / n % n)) return false;
+    return true;
+}
+
+static bool is_infinite(const tw_graph *g, int v) {
+    double x;
+    return tw_value_uniform(g, v, &x) && isinf(x) && x < 0;
+}
+
+static bool has_no_past(const tw_graph *g, int v) {
+    const tw_node *n = tw_value_node(g, v);
+    return has_heads(g, v) && !past_of(g, n) && !tw_node_integer(n, "is_causal", 0);
 }
 
 static bool is_causal(const tw_graph *g, int v) {
@@ -409,6 +433,9 @@ static const struct {
     {"causal", is_causal},
     {"hides_nothing", hides_nothing},
     {"heads", has_heads},
+    {"lower", is_lower},
+    {"infinite", is_infinite},
+    {"no_past", has_no_past},
     {"first_half", takes_first},
     {"second_half", takes_second},
     {"angles", are_angles},
@@ -417,7 +444,7 @@ static const struct {
     {"by_tanh", is_by_tanh},
     {"of_one", has_alpha_1},
     {"whole", is_whole},
-    {"keeps_type", keeps_type},
+    {"all", takes_all},
 };
 
 tw_check *tw_check_find(const char *name) {

@@ -67,8 +67,14 @@ static int expanded(tw_maker *k, const int *args, int n, int want) {
     in[0] = args[0];
     in[1] = tw_make_constant(k, &(tw_array){.type = TW_E_i64, .rank = 1, .dims = {rank}, .data = list});
     if (in[1] < 0) return -1;
-    tw_node node = {
-        .op = "Expand", .domain = "", .name = k->name, .version = 24, .in = in, .out = in + 2, .n_in = 2, .n_out = 1};
+    tw_node node = {.op = "Expand",
+                    .domain = "",
+                    .name = k->name,
+                    .version = TW_MAKE_VERSION,
+                    .in = in,
+                    .out = in + 2,
+                    .n_in = 2,
+                    .n_out = 1};
     return tw_make_node(k, &node, want);
 }
 
@@ -86,8 +92,14 @@ static int gemm_bias(tw_maker *k, const int *args, int n, int want) {
     tw_array_set_reals(type, data, 0, 1, &beta);
     in[0] = c;
     in[1] = tw_make_constant(k, &(tw_array){.type = type, .data = data});
-    tw_node node = {
-        .op = "Mul", .domain = "", .name = k->name, .version = 24, .in = in, .out = in + 2, .n_in = 2, .n_out = 1};
+    tw_node node = {.op = "Mul",
+                    .domain = "",
+                    .name = k->name,
+                    .version = TW_MAKE_VERSION,
+                    .in = in,
+                    .out = in + 2,
+                    .n_in = 2,
+                    .n_out = 1};
     return in[1] < 0 ? -1 : tw_make_node(k, &node, -1);
 }
 
@@ -110,8 +122,14 @@ static int half(tw_maker *k, const int *args, int n, int want) {
     in[2] = make_list(k, width);
     in[3] = make_list(k, -1);
     if (in[1] < 0 || in[2] < 0 || in[3] < 0) return -1;
-    tw_node node = {
-        .op = "Slice", .domain = "", .name = k->name, .version = 24, .in = in, .out = in + 4, .n_in = 4, .n_out = 1};
+    tw_node node = {.op = "Slice",
+                    .domain = "",
+                    .name = k->name,
+                    .version = TW_MAKE_VERSION,
+                    .in = in,
+                    .out = in + 4,
+                    .n_in = 4,
+                    .n_out = 1};
     const int narrow = tw_make_node(k, &node, -1);
     const int64_t dims[] = {c.rank == 4 ? c.dims[0] : 1, c.dims[c.rank - 2], width};
     return narrow < 0 ? -1 : tw_make_reshape(k, narrow, 3, dims, want);
@@ -122,37 +140,68 @@ static const tw_attribute *perm_of(const tw_maker *k, int value) {
     return n && !strcmp(n->op, "Transpose") ? tw_node_attribute(n, "perm") : NULL;
 }
 
-/* transposed(t): what t transposes, whose operand is transposed, in one. */
-static int transposed(tw_maker *k, const int *args, int n, int want) {
-    const tw_node *outer = tw_value_node(k->g, args[0]);
-    const tw_attribute *of_outer = perm_of(k, args[0]), *of_inner = outer ? perm_of(k, outer->in[0]) : NULL;
-    (void)n;
-    if (!of_outer || !of_inner) return -1;
-    const int rank = k->g->values[args[0]].rank;
-    int64_t *perm = tw_arena_array(&k->g->arena, TW_ARRAY_RANK, sizeof *perm);
+/* Adds Transpose(x) with an order of dimensions, which is the arena's. */
+static int make_transpose(tw_maker *k, int x, int64_t *perm, int want) {
     tw_array *list = tw_arena_alloc(&k->g->arena, sizeof *list);
     tw_attribute *a = tw_arena_alloc(&k->g->arena, sizeof *a);
     int *in = tw_arena_array(&k->g->arena, 2, sizeof *in);
     if (!perm || !list || !a || !in) return -1;
-    for (int i = 0; i < rank; i++) perm[i] = tw_array_integer(of_inner->array, tw_array_integer(of_outer->array, i));
-    *list = (tw_array){.type = TW_E_i64, .rank = 1, .dims = {rank}, .data = perm};
+    *list = (tw_array){.type = TW_E_i64, .rank = 1, .dims = {k->g->values[x].rank}, .data = perm};
     *a = (tw_attribute){.name = "perm", .kind = TW_ATTRIBUTE_ARRAY, .array = list};
-    in[0] = tw_value_node(k->g, outer->in[0])->in[0];
-    tw_node node = *outer;
-    node.name = k->name;
-    node.in = in;
-    node.out = in + 1;
-    node.attributes = a;
-    node.n_attributes = 1;
+    in[0] = x;
+    tw_node node = {.op = "Transpose",
+                    .domain = "",
+                    .name = k->name,
+                    .version = TW_MAKE_VERSION,
+                    .in = in,
+                    .out = in + 1,
+                    .n_in = 1,
+                    .n_out = 1,
+                    .attributes = a,
+                    .n_attributes = 1};
     return tw_make_node(k, &node, want);
+}
+
+/* transposed(t): what t transposes, whose operand is transposed, in one. */
+static int transposed(tw_maker *k, const int *args, int n, int want) {
+    const tw_node *outer = tw_value_node(k->g, args[0]);
+    const tw_attribute *of_outer = perm_of(k, args[0]), *of_inner = outer ? perm_of(k, outer->in[0]) : NULL;
+    int64_t *perm = tw_arena_array(&k->g->arena, TW_ARRAY_RANK, sizeof *perm);
+    (void)n;
+    if (!of_outer || !of_inner || !perm) return -1;
+    for (int i = 0; i < k->g->values[args[0]].rank; i++)
+        perm[i] = tw_array_integer(of_inner->array, tw_array_integer(of_outer->array, i));
+    return make_transpose(k, tw_value_node(k->g, outer->in[0])->in[0], perm, want);
+}
+
+/* swapped(x): the last two dimensions of x change places. */
+static int swapped(tw_maker *k, const int *args, int n, int want) {
+    const int rank = k->g->values[args[0]].rank;
+    int64_t *perm = tw_arena_array(&k->g->arena, TW_ARRAY_RANK, sizeof *perm);
+    (void)n;
+    if (rank < 2 || !perm) return -1;
+    for (int i = 0; i < rank; i++) perm[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+    return make_transpose(k, args[0], perm, want);
+}
+
+/* apart(x): x with the root's extents, of which the last two change places. */
+static int apart(tw_maker *k, const int *args, int n, int want) {
+    const tw_value to = k->g->values[root_of(k, want)];
+    int64_t dims[TW_ARRAY_RANK];
+    (void)n;
+    memcpy(dims, to.dims, sizeof dims);
+    dims[to.rank - 2] = to.dims[to.rank - 1];
+    dims[to.rank - 1] = to.dims[to.rank - 2];
+    return tw_make_reshape(k, args[0], to.rank, dims, -1);
 }
 
 static const struct {
     const char *name;
     tw_make_function *make;
 } table[] = {
-    {"ones", ones},         {"shaped", shaped},       {"rows", rows}, {"row", row},  {"transposed", transposed},
-    {"expanded", expanded}, {"gemm_bias", gemm_bias}, {"like", like}, {"half", half}};
+    {"ones", ones},         {"shaped", shaped},       {"rows", rows}, {"row", row},   {"transposed", transposed},
+    {"expanded", expanded}, {"gemm_bias", gemm_bias}, {"like", like}, {"half", half}, {"swapped", swapped},
+    {"apart", apart}};
 
 tw_make_function *tw_make_find(const char *name) {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)

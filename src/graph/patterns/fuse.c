@@ -3,10 +3,12 @@
 
 #include "base/diag.h"
 #include "base/grow.h"
+#include "graph/passes/passes.h"
+#include "graph/patterns/edit.h"
 #include "graph/patterns/join.h"
 #include "graph/patterns/make.h"
-#include "graph/patterns/rewrite.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,17 +34,17 @@ typedef struct pattern {
 
 typedef struct fuser {
     tw_graph *g;
-    tw_rewriter r;
+    tw_edit r;
     tw_arena arena;
     pattern patterns[ROWS];
     tw_fusions *log;
-    int found;
+    int found, serial; /* Patterns that were found, and values that were made. */
 } fuser;
 
 static tw_status read_rows(fuser *f, tw_diag *diag) {
     tw_status st = TW_OK;
     for (int i = 0; i < ROWS && st == TW_OK; i++) {
-        tw_names names = {0};
+        tw_term_names names = {0};
         st = tw_term_read(&f->patterns[i].found, rows[i].found, &names, &f->arena, diag);
         if (st == TW_OK) st = tw_term_read(&f->patterns[i].made, rows[i].made, &names, &f->arena, diag);
     }
@@ -59,6 +61,17 @@ static bool note(fuser *f, const char *name, const char *node, int nodes) {
     if (!list || !place) return false;
     log->list[log->n++] = (tw_fusion){name, place, nodes};
     return true;
+}
+
+/* Returns a number that no value's name ends with, nor with any that follows. */
+static int first_serial(const tw_graph *g) {
+    int most = 0;
+    for (int i = 0; i < g->n_values; i++) {
+        const char *end = strrchr(g->values[i].name, '.');
+        const long n = end ? strtol(end + 1, NULL, 10) : 0;
+        if (n >= most && n < INT_MAX / 2) most = (int)n + 1;
+    }
+    return most;
 }
 
 /* ---- one rewriting */
@@ -120,12 +133,12 @@ static bool forward(fuser *f, int root, int from, int to) {
         g->nodes[root].out[0] = to; /* It goes away with its operand, which is what it gives. */
         g->values[from].producer = p;
         g->values[to].producer = -1;
-        tw_rewrite_replace(&f->r, to, from);
+        tw_edit_replace(&f->r, to, from);
     } else {
         g->values[from].producer = -1;
-        tw_rewrite_replace(&f->r, from, to);
+        tw_edit_replace(&f->r, from, to);
     }
-    tw_rewrite_remove(&f->r, root);
+    tw_edit_remove(&f->r, root);
     return true;
 }
 
@@ -133,7 +146,7 @@ static bool forward(fuser *f, int root, int from, int to) {
 static bool make(fuser *f, const pattern *p, tw_match *m, int root) {
     tw_graph *g = f->g;
     const int value = g->nodes[root].out[0];
-    tw_maker k = {.g = g, .match = m, .root = root, .name = g->nodes[root].name};
+    tw_maker k = {.g = g, .match = m, .root = root, .name = g->nodes[root].name, .serial = &f->serial};
     const before b = remember(g, root);
     int made = -1;
     if (b.n_out > RESULTS) return false;
@@ -148,11 +161,11 @@ static bool make(fuser *f, const pattern *p, tw_match *m, int root) {
         undo(g, &b);
         return false;
     }
-    if (!tw_rewrite_add(&f->r, root)) {
+    if (!tw_edit_add(&f->r, root)) {
         g->arena.failed = true;
         return false;
     }
-    tw_rewrite_remove(&f->r, root);
+    tw_edit_remove(&f->r, root);
     return true;
 }
 
@@ -175,7 +188,7 @@ static void run(fuser *f, stage s) {
     while (any && f->found < ROUNDS && !f->g->arena.failed) {
         any = false;
         for (int i = 0; i < f->g->n_nodes && !f->g->arena.failed; i++)
-            for (int row = 0; row < ROWS && !tw_rewrite_is_gone(f->g, i); row++)
+            for (int row = 0; row < ROWS && !tw_edit_is_gone(f->g, i); row++)
                 if (rows[row].stage == s || rows[row].stage == views) any |= rewrite(f, row, i);
     }
 }
@@ -184,28 +197,35 @@ static void join(fuser *f) {
     const int n = f->g->n_nodes; /* New nodes are joined already. */
     for (int i = 0; i < n && !f->g->arena.failed; i++) {
         const char *name = f->g->nodes[i].name;
-        const int joined = tw_join_products(&f->r, i);
+        const int joined = tw_join_products(&f->r, i, &f->serial);
         if (joined < 0 || (joined && !note(f, "products joined", name, joined))) f->g->arena.failed = true;
     }
 }
 
-tw_status tw_graph_fuse(tw_graph *g, tw_fusions *log, tw_diag *diag) {
+static tw_status fuse(tw_graph *g, tw_fusions *log, tw_diag *diag) {
     fuser *f = calloc(1, sizeof *f);
     if (!f) return tw_fail_memory(diag);
     f->g = g;
     f->log = log;
+    f->serial = first_serial(g);
     tw_status st = read_rows(f, diag);
-    if (st == TW_OK && !tw_rewrite_begin(&f->r, g)) st = tw_fail_memory(diag);
+    if (st == TW_OK && !tw_edit_begin(&f->r, g)) st = tw_fail_memory(diag);
     for (int s = 0; s < STAGES && st == TW_OK; s++) {
         run(f, (stage)s);
         if (s == products) join(f);
         if (g->arena.failed) st = tw_fail_memory(diag);
     }
-    if (st == TW_OK) st = tw_rewrite_end(&f->r, diag);
-    tw_rewrite_free(&f->r);
+    if (st == TW_OK) st = tw_edit_end(&f->r, diag);
+    tw_edit_free(&f->r);
     tw_arena_free(&f->arena);
     free(f);
     return st;
+}
+
+tw_status tw_graph_fuse(tw_graph *g, tw_fusions *log, tw_diag *diag) {
+    tw_status st = tw_graph_simplify(g, diag);
+    if (st == TW_OK) st = fuse(g, log, diag);
+    return st == TW_OK ? tw_graph_simplify(g, diag) : st;
 }
 
 /* ---- what was found */

@@ -21,8 +21,8 @@ typedef struct tw_fusions {
     int n, room;
 } tw_fusions;
 
-/* Rewrites a concrete graph (tw_graph_specialize) by patterns.def. `log` may be NULL. After an error the graph is of no
-   use, and is to be freed. */
+/* Simplifies a concrete graph (tw_graph_specialize, passes.h), and rewrites it by patterns.def. `log` may be NULL.
+   After an error the graph is of no use, and is to be freed. */
 tw_status tw_graph_fuse(tw_graph *g, tw_fusions *log, tw_diag *diag);
 
 /* Returns how often a pattern was found. */

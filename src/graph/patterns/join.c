@@ -38,7 +38,7 @@ static void gather(group *u, int node) {
     const tw_graph *g = u->g;
     for (int i = node; i < g->n_nodes && u->n < MOST; i++) {
         const tw_node *n = &g->nodes[i];
-        if (tw_rewrite_is_gone(g, i) || !is_candidate(g, n) || !fit(&g->nodes[node], n)) continue;
+        if (tw_edit_is_gone(g, i) || !is_candidate(g, n) || !fit(&g->nodes[node], n)) continue;
         const tw_value *y = &g->values[n->out[0]];
         u->nodes[u->n] = i;
         u->columns[u->n++] = y->dims[y->rank - 1];
@@ -109,7 +109,7 @@ static bool make(tw_maker *k, const group *u, int *in) {
     tw_node split = {.op = "Split",
                      .domain = "",
                      .name = k->name,
-                     .version = 24,
+                     .version = TW_MAKE_VERSION,
                      .in = lists + 1,
                      .n_in = 2,
                      .out = lists + 3,
@@ -122,14 +122,14 @@ static bool make(tw_maker *k, const group *u, int *in) {
     return split.in[0] >= 0 && split.in[1] >= 0 && tw_make_node(k, &split, split.out[0]) >= 0;
 }
 
-int tw_join_products(tw_rewriter *r, int node) {
+int tw_join_products(tw_edit *r, int node, int *serial) {
     group u = {.g = r->g};
-    if (tw_rewrite_is_gone(r->g, node) || !is_candidate(r->g, &r->g->nodes[node])) return 0;
+    if (tw_edit_is_gone(r->g, node) || !is_candidate(r->g, &r->g->nodes[node])) return 0;
     gather(&u, node);
     if (u.n < 2) return 0;
-    tw_maker k = {.g = r->g, .root = node, .name = r->g->nodes[node].name};
+    tw_maker k = {.g = r->g, .root = node, .name = r->g->nodes[node].name, .serial = serial};
     int *in = tw_arena_array(&r->g->arena, 3, sizeof *in);
-    if (!in || !make(&k, &u, in) || !tw_rewrite_add(r, node)) return -1;
-    for (int i = 0; i < u.n; i++) tw_rewrite_remove(r, u.nodes[i]);
+    if (!in || !make(&k, &u, in) || !tw_edit_add(r, node)) return -1;
+    for (int i = 0; i < u.n; i++) tw_edit_remove(r, u.nodes[i]);
     return u.n;
 }

@@ -7,10 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    VERSION = 24,      /* The operators' set that new nodes belong to. */
-    FOLDED = 16 << 20, /* The most bytes of a constant that is computed. */
-};
+enum { FOLDED = 16 << 20 /* The most bytes of a constant that is computed. */ };
 
 static tw_array array_of(const tw_graph *g, int value) {
     const tw_value *v = &g->values[value];
@@ -26,7 +23,8 @@ static bool is_like(const tw_value *v, const tw_array *a) {
 /* ---- nodes */
 
 static int new_value(tw_maker *k, const tw_array *a) {
-    const char *name = tw_arena_printf(&k->g->arena, "%s.%d", *k->name ? k->name : "made", k->g->n_values);
+    const char *what = *k->name ? k->name : "fused";
+    const char *name = tw_arena_printf(&k->g->arena, "%s.%d", what, (*k->serial)++);
     const int v = name ? tw_graph_add_value(k->g, name) : -1;
     if (v < 0) return -1;
     k->g->values[v].type = a->type;
@@ -43,7 +41,6 @@ static bool fold(tw_maker *k, tw_call *c, int value) {
     if (!tw_graph_own(k->g, (void *)c->out[0].data)) return true;
     tw_graph_set_content(k->g, value, &c->out[0]);
     k->g->values[value].producer = -1;
-    k->folded++;
     return true;
 }
 
@@ -109,7 +106,7 @@ static bool lists(tw_maker *k, tw_node *n, int n_in, int n_out) {
 int tw_make_reshape(tw_maker *k, int x, int rank, const int64_t *dims, int want) {
     const tw_value *v = &k->g->values[x];
     if (want < 0 && v->rank == rank && !memcmp(v->dims, dims, sizeof(int64_t) * (size_t)rank)) return x;
-    tw_node n = {.op = "Reshape", .domain = "", .version = VERSION};
+    tw_node n = {.op = "Reshape", .domain = "", .version = TW_MAKE_VERSION};
     int64_t *list = tw_arena_array(&k->g->arena, (size_t)rank + 1, sizeof *list);
     if (!list || !lists(k, &n, 2, 1)) return -1;
     memcpy(list, dims, sizeof(int64_t) * (size_t)rank);
@@ -141,9 +138,9 @@ static bool factor_of(const tw_maker *k, const tw_factor *f, double *x) {
 }
 
 static bool is_integer(const char *name) {
-    static const char *const names[] = {"axis",         "trans_a",   "trans_b",          "is_causal",   "q_num_heads",
-                                        "kv_num_heads", "num_heads", "zero_rows",        "interleaved", "keepdims",
-                                        "num_outputs",  "to",        "softmax_precision"};
+    static const char *const names[] = {"axis",        "trans_a",     "transA",       "transB",    "trans_b",
+                                        "is_causal",   "q_num_heads", "kv_num_heads", "num_heads", "zero_rows",
+                                        "interleaved", "keepdims",    "num_outputs",  "to",        "softmax_precision"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i], name)) return true;
     return false;
@@ -214,7 +211,7 @@ static bool operands(tw_maker *k, const tw_term *t, int *in) {
 }
 
 static int make_new(tw_maker *k, const tw_term *t, int want) {
-    tw_node n = {.op = t->op, .domain = t->domain, .version = *t->domain ? 1 : VERSION};
+    tw_node n = {.op = t->op, .domain = t->domain, .version = *t->domain ? 1 : TW_MAKE_VERSION};
     if (!lists(k, &n, t->n_args, 1)) return -1;
     if (!operands(k, t, n.in)) return -1;
     n.op = tw_arena_strdup(&k->g->arena, t->op);

@@ -5,12 +5,14 @@
 
 #include "graph/patterns/match.h"
 
+enum { TW_MAKE_VERSION = 24 /* The operators' set that new nodes belong to. */ };
+
 typedef struct tw_maker {
     tw_graph *g;
     tw_match *match;  /* Of the pattern. Names of values that are made are bound, too. */
     int root;         /* The node that is replaced. */
     const char *name; /* The root's, which new nodes get. */
-    int folded;       /* Constants that were computed. */
+    int *serial;      /* The number that the next value's name ends with. */
 } tw_maker;
 
 /* Makes a value by a term. `want` is the value that it becomes, whose type and extents it must have, or -1. Returns its

@@ -9,7 +9,7 @@
 
 typedef struct reader {
     const char *text, *p;
-    tw_names *names;
+    tw_term_names *names;
     tw_arena *arena;
     const char *why; /* NULL: nothing is wrong so far. */
 } reader;
@@ -62,7 +62,7 @@ static bool is_number(reader *r) {
 }
 
 static int slot_of(reader *r, const char *name) {
-    tw_names *s = r->names;
+    tw_term_names *s = r->names;
     for (int i = 0; i < s->n; i++)
         if (!strcmp(s->names[i], name)) return i;
     if (s->n == TW_TERM_SLOTS) {
@@ -239,7 +239,7 @@ static tw_term *expression(reader *r) {
     return t;
 }
 
-tw_status tw_term_read(tw_term **out, const char *text, tw_names *names, tw_arena *arena, tw_diag *diag) {
+tw_status tw_term_read(tw_term **out, const char *text, tw_term_names *names, tw_arena *arena, tw_diag *diag) {
     reader r = {.text = text, .p = text, .names = names, .arena = arena};
     tw_term **at = out;
     do {

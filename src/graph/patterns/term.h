@@ -87,13 +87,13 @@ typedef struct tw_term {
 } tw_term;
 
 /* The names of a pattern. */
-typedef struct tw_names {
+typedef struct tw_term_names {
     const char *names[TW_TERM_SLOTS];
     int n;
-} tw_names;
+} tw_term_names;
 
 /* Reads a pattern. TW_ERR_FORMAT: the text is none. Terms lie in the arena. */
-tw_status tw_term_read(tw_term **out, const char *text, tw_names *names, tw_arena *arena, tw_diag *diag);
+tw_status tw_term_read(tw_term **out, const char *text, tw_term_names *names, tw_arena *arena, tw_diag *diag);
 
 /* checks.c. NULL: there is none of the name. */
 tw_check *tw_check_find(const char *name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/patterns/rewrite.h"
+#include "graph/patterns/edit.h"
 
 #include "base/diag.h"
 #include "base/grow.h"
@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool tw_rewrite_is_gone(const tw_graph *g, int node) {
+bool tw_edit_is_gone(const tw_graph *g, int node) {
     return !g->nodes[node].n_out;
 }
 
-static bool grow(tw_rewriter *r) {
+static bool grow(tw_edit *r) {
     while (r->n_values < r->g->n_values) {
         int *uses = tw_grow(r->uses, r->n_values, &r->room_uses, 256, sizeof *uses);
         if (!uses) return false;
@@ -21,7 +21,7 @@ static bool grow(tw_rewriter *r) {
     return true;
 }
 
-bool tw_rewrite_add(tw_rewriter *r, int at) {
+bool tw_edit_add(tw_edit *r, int at) {
     if (!grow(r)) return false;
     for (; r->n_nodes < r->g->n_nodes; r->n_nodes++) {
         int *keys = tw_grow(r->keys, r->n_nodes, &r->room_keys, 256, sizeof *keys);
@@ -35,33 +35,33 @@ bool tw_rewrite_add(tw_rewriter *r, int at) {
     return true;
 }
 
-bool tw_rewrite_begin(tw_rewriter *r, tw_graph *g) {
-    *r = (tw_rewriter){.g = g};
-    if (!tw_rewrite_add(r, -1)) return false;
+bool tw_edit_begin(tw_edit *r, tw_graph *g) {
+    *r = (tw_edit){.g = g};
+    if (!tw_edit_add(r, -1)) return false;
     for (int i = 0; i < g->n_outputs; i++) r->uses[g->outputs[i]]++;
     return true;
 }
 
-static bool is_wanted(const tw_rewriter *r, int node) {
+static bool is_wanted(const tw_edit *r, int node) {
     const tw_node *n = &r->g->nodes[node];
     for (int j = 0; j < n->n_out; j++)
         if (n->out[j] >= 0 && r->uses[n->out[j]] && r->g->values[n->out[j]].producer == node) return true;
     return false;
 }
 
-void tw_rewrite_remove(tw_rewriter *r, int node) {
+void tw_edit_remove(tw_edit *r, int node) {
     tw_node *n = &r->g->nodes[node];
-    if (tw_rewrite_is_gone(r->g, node)) return;
+    if (tw_edit_is_gone(r->g, node)) return;
     const int n_in = n->n_in;
     n->n_in = n->n_out = 0;
     for (int j = 0; j < n_in; j++) {
         if (n->in[j] < 0) continue;
         const int p = r->g->values[n->in[j]].producer;
-        if (!--r->uses[n->in[j]] && p >= 0 && !is_wanted(r, p)) tw_rewrite_remove(r, p);
+        if (!--r->uses[n->in[j]] && p >= 0 && !is_wanted(r, p)) tw_edit_remove(r, p);
     }
 }
 
-void tw_rewrite_replace(tw_rewriter *r, int from, int to) {
+void tw_edit_replace(tw_edit *r, int from, int to) {
     tw_graph *g = r->g;
     for (int i = 0; i < g->n_nodes; i++)
         for (int j = 0; j < g->nodes[i].n_in; j++)
@@ -102,7 +102,7 @@ static void put(order *o, int node) {
     o->out[o->n++] = *n;
 }
 
-tw_status tw_rewrite_end(tw_rewriter *r, tw_diag *diag) {
+tw_status tw_edit_end(tw_edit *r, tw_diag *diag) {
     tw_graph *g = r->g;
     const size_t n = (size_t)g->n_nodes + 1;
     place *places = calloc(n, sizeof *places);
@@ -119,8 +119,8 @@ tw_status tw_rewrite_end(tw_rewriter *r, tw_diag *diag) {
     return enough ? tw_graph_compact(g, diag) : tw_fail_memory(diag);
 }
 
-void tw_rewrite_free(tw_rewriter *r) {
+void tw_edit_free(tw_edit *r) {
     free(r->uses);
     free(r->keys);
-    *r = (tw_rewriter){0};
+    *r = (tw_edit){0};
 }
