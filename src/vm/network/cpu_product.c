@@ -9,7 +9,7 @@
 static const tw_gemm_blocking usual; /* All zero: the kernels' own blocks. */
 
 static bool constant_of(const tw_program *p, const tw_view *v) {
-    return p->buffers[v->buffer].kind == TW_BUFFER_CONSTANT;
+    return p->buffers[v->buffer].kind == TW_PROGRAM_CONSTANT;
 }
 
 /* ---- packing */
