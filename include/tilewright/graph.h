@@ -87,6 +87,7 @@ typedef struct tw_network_info {
     int steps, launches;    /* Of the program that was prepared last. launches: on a GPU. */
     int64_t weight_bytes;   /* Of constants of that program. */
     int64_t memory_bytes;   /* Beside weights, of that program. 0: not known. */
+    double operations;      /* Of its products and attention: multiplications and additions. */
     double prepare_seconds; /* That its preparation took. */
 } tw_network_info;
 void tw_network_describe(const tw_network *n, tw_network_info *info);
@@ -118,6 +119,13 @@ typedef struct tw_network_verdict {
    has it, and `why`, if not NULL, a text. */
 tw_status tw_network_verify(tw_network *n, const char *golden, tw_network_verdict *verdict, char *why, size_t why_size,
                             tw_diag *diag);
+
+/* Compares the outputs of the last run with those of the model, computed node by node in double. That takes seconds for
+   each 10^9 operations. Of a package it is the graph that it has. */
+tw_status tw_network_check(tw_network *n, tw_network_verdict *verdict, char *why, size_t why_size, tw_diag *diag);
+
+/* Reads all of a package. TW_ERR_FORMAT: it is damaged. Of a model it does nothing. */
+tw_status tw_network_check_file(const tw_network *n, tw_diag *diag);
 
 /* Writes a package of what was prepared so far: graphs, constants in the network's type, and what searches found. It
    opens without preparing any of it anew, on this kind of device or another. */

@@ -112,7 +112,7 @@ void tw_network_output(const tw_network *n, int i, tw_tensor *out) {
 }
 
 int64_t tw_network_input_limit(const tw_network *n, int i) {
-    const tw_graph *g = n->model;
+    const tw_graph *g = n->package && n->package->n_graphs ? n->package->graphs[0] : n->model;
     int64_t limit = 0;
     for (int k = 0; k < g->n_nodes; k++) {
         const tw_node *node = &g->nodes[k];
@@ -125,6 +125,21 @@ int64_t tw_network_input_limit(const tw_network *n, int i) {
         if (!limit || rows < limit) limit = rows;
     }
     return limit;
+}
+
+static double operations_of(const tw_program *p) {
+    double sum = 0;
+    for (int i = 0; i < p->n_steps; i++) {
+        const tw_step *s = &p->steps[i];
+        const tw_program_product *x = &s->of.product;
+        const tw_program_attention *a = &s->of.attention;
+        if (s->kind == TW_STEP_PRODUCT)
+            sum += 2.0 * (double)(x->batch[0] * x->batch[1] * x->batch[2]) * (double)x->m * (double)x->n * (double)x->k;
+        if (s->kind == TW_STEP_ATTENTION)
+            sum += 2.0 * (double)(a->batch * a->heads * a->queries) * (double)(a->keys * (a->head + a->head_v)) *
+                   (a->causal ? 0.5 : 1);
+    }
+    return sum;
 }
 
 void tw_network_describe(const tw_network *n, tw_network_info *info) {
@@ -141,6 +156,7 @@ void tw_network_describe(const tw_network *n, tw_network_info *info) {
     info->steps = b->program ? b->program->n_steps : g->n_nodes;
     for (int i = 0; i < g->n_values; i++)
         if (g->values[i].content) info->weight_bytes += tw_array_bytes(g->values[i].content);
+    info->operations = b->program ? operations_of(b->program) : 0;
     if (n->runner->describe) n->runner->describe(n, b, info);
 }
 
@@ -291,6 +307,14 @@ static tw_status verify(tw_network *n, tw_golden *f, tw_difference *d, tw_diag *
     return tw_golden_compare(f, g, n->buckets[n->last]->outputs, n->type == TW_E_none ? 0 : 1e-2, d, diag);
 }
 
+static void conclude(const tw_difference *d, tw_network_verdict *verdict, char *why, size_t why_size) {
+    *verdict = (tw_network_verdict){.elements = {.outputs = d->outputs, .elements = d->elements, .worst = d->allowed},
+                                    .worst = d->worst,
+                                    .rms = d->rms,
+                                    .agrees = !*d->first};
+    if (why) snprintf(why, why_size, "%s", d->first);
+}
+
 tw_status tw_network_verify(tw_network *n, const char *golden, tw_network_verdict *verdict, char *why, size_t why_size,
                             tw_diag *diag) {
     tw_golden f;
@@ -299,13 +323,37 @@ tw_status tw_network_verify(tw_network *n, const char *golden, tw_network_verdic
     tw_status st = tw_golden_open(&f, golden, diag);
     if (st == TW_OK) st = verify(n, &f, &d, diag);
     tw_golden_close(&f);
-    if (st != TW_OK) return st;
-    *verdict = (tw_network_verdict){.elements = {.outputs = d.outputs, .elements = d.elements, .worst = d.allowed},
-                                    .worst = d.worst,
-                                    .rms = d.rms,
-                                    .agrees = !*d.first};
-    if (why) snprintf(why, why_size, "%s", d.first);
-    return TW_OK;
+    if (st == TW_OK) conclude(&d, verdict, why, why_size);
+    return st;
+}
+
+static tw_status check(tw_network *n, tw_arena *arena, tw_difference *d, tw_diag *diag) {
+    const tw_bucket *b = n->buckets[n->last];
+    const tw_graph *g = n->package ? b->graph : n->model;
+    const tw_array **in = tw_arena_array(arena, (size_t)g->n_inputs + 1, sizeof *in);
+    tw_array *out = tw_arena_array(arena, (size_t)g->n_outputs + 1, sizeof *out);
+    if (!in || !out) return tw_fail_memory(diag);
+    for (int i = 0; i < g->n_inputs; i++) in[i] = &b->inputs[i];
+    tw_status st = tw_graph_run(g, in, arena, out, diag);
+    for (int i = 0; i < g->n_outputs && st == TW_OK; i++)
+        st = tw_array_compare(n->model->values[n->model->outputs[i]].name, &b->outputs[i], &out[i],
+                              n->type == TW_E_none ? 0 : 1e-2, d, diag);
+    return st;
+}
+
+tw_status tw_network_check(tw_network *n, tw_network_verdict *verdict, char *why, size_t why_size, tw_diag *diag) {
+    tw_arena arena = {0};
+    tw_difference d = {0};
+    *verdict = (tw_network_verdict){0};
+    const tw_status st =
+        n->ran ? check(n, &arena, &d, diag) : tw_fail(diag, TW_ERR_USAGE, "a network runs before it is compared");
+    tw_arena_free(&arena);
+    if (st == TW_OK) conclude(&d, verdict, why, why_size);
+    return st;
+}
+
+tw_status tw_network_check_file(const tw_network *n, tw_diag *diag) {
+    return n->package ? tw_package_check(n->package, n->path, diag) : TW_OK;
 }
 
 /* ---- text */

@@ -49,8 +49,8 @@ static double magnitude_of(const tw_array *a, int64_t n) {
     return n ? most * sqrt(sum / (double)n) : 0;
 }
 
-static tw_status compare(const char *name, const tw_array *ours, const tw_array *theirs, double share, tw_difference *d,
-                         tw_diag *diag) {
+tw_status tw_array_compare(const char *name, const tw_array *ours, const tw_array *theirs, double share,
+                           tw_difference *d, tw_diag *diag) {
     char a[128], b[128];
     tw_array_describe(ours, a, sizeof a);
     tw_array_describe(theirs, b, sizeof b);
@@ -103,7 +103,7 @@ tw_status tw_golden_compare(const tw_golden *f, const tw_graph *g, const tw_arra
     for (int i = 0; i < g->n_outputs && st == TW_OK; i++) {
         const char *name = g->values[g->outputs[i]].name;
         const tw_array *theirs = wanted(f->entries, f->n, name, i);
-        if (theirs) st = compare(name, &out[i], theirs, share, d, diag);
+        if (theirs) st = tw_array_compare(name, &out[i], theirs, share, d, diag);
     }
     if (st != TW_OK) return st;
     if (!d->outputs) return tw_fail_at(diag, TW_ERR_USAGE, f->path, -1, "there is no array of an output, like out_0");

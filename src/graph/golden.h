@@ -21,15 +21,19 @@ typedef struct tw_difference {
     char first[512];   /* The first element that differs by too much. */
 } tw_difference;
 
+/* Compares an array with what it should be, and adds what it finds to *d. An element may differ by `share` of the
+   greater of its magnitude and the root of the mean square of `theirs`; 0: 1e-2 in arrays of 16 bits, and otherwise
+   1e-4. TW_ERR_MISMATCH: they have another type or shape. */
+tw_status tw_array_compare(const char *name, const tw_array *ours, const tw_array *theirs, double share,
+                           tw_difference *d, tw_diag *diag);
+
 /* `path` must outlive the result. */
 tw_status tw_golden_open(tw_golden *f, const char *path, tw_diag *diag);
 void tw_golden_close(tw_golden *f);
 
 /* Finds contents of a graph's inputs. TW_ERR_USAGE: one is missing. */
 tw_status tw_golden_inputs(const tw_golden *f, const tw_graph *g, const tw_array **in, tw_diag *diag);
-/* Compares a graph's outputs. An element may differ by `share` of the greater of its magnitude and the root of the mean
-   square of its output; 0: 1e-2 in outputs of 16 bits, and otherwise 1e-4. TW_ERR_USAGE: there is no output, or one
-   that the graph does not have. TW_ERR_MISMATCH: an output has another type or shape. */
+/* Compares a graph's outputs. TW_ERR_USAGE: there is no output, or one that the graph does not have. */
 tw_status tw_golden_compare(const tw_golden *f, const tw_graph *g, const tw_array *out, double share, tw_difference *d,
                             tw_diag *diag);
 
