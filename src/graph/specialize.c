@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/specialize.h"
 
+#include "graph/reasons.h"
 #include "graph/run.h"
 #include "graph/step.h"
 
@@ -22,7 +23,7 @@ typedef struct folder {
     int *uses;        /* Of each value: how many nodes still want its content. */
     int64_t most;     /* The machine's memory. */
     tw_diag *diag;
-    tw_status st; /* TW_ERR_UNSUPPORTED once extents of a node are not known. */
+    tw_reasons reasons; /* Nodes whose extents are not known. */
 } folder;
 
 static bool is_known(const tw_array *a) {
@@ -80,6 +81,14 @@ static tw_status take_results(folder *f, const tw_node *n, tw_call *c) {
     return st == TW_OK && !fold ? keep(f, n) : st;
 }
 
+/* Returns what an operator says, without the node that it begins with. */
+static const char *without_node(const tw_node *n, const char *message) {
+    char node[256];
+    tw_node_describe(n, node, sizeof node);
+    const size_t length = strlen(node);
+    return !strncmp(message, node, length) && !strncmp(message + length, ": ", 2) ? message + length + 2 : message;
+}
+
 static tw_status fold_node(folder *f, const tw_node *n) {
     tw_arena scratch = {0};
     tw_diag why = {0};
@@ -94,7 +103,7 @@ static tw_status fold_node(folder *f, const tw_node *n) {
         st = take_results(f, n, c);
     } else if (st == TW_ERR_USAGE) {
         /* Nodes behind one that is listed are not. */
-        if (!lost) tw_diag_add(f->diag, f->st = TW_ERR_UNSUPPORTED, NULL, "%s", why.message);
+        if (!lost) tw_reasons_add(&f->reasons, n, without_node(n, why.message));
         for (int i = 0; i < n->n_out; i++)
             if (n->out[i] >= 0) f->lost[n->out[i]] = true;
         st = TW_OK;
@@ -205,7 +214,8 @@ static tw_status specialize(folder *f, const tw_array *const *in, const bool *kn
     if (st != TW_OK) return st;
     count_uses(f);
     for (int i = 0; i < g->n_nodes && st == TW_OK; i++) st = fold_node(f, &g->nodes[i]);
-    if (st == TW_OK) st = f->st;
+    const tw_status known_all = tw_reasons_tell(&f->reasons, TW_ERR_UNSUPPORTED, NULL, st == TW_OK ? f->diag : NULL);
+    if (st == TW_OK) st = known_all;
     if (st == TW_OK) st = fill_values(f);
     for (int i = 0; i < g->n_inputs && st == TW_OK; i++)
         if (f->out->values[g->inputs[i]].content) st = replace_input(f, g->inputs[i]);
