@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/run.h"
 
+#include "graph/ops/branch.h"
 #include "graph/reasons.h"
 #include "graph/step.h"
 
@@ -21,18 +22,25 @@ static const char *why_not(const tw_node *n) {
     for (int i = 0; i < op->least; i++)
         if (n->in[i] < 0 && !(op->optional >> i & 1)) return "an operand is left out";
     for (int i = 0; i < n->n_attributes; i++)
-        if (n->attributes[i].kind == TW_ATTRIBUTE_GRAPH) return "a graph within the node";
+        if (n->attributes[i].kind == TW_ATTRIBUTE_GRAPH && !tw_is_branch(n)) return "a graph within the node";
     return NULL;
 }
 
-tw_status tw_graph_resolve(tw_graph *g, const char *path, tw_diag *diag) {
-    tw_reasons reasons = {0};
+/* Finds what nodes of a graph, and of graphs within, do. The importer limits how deep these are. */
+static void resolve(tw_graph *g, tw_reasons *reasons) {
     for (int i = 0; i < g->n_nodes; i++) {
         tw_node *n = &g->nodes[i];
         n->impl = tw_op_find(n->domain, n->op, n->version);
         const char *why = why_not(n);
-        if (why) tw_reasons_add(&reasons, n, why);
+        if (why) tw_reasons_add(reasons, n, why);
+        for (int j = 0; j < n->n_attributes && tw_is_branch(n); j++)
+            if (n->attributes[j].graph) resolve(n->attributes[j].graph, reasons);
     }
+}
+
+tw_status tw_graph_resolve(tw_graph *g, const char *path, tw_diag *diag) {
+    tw_reasons reasons = {0};
+    resolve(g, &reasons);
     return tw_reasons_tell(&reasons, TW_ERR_UNSUPPORTED, path, diag);
 }
 

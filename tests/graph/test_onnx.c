@@ -277,6 +277,57 @@ static void long_lists_are_whole(void **state) {
     tw_buf_free(&model);
 }
 
+/* Adds a function f of the domain "d", x to y, whose nodes are of the domain, too. */
+static void function(tw_buf *model, const char *name, const char *op, int nodes) {
+    tw_buf f = {0}, set = {0};
+    text(&f, 1, name);
+    text(&f, 10, "d");
+    text(&f, 4, "x");
+    text(&f, 5, "y");
+    for (int i = 0; i < nodes; i++) {
+        tw_buf n = {0};
+        char from[16], to[16];
+        snprintf(from, sizeof from, i ? "v%d" : "x", i);
+        snprintf(to, sizeof to, i + 1 < nodes ? "v%d" : "y", i + 1);
+        text(&n, 1, from);
+        text(&n, 2, to);
+        text(&n, 4, op);
+        text(&n, 7, strcmp(op, "Neg") != 0 ? "d" : "");
+        message(&f, 7, &n);
+    }
+    number(&set, 2, 17);
+    message(&f, 9, &set);
+    message(model, 25, &f);
+}
+
+/* Functions that call themselves, or stand for more nodes than there is room for. */
+static void endless_functions_are_refused(void **state) {
+    (void)state;
+    for (int deep = 0; deep < 2; deep++) {
+        tw_buf graph = {0}, call = {0}, model, *of = &model;
+        info(&graph, 11, "x", "3");
+        text(&call, 1, "x");
+        text(&call, 2, "y");
+        text(&call, 4, "f0");
+        text(&call, 7, "d");
+        message(&graph, 1, &call);
+        info(&graph, 12, "y", "3");
+        model = model_of(&graph);
+        if (deep) {
+            function(of, "f0", "f0", 1);
+            refused(of, TW_ERR_FORMAT, "functions are nested deeper than 32");
+            continue;
+        }
+        for (int i = 0; i < 20; i++) {
+            char name[16], next[16];
+            snprintf(name, sizeof name, "f%d", i);
+            snprintf(next, sizeof next, "f%d", i + 1);
+            function(of, name, i < 19 ? next : "Neg", 4);
+        }
+        refused(of, TW_ERR_FORMAT, "functions stand for more than 262144 nodes");
+    }
+}
+
 /* A model that is cut anywhere is refused, or it is what comes before its sets of operators. */
 static void cut_files_are_refused(void **state) {
     (void)state;
@@ -372,8 +423,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_is_read_and_run), cmocka_unit_test(inputs_must_fit),
         cmocka_unit_test(what_is_wrong_is_said),   cmocka_unit_test(all_reasons_are_listed),
-        cmocka_unit_test(long_lists_are_whole),    cmocka_unit_test(cut_files_are_refused),
-        cmocka_unit_test(data_lie_beside),
+        cmocka_unit_test(long_lists_are_whole),    cmocka_unit_test(endless_functions_are_refused),
+        cmocka_unit_test(cut_files_are_refused),   cmocka_unit_test(data_lie_beside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
