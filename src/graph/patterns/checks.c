@@ -188,7 +188,9 @@ static bool has_rows_apart(const tw_graph *g, int v) {
     const tw_node *n = tw_value_node(g, v);
     const tw_node *shape = tw_value_node(g, n->in[0]);
     const tw_value *a = &g->values[n->in[0]];
-    if (!shape || a->rank != 2 || tw_node_integer(n, "trans_a", 0) || !is_linear(g, v)) return false;
+    if (!shape || strcmp(shape->op, "Reshape") != 0 || a->rank != 2 || tw_node_integer(n, "trans_a", 0) ||
+        !is_linear(g, v))
+        return false;
     const tw_value *x = &g->values[shape->in[0]];
     return g->values[n->in[1]].rank == 2 && x->rank > 2 && x->dims[x->rank - 1] == a->dims[1] &&
            (!has(n, 2) || is_row(g, n->in[2]));
@@ -399,6 +401,31 @@ static bool hides_nothing(const tw_graph *g, int v) {
     return mask_is(g, v, false);
 }
 
+/* A GroupQueryAttention of a prompt: no sequence has keys that are not among the rows that come with it, so that row i
+   is at position i. */
+static bool is_prompt(const tw_graph *g, int v) {
+    const tw_node *n = tw_value_node(g, v);
+    const tw_value *q = &g->values[n->in[0]];
+    const bool rotates = tw_node_integer(n, "do_rotary", 0);
+    const int64_t window = tw_node_integer(n, "local_window_size", -1);
+    if (q->rank != 3 || number_at(g, n, 6, 0) != q->dims[1] || has(n, 10) || (has(n, 9) && !rotates)) return false;
+    if (has(n, 3) && g->values[n->in[3]].dims[2]) return false;
+    if (rotates && (!has(n, 7) || !has(n, 8) || g->values[n->in[7]].rank != 2)) return false;
+    return window < 1 || window >= q->dims[1];
+}
+
+static bool has_scale(const tw_graph *g, int v) {
+    return tw_node_real(tw_value_node(g, v), "scale", 0) != 0;
+}
+
+/* A RotaryEmbedding with a position for each row. */
+static bool has_positions(const tw_graph *g, int v) {
+    const tw_node *n = tw_value_node(g, v);
+    const tw_value *x = &g->values[n->in[0]], *places = &g->values[n->in[1]];
+    return places->rank == 2 && places->dims[1] == x->dims[x->rank - 2] &&
+           (x->rank == 4 || tw_node_integer(n, "num_heads", 0));
+}
+
 static const struct {
     const char *name;
     tw_check *check;
@@ -433,6 +460,9 @@ static const struct {
     {"causal", is_causal},
     {"hides_nothing", hides_nothing},
     {"heads", has_heads},
+    {"prompt", is_prompt},
+    {"scaled", has_scale},
+    {"positions", has_positions},
     {"lower", is_lower},
     {"infinite", is_infinite},
     {"no_past", has_no_past},
