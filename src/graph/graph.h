@@ -79,6 +79,7 @@ typedef struct tw_graph {
     int n_symbols, room_symbols;
     tw_map *maps; /* Files that constants lie in. */
     int n_maps, room_maps;
+    int made;      /* How many names were made up, which end in ~0, ~1 and so on. */
     void **blocks; /* Memory of contents, given to free with the graph. */
     int n_blocks, room_blocks;
 } tw_graph;

@@ -35,7 +35,7 @@ typedef struct parser {
 } parser;
 
 bool tw_graph_is_bare(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("_./-+*", c));
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("_./-+*~", c));
 }
 
 /* ---- failing */

@@ -74,10 +74,28 @@ void tw_rewrite_op(tw_rewrite *w, tw_node *n, const char *op) {
 }
 
 static int new_value(tw_rewrite *w, const char *what) {
-    char *name = tw_arena_printf(&w->g->arena, "%s.%d.%d", what, w->g->n_values, w->made++);
+    const size_t n = strcspn(what, "~");
+    char *name = tw_arena_printf(&w->g->arena, "%.*s~%d", (int)n, what, w->g->made++);
     const int value = name ? tw_graph_add_value(w->g, name) : -1;
     if (value < 0) w->st = TW_ERR_MEMORY;
     return value;
+}
+
+int tw_rewrite_value(tw_rewrite *w, const char *like, const tw_array *type) {
+    const int value = new_value(w, like);
+    if (value < 0) return -1;
+    tw_value *v = &w->g->values[value];
+    v->type = type->type;
+    v->rank = type->rank;
+    memcpy(v->dims, type->dims, sizeof v->dims);
+    return value;
+}
+
+int tw_rewrite_borrow(tw_rewrite *w, const char *like, const tw_array *content) {
+    const int value = new_value(w, like);
+    if (value >= 0) tw_graph_set_content(w->g, value, content);
+    if (w->g->arena.failed) w->st = TW_ERR_MEMORY;
+    return w->st == TW_OK ? value : -1;
 }
 
 int tw_rewrite_make(tw_rewrite *w, const tw_node *like, const int *in, int n_in) {
@@ -95,14 +113,8 @@ int tw_rewrite_make(tw_rewrite *w, const tw_node *like, const int *in, int n_in)
     tw_rewrite_operands(w, &n, in, n_in);
     tw_rewrite_op(w, &n, n.op);
     if (w->st == TW_OK) w->st = tw_step_of(&c, w->g, &n, &scratch, &w->why);
-    const int value = w->st == TW_OK ? out[0] = new_value(w, n.op) : -1;
-    if (value >= 0) {
-        tw_value *v = &w->g->values[value];
-        v->type = c->out[0].type;
-        v->rank = c->out[0].rank;
-        memcpy(v->dims, c->out[0].dims, sizeof v->dims);
-        tw_rewrite_put(w, &n);
-    }
+    const int value = w->st == TW_OK ? out[0] = tw_rewrite_value(w, n.op, &c->out[0]) : -1;
+    if (value >= 0) tw_rewrite_put(w, &n);
     tw_arena_free(&scratch);
     return value;
 }
@@ -111,15 +123,13 @@ int tw_rewrite_constant(tw_rewrite *w, const tw_array *content) {
     const int64_t bytes = tw_array_bytes(content);
     tw_array a = *content;
     void *data = tw_arena_alloc(&w->g->arena, (size_t)bytes + 1);
-    const int value = data ? new_value(w, "constant") : -1;
-    if (value < 0) {
+    if (!data) {
         w->st = TW_ERR_MEMORY;
         return -1;
     }
     if (bytes) memcpy(data, content->data, (size_t)bytes);
     a.data = data;
-    tw_graph_set_content(w->g, value, &a);
-    return value;
+    return tw_rewrite_borrow(w, "constant", &a);
 }
 
 int tw_rewrite_integers(tw_rewrite *w, const int64_t *x, int n) {

@@ -16,7 +16,6 @@ typedef struct tw_rewrite {
     int n_old, at; /* Of `old`. */
     int *with;     /* What a value is replaced by. -1: nothing. */
     int n_with;    /* Values that there were in the beginning. Newer ones are not replaced. */
-    int made;      /* A number for names of new values. */
     bool changed;  /* Something was changed by one of the functions below. */
     tw_diag why;   /* Why a new node was refused by its operator. */
     tw_status st;
@@ -36,6 +35,10 @@ void tw_rewrite_op(tw_rewrite *w, tw_node *n, const char *op);
 /* Puts a node with one result, a new value, whose type and extents are what the operator says. Attributes are copied,
    what they refer to is not. -1: a failure, which tw_rewrite_end returns. */
 int tw_rewrite_make(tw_rewrite *w, const tw_node *like, const int *in, int n_in);
+/* Adds a value with a type and extents, named after another. -1: out of memory. */
+int tw_rewrite_value(tw_rewrite *w, const char *like, const tw_array *type);
+/* Adds a constant whose data stay where they are, and live as long as the graph. -1: out of memory. */
+int tw_rewrite_borrow(tw_rewrite *w, const char *like, const tw_array *content);
 /* Adds a constant, whose content is copied. -1: out of memory. */
 int tw_rewrite_constant(tw_rewrite *w, const tw_array *content);
 int tw_rewrite_integers(tw_rewrite *w, const int64_t *x, int n);

@@ -56,7 +56,7 @@ static int attempt_decoder(void *context) {
     return result(s, &diag);
 }
 
-/* Reads a graph, makes it concrete, and simplifies it. */
+/* Reads a graph, makes it concrete, simplifies it, and converts it. */
 static int attempt_concrete(void *context) {
     tw_graph *g = NULL, *c = NULL;
     tw_diag diag = {0};
@@ -66,6 +66,7 @@ static int attempt_concrete(void *context) {
     if (s == TW_OK) s = tw_graph_specialize(&c, g, in, &diag);
     tw_graph_free(g);
     if (s == TW_OK) s = tw_graph_simplify(c, &diag);
+    if (s == TW_OK) s = tw_graph_convert(c, TW_E_f16, &diag);
     tw_graph_free(c);
     return result(s, &diag);
 }

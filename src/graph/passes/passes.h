@@ -32,4 +32,9 @@ tw_status tw_graph_passes(tw_graph *g, const tw_graph_pass *passes, int n, tw_di
 /* Runs all of the passes above. */
 tw_status tw_graph_simplify(tw_graph *g, tw_diag *diag);
 
+/* Lets a concrete graph compute in f16 or bf16 what it computed in f32. Constants are converted, and those out of range
+   become finite; inputs and outputs stay f32, and are cast. Nodes whose results would leave the range stay f32 with all
+   that angles depend on (stays.h), and so do those whose operators take no such type. */
+tw_status tw_graph_convert(tw_graph *g, tw_element to, tw_diag *diag);
+
 #endif
