@@ -433,6 +433,9 @@ static void attention_is_found_with_all_scales_and_masks(void **state) {
         {HEADS "b bool 2,1,1,3; t! causal 3,3", MIXED("Add(" DOTS ", Where(And(t, b), 0, -1e30))"),
          "And Where Attention", "attention"},
         {HEADS "b bool 2,1,1,3; t! causal 3,3", "Attention(q, k, v, And(t, b))", "Attention", "attention's mask"},
+        {HEADS "b bool 2,1,1,3; t! causal 3,3",
+         "m=And(t, b); Add(Attention(q, k, v, m) is_causal=0, Attention(k, q, v, m) is_causal=0)",
+         "Attention Attention Add", "attention's mask"},
         {HEADS "m 2,3; i! count 2,1,1,3; s! = 6; f! = 2,1,1,3", MIXED("Add(" DOTS ", Gather(Reshape(m, s), i))"),
          "Reshape Attention", "masks"},
         /* Queries that see nothing: guarded, and not. */

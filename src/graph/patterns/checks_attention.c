@@ -137,7 +137,7 @@ static bool is_infinite(const tw_graph *g, int v) {
 
 static bool has_no_past(const tw_graph *g, int v) {
     const tw_node *n = tw_value_node(g, v);
-    return has_heads(g, v) && !past_of(g, n) && !tw_node_integer(n, "is_causal", 0);
+    return !past_of(g, n) && !tw_node_integer(n, "is_causal", 0);
 }
 
 static bool is_causal(const tw_graph *g, int v) {
