@@ -30,6 +30,7 @@ static void layer_norms_are_found_in_all_spellings(void **state) {
          "LayerNormalization", "norm's cast"},
         {"x 2,3,8; s 2,3,8; g! 8; b! 8", "*SkipLayerNormalization(x, s, g, b) epsilon=0.1", "Add LayerNormalization",
          "norm of a sum"},
+        {"x 2,3,8; s 2,3,8; g! 8", "*SkipLayerNormalization(x, s, g)", "Add LayerNormalization", "norm of a sum"},
         {"x 2,3,8; s 2,3,8; g! 8; b! 8; c! 8", "*SkipLayerNormalization(x, s, g, b, c)", "Add Add LayerNormalization",
          "norm of a sum"},
     };
@@ -121,6 +122,10 @@ static void views_are_joined(void **state) {
          "Transpose Sqrt", NULL},
         {"x 2,3,1,4,5; s! = 6,4,5; t! = 2,3,5,4", "Sqrt(Reshape(Transpose(Reshape(x, s)) perm=[0, 2, 1], t))",
          "Reshape Transpose Sqrt", "transpose"},
+        {"x 2,3,8; a! = 1", "Sqrt(Unsqueeze(x, a))", "Reshape Sqrt", NULL},
+        {"x 2,1,8; a! = 1", "Sqrt(Squeeze(x, a))", "Reshape Sqrt", NULL},
+        {"x 2,3,8", "Sqrt(Flatten(x) axis=2)", "Reshape Sqrt", NULL},
+        {"x 2,3,8; y 8", "Sum(x, y)", "Add", "sum"},
         /* An output keeps its name, and an input stays one. */
         {"x 2,3,8; s! = 2,3,8", "Reshape(Sqrt(x), s)", "Sqrt", NULL},
         {"x 2,3,8; s! = 2,3,8", "Reshape(x, s)", "Reshape", NULL},

@@ -45,6 +45,10 @@ static void attention_is_found_with_all_scales_and_masks(void **state) {
          "Attention Attention Add", "attention's mask"},
         {HEADS "m 2,3; i! count 2,1,1,3; s! = 6; f! = 2,1,1,3", MIXED("Add(" DOTS ", Gather(Reshape(m, s), i))"),
          "Reshape Attention", "masks"},
+        {HEADS "m bool 2,3; i! pairs 2,1,1,3,2; s! = 2,1,3,3; n! infinite; z! visible",
+         MIXED("Add(" DOTS ", Where(Not(Expand(GatherND(m, i), s)), n, z))"), "Reshape Not Where Attention", "masks"},
+        {HEADS "m i64 2,1,1,3; s! = 2,1,3,3; n! infinite; z! visible",
+         MIXED("Add(" DOTS ", Where(Cast(Expand(m, s)) to=9, z, n))"), "Cast Where Attention", "masks"},
         /* Queries that see nothing: guarded, and not. */
         {HEADS "m! blind 3,3", "p=Softmax(Add(" DOTS ", m)) axis=-1; MatMul(Where(IsNaN(p), 0, p), v)", "Attention",
          "attention"},

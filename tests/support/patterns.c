@@ -26,7 +26,8 @@ static double number_of(const char *kind, int64_t i, const int64_t *dims, int ra
     if (!strcmp(kind, "least")) return seen ? 0 : -INFINITY;
     if (!strcmp(kind, "infinite")) return -INFINITY;
     if (!strcmp(kind, "nearly")) return seen || i == columns - 1 ? 0 : -1e9;
-    if (!strcmp(kind, "true")) return 1;
+    if (!strcmp(kind, "true") || !strcmp(kind, "i64")) return 1;
+    if (!strcmp(kind, "pairs")) return (double)(i % 2 ? i / 2 % 3 : i / 6); /* Places of [2, 3], in order. */
     if (!strcmp(kind, "length")) return 4;
     if (!strcmp(kind, "total")) return 5;
     if (!strcmp(kind, "places")) return (double)((column + 2) % 9);
@@ -44,7 +45,7 @@ static tw_element type_of(const char *kind) {
     if (!strcmp(kind, "count")) return TW_E_i64;
     if (!strcmp(kind, "tenth") || !strcmp(kind, "cosine") || !strcmp(kind, "sine")) return TW_E_f32;
     if (!strcmp(kind, "length") || !strcmp(kind, "total")) return TW_E_i32;
-    if (!strcmp(kind, "places")) return TW_E_i64;
+    if (!strcmp(kind, "places") || !strcmp(kind, "pairs")) return TW_E_i64;
     tw_element_from_name(kind, &t);
     return t;
 }
