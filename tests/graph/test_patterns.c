@@ -161,6 +161,7 @@ static void products_take_what_is_around_them(void **state) {
         {"x 2,8,3; w! 8,4", "MatMul(Transpose(x) perm=[0, 2, 1], w)", "Product", "product"},
         {"x 2,3,4,8; y 2,3,5,8", "MatMul(x, Transpose(y) perm=[0, 1, 3, 2])", "Product", "product"},
         {OF "s! = 6,8; t! = 2,3,4", "Add(Reshape(Gemm(Reshape(x, s), w, b), t), r)", "Product", "product's rows"},
+        {OF, "Add(Add(r, MatMul(x, w)), b)", "Product", "product and bias"},
         /* A residual, of which there is one already. */
         {OF, "Add(Add(Add(MatMul(x, w), b), r), Sqrt(Mul(r, r)))", "Product Mul Sqrt Add", NULL},
         /* A bias that is no row. */
