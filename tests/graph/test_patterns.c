@@ -63,6 +63,8 @@ static void what_is_no_norm_stays(void **state) {
         /* Over another axis, with another power, with a root of something else. */
         {"x 2,3,8", "Mul(x, Reciprocal(Sqrt(Add(ReduceMean(Pow(x, 2)) axes=[1], 0.1))))",
          "Pow ReduceMean Add Sqrt Reciprocal Mul", NULL},
+        {"x 2,3,8", "Mul(x, Reciprocal(Sqrt(Add(ReduceMean(Pow(x, 2)) axes=[1, 2], 0.1))))",
+         "Pow ReduceMean Add Sqrt Reciprocal Mul", NULL},
         {"x 2,3,8", "Mul(x, Reciprocal(Sqrt(Add(" MEAN("Pow(x, 3)") ", 0.1))))",
          "Pow ReduceMean Add Sqrt Reciprocal Mul", NULL},
         {"x 2,3,8; y 2,3,8", "Mul(x, Reciprocal(Sqrt(Add(" MEAN("Pow(y, 2)") ", 0.1))))",
@@ -164,6 +166,9 @@ static void products_take_what_is_around_them(void **state) {
         {OF, "Add(Add(r, MatMul(x, w)), b)", "Product", "product and bias"},
         /* A residual, of which there is one already. */
         {OF, "Add(Add(Add(MatMul(x, w), b), r), Sqrt(Mul(r, r)))", "Product Mul Sqrt Add", NULL},
+        /* An activation of a product that has a factor. */
+        {OF, "Relu(Mul(MatMul(x, w), r))", "Product Relu", NULL},
+        {OF "s! = 6,8; t! = 2,3,4", "Reshape(Gemm(Reshape(x, s), w, b), t)", "Product", "product's rows"},
         /* A bias that is no row. */
         {"x 2,3,8; w! 8,4; b! 3,1", "Add(MatMul(x, w), b)", "Product Add", NULL},
         /* A gated layer: the gate's activation, and the other's factor. */

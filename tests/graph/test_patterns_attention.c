@@ -160,6 +160,7 @@ static void constant_masks_become_words(void **state) {
     assert_true(attribute_of(HEADS "m! hidden 3,3", scores, "Attention", "is_causal") == 1);
     assert_true(attribute_of(HEADS "m! least 1,1,3,3", scores, "Attention", "is_causal") == 1);
     assert_true(isnan(attribute_of(HEADS "m! nearly 3,3", scores, "Attention", "is_causal")));
+    assert_true(isnan(attribute_of(HEADS "m! sloping 3,3", scores, "Attention", "is_causal")));
     assert_true(isnan(attribute_of(HEADS "m! visible 3,3", scores, "Attention", "is_causal")));
     assert_true(attribute_of(HEADS "m! visible 3,3", scores, "Attention", "scale") == 0.5);
     assert_true(

@@ -20,6 +20,7 @@ static double number_of(const char *kind, int64_t i, const int64_t *dims, int ra
     const bool seen = column <= row + columns - rows;
     if (!strcmp(kind, "causal")) return seen;
     if (!strcmp(kind, "hidden")) return seen ? 0 : -1e9;
+    if (!strcmp(kind, "sloping")) return seen ? -0.1 * (double)(row - column) : -1e9;
     if (!strcmp(kind, "visible")) return 0;
     if (!strcmp(kind, "tenth")) return 0.1;
     if (!strcmp(kind, "blind")) return row ? 0 : -INFINITY; /* The first row sees nothing. */
@@ -194,7 +195,10 @@ static void check(const char *declared, const char *expression, const char *want
     assert_int_equal(tw_graph_resolve(fused.g, "m", &diag), TW_OK);
     run(plain.g, &arena, in, x);
     run(fused.g, &arena, in, y);
-    for (int i = 0; i < plain.g->n_outputs; i++) compare(expression, &x[i], &y[i]);
+    for (int i = 0; i < plain.g->n_outputs; i++) {
+        compare(expression, &x[i], &y[i]);
+        assert_string_equal(plain.g->values[plain.g->outputs[i]].name, fused.g->values[fused.g->outputs[i]].name);
+    }
     tw_fusions_free(&found);
     tw_arena_free(&arena);
     test_pattern_end(&plain);
