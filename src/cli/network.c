@@ -3,9 +3,9 @@
 #include "cli/network.h"
 
 #include "base/diag.h"
+#include "base/file.h"
 #include "base/random.h"
-#include "graph/numpy.h"
-#include "graph/onnx/onnx.h"
+#include "graph/inputs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,7 +135,6 @@ tw_status cli_inputs_shape(cli_inputs *in, const tw_network *n, cli_dims dims, t
 }
 
 void cli_inputs_free(cli_inputs *in) {
-    for (int i = 0; i < in->n_maps; i++) tw_map_close(&in->maps[i]);
     tw_arena_free(&in->arena);
     *in = (cli_inputs){0};
 }
@@ -147,11 +146,11 @@ static void set(tw_tensor *t, const char *name, const tw_array *a) {
     for (int i = 0; i < a->rank; i++) t->dims[i] = a->dims[i];
 }
 
-/* Sets one input, or all whose names a .npz file has, as they are or with in_ before them. */
-static tw_status read_npz(cli_inputs *in, const tw_network *n, const char *path, int only, tw_diag *d) {
+/* Sets one input, or all whose names a file's arrays have, as they are or with in_ before them. */
+static tw_status read_file(cli_inputs *in, const tw_network *n, const char *path, int only, tw_diag *d) {
     tw_npz_entry *entries;
     int count = 0, found = 0;
-    tw_status st = tw_npz_open(&in->arena, path, &entries, &count, d);
+    tw_status st = tw_arrays_open(&in->arena, path, &entries, &count, d);
     for (int i = 0; i < in->n && st == TW_OK; i++) {
         tw_tensor t;
         char key[512];
@@ -168,26 +167,16 @@ static tw_status read_npz(cli_inputs *in, const tw_network *n, const char *path,
     return st;
 }
 
-static tw_status read_file(cli_inputs *in, const tw_network *n, const char *item, tw_diag *d) {
+static tw_status read_item(cli_inputs *in, const tw_network *n, const char *item, tw_diag *d) {
     const char *eq = strchr(item, '=');
-    tw_tensor t = {.name = NULL};
-    tw_array a;
-    int i = 0;
-    if (!eq || (ends(item, ".npz") && tw_file_exists(item))) return read_npz(in, n, item, -1, d);
-    for (; i < in->n; i++) {
+    if (!eq || tw_file_exists(item)) return read_file(in, n, item, -1, d);
+    for (int i = 0; i < in->n; i++) {
+        tw_tensor t;
         tw_network_input(n, i, &t);
-        if (strlen(t.name) == (size_t)(eq - item) && !strncmp(t.name, item, (size_t)(eq - item))) break;
+        if (strlen(t.name) == (size_t)(eq - item) && !strncmp(t.name, item, (size_t)(eq - item)))
+            return read_file(in, n, eq + 1, i, d);
     }
-    if (i == in->n) return tw_fail(d, TW_ERR_USAGE, "--input: the model has no input %.*s", (int)(eq - item), item);
-    if (ends(eq, ".npz")) return read_npz(in, n, eq + 1, i, d);
-    tw_map *m = &in->maps[in->n_maps];
-    tw_status st = tw_map_open(m, eq + 1, d);
-    if (st != TW_OK) return st;
-    in->n_maps++;
-    st = ends(eq, ".pb") ? tw_onnx_read_tensor(&in->arena, m->data, m->size, eq + 1, &a, d)
-                         : tw_npy_read(m->data, m->size, eq + 1, &a, d);
-    if (st == TW_OK) set(&in->list[i], t.name, &a);
-    return st;
+    return tw_fail(d, TW_ERR_USAGE, "--input: the model has no input %.*s", (int)(eq - item), item);
 }
 
 /* Draws reals around 0, and integers within what the model looks up by them; masks are 1. */
@@ -218,7 +207,7 @@ static tw_status draw(cli_inputs *in, const tw_network *n, int i, tw_diag *d) {
 tw_status cli_inputs_read(cli_inputs *in, const tw_network *n, const cli_list *files, cli_dims dims, bool random,
                           tw_diag *d) {
     tw_status st = begin(in, n, dims, d);
-    for (int i = 0; i < files->count && st == TW_OK; i++) st = read_file(in, n, files->item[i], d);
+    for (int i = 0; i < files->count && st == TW_OK; i++) st = read_item(in, n, files->item[i], d);
     for (int i = 0; i < in->n && st == TW_OK; i++) {
         if (in->list[i].type) continue;
         tw_tensor t;

@@ -4,7 +4,6 @@
 #define TW_CLI_NETWORK_H
 
 #include "base/arena.h"
-#include "base/file.h"
 #include "cli/cli.h"
 #include "tilewright/graph.h"
 
@@ -42,8 +41,7 @@ tw_status cli_network_open(tw_network **out, const char *path, const cli_network
 /* Contents of inputs. Starts from {0}. */
 typedef struct cli_inputs {
     tw_arena arena;
-    tw_map maps[CLI_LIST_MAX];
-    int n_maps, n;
+    int n;
     tw_tensor *list; /* In the model's order. */
 } cli_inputs;
 void cli_inputs_free(cli_inputs *in);

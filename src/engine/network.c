@@ -5,6 +5,7 @@
 #include "base/diag.h"
 #include "engine/package.h"
 #include "graph/golden.h"
+#include "graph/inputs.h"
 #include "graph/run.h"
 #include "graph/text.h"
 
@@ -162,19 +163,12 @@ void tw_network_describe(const tw_network *n, tw_network_info *info) {
 
 /* ---- running */
 
-static tw_status array_of(const tw_network *n, int i, const tw_tensor *t, tw_array *out, tw_diag *diag) {
-    const tw_value *v = &n->model->values[n->model->inputs[i]];
+static tw_status array_of(const tw_tensor *t, const char *name, tw_array *out, tw_diag *diag) {
     *out = (tw_array){.rank = t->rank, .data = t->data};
     if (!t->type || !tw_element_from_name(t->type, &out->type) || t->rank < 0 || t->rank > TW_ARRAY_RANK)
-        return tw_fail(diag, TW_ERR_USAGE, "input \"%s\" has no type or shape", v->name);
+        return tw_fail(diag, TW_ERR_USAGE, "input \"%s\" has no type or shape", name);
     for (int d = 0; d < t->rank; d++) out->dims[d] = t->dims[d];
-    if (tw_array_bytes(out) < 0) return tw_fail(diag, TW_ERR_USAGE, "input \"%s\" is too large", v->name);
-    char is[128];
-    tw_array_describe(out, is, sizeof is);
-    bool fits = (v->type == TW_E_none || v->type == out->type) && (v->rank < 0 || v->rank == out->rank);
-    for (int d = 0; d < v->rank && fits; d++) fits = v->dims[d] < 0 || v->dims[d] == out->dims[d];
-    if (fits) return TW_OK;
-    return tw_fail(diag, TW_ERR_USAGE, "input \"%s\" is %s, which is not what the model has", v->name, is);
+    return tw_array_bytes(out) < 0 ? tw_fail(diag, TW_ERR_USAGE, "input \"%s\" is too large", name) : TW_OK;
 }
 
 static bool is_for(const tw_bucket *b, const tw_array *in, int n) {
@@ -212,16 +206,20 @@ static tw_status find_bucket(tw_network *n, const tw_array *in, tw_diag *diag) {
     return TW_OK;
 }
 
-static tw_status prepare(tw_network *n, const tw_tensor *inputs, tw_array *in, tw_diag *diag) {
-    tw_status st = TW_OK;
-    for (int i = 0; i < n->model->n_inputs && st == TW_OK; i++) st = array_of(n, i, &inputs[i], &in[i], diag);
-    return st == TW_OK ? find_bucket(n, in, diag) : st;
-}
-
 tw_status tw_network_prepare(tw_network *n, const tw_tensor *inputs, tw_diag *diag) {
-    tw_array *in = calloc((size_t)n->model->n_inputs + 1, sizeof *in);
-    const tw_status st = in ? prepare(n, inputs, in, diag) : tw_fail_memory(diag);
-    free(in);
+    const tw_graph *g = n->model;
+    const size_t count = (size_t)g->n_inputs + 1;
+    tw_arena arena = {0};
+    tw_array *given = tw_arena_array(&arena, count, sizeof *given), *in = tw_arena_array(&arena, count, sizeof *in);
+    const tw_array **list = tw_arena_array(&arena, count, sizeof *list);
+    tw_status st = given && in && list ? TW_OK : tw_fail_memory(diag);
+    for (int i = 0; i < g->n_inputs && st == TW_OK; i++) {
+        st = array_of(&inputs[i], g->values[g->inputs[i]].name, &given[i], diag);
+        list[i] = &given[i];
+    }
+    if (st == TW_OK) st = tw_graph_bind(g, NULL, 0, list, in, diag);
+    if (st == TW_OK) st = find_bucket(n, in, diag);
+    tw_arena_free(&arena);
     return st;
 }
 

@@ -2,6 +2,7 @@
 #include "graph/golden.h"
 
 #include "base/diag.h"
+#include "graph/inputs.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -18,12 +19,10 @@ void tw_golden_close(tw_golden *f) {
 }
 
 tw_status tw_golden_inputs(const tw_golden *f, const tw_graph *g, const tw_array **in, tw_diag *diag) {
-    for (int i = 0; i < g->n_inputs; i++) {
-        char key[512];
-        snprintf(key, sizeof key, "in_%s", g->values[g->inputs[i]].name);
-        in[i] = tw_npz_find(f->entries, f->n, key);
-        if (!in[i]) return tw_fail_at(diag, TW_ERR_USAGE, f->path, -1, "there is no array %s", key);
-    }
+    tw_graph_pick(g, f->entries, f->n, in);
+    for (int i = 0; i < g->n_inputs; i++)
+        if (!in[i])
+            return tw_fail_at(diag, TW_ERR_USAGE, f->path, -1, "there is no array in_%s", g->values[g->inputs[i]].name);
     return TW_OK;
 }
 
