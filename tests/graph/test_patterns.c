@@ -38,6 +38,11 @@ static double number_of(const char *kind, int64_t i, const int64_t *dims, int ra
     if (!strcmp(kind, "infinite")) return -INFINITY;
     if (!strcmp(kind, "nearly")) return seen || i == columns - 1 ? 0 : -1e9;
     if (!strcmp(kind, "true")) return 1;
+    if (!strcmp(kind, "length")) return 4;
+    if (!strcmp(kind, "total")) return 5;
+    if (!strcmp(kind, "places")) return (double)((column + 2) % 9);
+    if (!strcmp(kind, "cosine")) return cos((double)(row * (column + 1)));
+    if (!strcmp(kind, "sine")) return sin((double)(row * (column + 1)));
     if (!strcmp(kind, "bool")) return !column || tw_random_below(r, 2);
     if (!strcmp(kind, "count")) return (double)i;
     if (!strcmp(kind, "twice")) return sin((double)(column % (columns / 2) + 7 * row)); /* Halves are alike. */
@@ -48,7 +53,9 @@ static tw_element type_of(const char *kind) {
     tw_element t = TW_E_f64;
     if (!strcmp(kind, "causal") || !strcmp(kind, "true")) return TW_E_bool;
     if (!strcmp(kind, "count")) return TW_E_i64;
-    if (!strcmp(kind, "tenth")) return TW_E_f32;
+    if (!strcmp(kind, "tenth") || !strcmp(kind, "cosine") || !strcmp(kind, "sine")) return TW_E_f32;
+    if (!strcmp(kind, "length") || !strcmp(kind, "total")) return TW_E_i32;
+    if (!strcmp(kind, "places")) return TW_E_i64;
     tw_element_from_name(kind, &t);
     return t;
 }
@@ -426,6 +433,9 @@ static void attention_is_found_with_all_scales_and_masks(void **state) {
         {HEADS "b bool 2,1,1,3; t! causal 3,3", MIXED("Add(" DOTS ", Where(And(t, b), 0, -1e30))"),
          "And Where Attention", "attention"},
         {HEADS "b bool 2,1,1,3; t! causal 3,3", "Attention(q, k, v, And(t, b))", "Attention", "attention's mask"},
+        {HEADS "b bool 2,1,1,3; t! causal 3,3",
+         "m=And(t, b); Add(Attention(q, k, v, m) is_causal=0, Attention(k, q, v, m) is_causal=0)",
+         "Attention Attention Add", "attention's mask"},
         {HEADS "m 2,3; i! count 2,1,1,3; s! = 6; f! = 2,1,1,3", MIXED("Add(" DOTS ", Gather(Reshape(m, s), i))"),
          "Reshape Attention", "masks"},
         /* Queries that see nothing: guarded, and not. */
@@ -441,6 +451,42 @@ static void attention_is_found_with_all_scales_and_masks(void **state) {
          "Attention", "attention's groups"},
         /* New rows behind those of a cache see them all, and each other. */
         {"q 1,2,2,4; k 1,2,5,4; v 1,2,5,4; m! hidden 2,5", MIXED("Add(" DOTS ", m)"), "Attention", "attention"},
+    };
+    CHECK_ALL(t);
+}
+
+static void scores_may_have_a_cap(void **state) {
+    (void)state;
+    static const trial t[] = {
+        {HEADS "m 2,1,1,3", MIXED("Add(Mul(Tanh(Div(Div(" DOTS ", 2), 30)), 30), m)"), "Attention", "attention"},
+        {HEADS, MIXED("Mul(Tanh(Div(" DOTS ", 3)), 3)"), "Attention", "attention"},
+        {HEADS, MIXED("Mul(Tanh(Div(" DOTS ", 3)), 4)"), "Product Mul Softmax Product", NULL},
+    };
+    CHECK_ALL(t);
+}
+
+static void group_query_attention_of_a_prompt_is_attention(void **state) {
+    (void)state;
+#define GROUPS     "q f32 2,5,16; k f32 2,5,8; v f32 2,5,8; n! length 2; t! total 1; c! cosine 9,2; s! sine 9,2; "
+#define NODE(more) " num_heads=4 kv_num_heads=2 " more
+    static const trial t[] = {
+        {GROUPS, "*GroupQueryAttention(q, k, v, _, _, n, t)" NODE(""), "Attention", "attention of a prompt"},
+        {GROUPS, "*GroupQueryAttention(q, k, v, _, _, n, t)" NODE("scale=0.3 softcap=5"), "Attention",
+         "attention of a prompt"},
+        {GROUPS, "*GroupQueryAttention(q, k, v, _, _, n, t, c, s)" NODE("do_rotary=1"),
+         "RotaryEmbedding RotaryEmbedding Attention", "attention of a prompt"},
+        {GROUPS "p! places 2,5",
+         "*GroupQueryAttention(q, k, v, _, _, n, t, c, s, p)" NODE("do_rotary=1 rotary_interleaved=1"),
+         "RotaryEmbedding RotaryEmbedding Attention", "attention of a prompt"},
+        {"x f32 2,5,32; n! length 2; t! total 1; c! cosine 9,2; s! sine 9,2",
+         "*GroupQueryAttention(x, _, _, _, _, n, t, c, s)" NODE("do_rotary=1"),
+         "Slice RotaryEmbedding Slice RotaryEmbedding Slice Attention", "attention of a prompt"},
+        /* A window, and rows of a past. */
+        {GROUPS, "*GroupQueryAttention(q, k, v, _, _, n, t)" NODE("local_window_size=2"), "GroupQueryAttention", NULL},
+        {"q f32 2,1,16; k f32 2,1,8; v f32 2,1,8; n! length 2; t! total 1; a f32 2,2,5,4; b f32 2,2,5,4",
+         "*GroupQueryAttention(q, k, v, a, b, n, t)" NODE(""), "GroupQueryAttention", NULL},
+        {"x f32 2,5,16; p! places 2,5; c! cosine 9,2; s! sine 9,2", "*RotaryEmbedding(x, p, c, s) num_heads=4",
+         "RotaryEmbedding", "rotary embedding"},
     };
     CHECK_ALL(t);
 }
@@ -579,6 +625,8 @@ int main(void) {
         cmocka_unit_test(products_take_what_is_around_them),
         cmocka_unit_test(products_of_one_operand_are_joined),
         cmocka_unit_test(attention_is_found_with_all_scales_and_masks),
+        cmocka_unit_test(scores_may_have_a_cap),
+        cmocka_unit_test(group_query_attention_of_a_prompt_is_attention),
         cmocka_unit_test(attention_takes_rows_of_heads),
         cmocka_unit_test(masks_are_not_taken_for_others),
         cmocka_unit_test(constant_masks_become_words),

@@ -110,18 +110,14 @@ static int make_list(tw_maker *k, int64_t x) {
     return tw_make_constant(k, &(tw_array){.type = TW_E_i64, .rank = 1, .dims = {1}, .data = data});
 }
 
-/* half(c): angles of [batch][row][width / 2], of ones that heads of all batches share and that come twice. */
-static int half(tw_maker *k, const int *args, int n, int want) {
-    const tw_value c = k->g->values[args[0]];
-    const int64_t width = c.dims[c.rank - 1] / 2;
+/* Adds Slice(x) from `from` to below `to` along an axis. */
+static int make_slice(tw_maker *k, int x, int64_t axis, int64_t from, int64_t to) {
     int *in = tw_arena_array(&k->g->arena, 5, sizeof *in);
-    (void)n;
-    if (!in) return -1;
-    in[0] = args[0];
-    in[1] = make_list(k, 0);
-    in[2] = make_list(k, width);
-    in[3] = make_list(k, -1);
-    if (in[1] < 0 || in[2] < 0 || in[3] < 0) return -1;
+    if (!in || x < 0) return -1;
+    in[0] = x;
+    in[1] = make_list(k, from);
+    in[2] = make_list(k, to);
+    in[3] = make_list(k, axis);
     tw_node node = {.op = "Slice",
                     .domain = "",
                     .name = k->name,
@@ -130,9 +126,79 @@ static int half(tw_maker *k, const int *args, int n, int want) {
                     .out = in + 4,
                     .n_in = 4,
                     .n_out = 1};
-    const int narrow = tw_make_node(k, &node, -1);
+    return in[1] < 0 || in[2] < 0 || in[3] < 0 ? -1 : tw_make_node(k, &node, -1);
+}
+
+/* half(c): angles of [batch][row][width / 2], of ones that heads of all batches share and that come twice. */
+static int half(tw_maker *k, const int *args, int n, int want) {
+    const tw_value c = k->g->values[args[0]];
+    const int64_t width = c.dims[c.rank - 1] / 2;
+    (void)n;
+    const int narrow = make_slice(k, args[0], -1, 0, width);
     const int64_t dims[] = {c.rank == 4 ? c.dims[0] : 1, c.dims[c.rank - 2], width};
     return narrow < 0 ? -1 : tw_make_reshape(k, narrow, 3, dims, want);
+}
+
+/* ---- GroupQueryAttention */
+
+/* Adds RotaryEmbedding of one operand of attention, by angles of its positions, or of 0, 1 and so on. */
+static int rotate(tw_maker *k, const tw_node *of, int x, int64_t heads) {
+    const tw_value *v = &k->g->values[x], *angles = &k->g->values[of->in[7]];
+    const int64_t length = v->dims[1], width = angles->dims[1], dims[] = {1, length, width};
+    const bool placed = of->n_in > 9 && of->in[9] >= 0, interleaved = tw_node_integer(of, "rotary_interleaved", 0);
+    const int cosine = of->in[7], sine = of->in[8], places = placed ? of->in[9] : -1;
+    if (angles->dims[0] < length) return -1;
+    int *in = tw_arena_array(&k->g->arena, 5, sizeof *in);
+    tw_attribute *a = tw_arena_array(&k->g->arena, 3, sizeof *a);
+    if (!in || !a) return -1;
+    a[0] = (tw_attribute){.name = "num_heads", .kind = TW_ATTRIBUTE_INT, .integer = heads};
+    a[1] = (tw_attribute){.name = "interleaved", .kind = TW_ATTRIBUTE_INT, .integer = interleaved};
+    a[2] = (tw_attribute){.name = "rotary_embedding_dim", .kind = TW_ATTRIBUTE_INT, .integer = 2 * width};
+    in[0] = x;
+    in[1] = placed ? cosine : make_slice(k, cosine, 0, 0, length);
+    in[2] = placed ? sine : make_slice(k, sine, 0, 0, length);
+    for (int i = 1; i < 3 && !placed && in[i] >= 0; i++) in[i] = tw_make_reshape(k, in[i], 3, dims, -1);
+    in[3] = places;
+    tw_node node = {.op = "RotaryEmbedding",
+                    .domain = "",
+                    .name = k->name,
+                    .version = TW_MAKE_VERSION,
+                    .in = in,
+                    .out = in + 4,
+                    .n_in = placed ? 4 : 3,
+                    .n_out = 1,
+                    .attributes = a,
+                    .n_attributes = 3};
+    return in[1] < 0 || in[2] < 0 ? -1 : tw_make_node(k, &node, -1);
+}
+
+/* Makes what is attended: queries (0), keys (1) or values (2), which may lie beside one another in the queries. */
+static int part_of(tw_maker *k, int value, int which) {
+    const tw_node of = *tw_value_node(k->g, value);
+    const int64_t heads = tw_node_integer(&of, "num_heads", 0), few = tw_node_integer(&of, "kv_num_heads", 0);
+    const bool rotates = tw_node_integer(&of, "do_rotary", 0) && which < 2;
+    int x = of.in[which];
+    if (of.in[1] < 0) {
+        const int64_t width = k->g->values[of.in[0]].dims[2] / (heads + 2 * few);
+        const int64_t from = which == 0 ? 0 : which == 1 ? heads : heads + few;
+        x = make_slice(k, of.in[0], 2, from * width, (from + (which ? few : heads)) * width);
+    }
+    return x < 0 || !rotates ? x : rotate(k, &of, x, which ? few : heads);
+}
+
+static int queries(tw_maker *k, const int *args, int n, int want) {
+    (void)n, (void)want;
+    return part_of(k, args[0], 0);
+}
+
+static int keys(tw_maker *k, const int *args, int n, int want) {
+    (void)n, (void)want;
+    return part_of(k, args[0], 1);
+}
+
+static int values(tw_maker *k, const int *args, int n, int want) {
+    (void)n, (void)want;
+    return part_of(k, args[0], 2);
 }
 
 static const tw_attribute *perm_of(const tw_maker *k, int value) {
@@ -199,9 +265,9 @@ static const struct {
     const char *name;
     tw_make_function *make;
 } table[] = {
-    {"ones", ones},         {"shaped", shaped},       {"rows", rows}, {"row", row},   {"transposed", transposed},
-    {"expanded", expanded}, {"gemm_bias", gemm_bias}, {"like", like}, {"half", half}, {"swapped", swapped},
-    {"apart", apart}};
+    {"ones", ones},         {"shaped", shaped},       {"rows", rows}, {"row", row},      {"transposed", transposed},
+    {"expanded", expanded}, {"gemm_bias", gemm_bias}, {"like", like}, {"half", half},    {"swapped", swapped},
+    {"apart", apart},       {"queries", queries},     {"keys", keys}, {"values", values}};
 
 tw_make_function *tw_make_find(const char *name) {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)

@@ -138,9 +138,25 @@ static bool factor_of(const tw_maker *k, const tw_factor *f, double *x) {
 }
 
 static bool is_integer(const char *name) {
-    static const char *const names[] = {"axis",        "trans_a",     "transA",       "transB",    "trans_b",
-                                        "is_causal",   "q_num_heads", "kv_num_heads", "num_heads", "zero_rows",
-                                        "interleaved", "keepdims",    "num_outputs",  "to",        "softmax_precision"};
+    static const char *const names[] = {"axis",
+                                        "trans_a",
+                                        "transA",
+                                        "transB",
+                                        "trans_b",
+                                        "is_causal",
+                                        "q_num_heads",
+                                        "kv_num_heads",
+                                        "num_heads",
+                                        "zero_rows",
+                                        "interleaved",
+                                        "keepdims",
+                                        "num_outputs",
+                                        "do_rotary",
+                                        "rotary_interleaved",
+                                        "local_window_size",
+                                        "rotary_embedding_dim",
+                                        "to",
+                                        "softmax_precision"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i], name)) return true;
     return false;
@@ -212,7 +228,9 @@ static bool operands(tw_maker *k, const tw_term *t, int *in) {
 
 static int make_new(tw_maker *k, const tw_term *t, int want) {
     tw_node n = {.op = t->op, .domain = t->domain, .version = *t->domain ? 1 : TW_MAKE_VERSION};
-    if (!lists(k, &n, t->n_args, 1)) return -1;
+    const tw_node *root = &k->g->nodes[k->root];
+    if (!lists(k, &n, t->n_args, t->all ? root->n_out : 1)) return -1;
+    for (int i = 1; i < n.n_out; i++) n.out[i] = root->out[i];
     if (!operands(k, t, n.in)) return -1;
     n.op = tw_arena_strdup(&k->g->arena, t->op);
     n.domain = tw_arena_strdup(&k->g->arena, t->domain);

@@ -90,7 +90,9 @@ static tw_factor factor(reader *r, bool divides) {
         f.extent = (int)number(r);
     else
         f.attribute = word(r);
-    if (f.attribute && take(r, "~")) f.number = number(r);
+    if (*r->p != '~') return f;
+    r->p++;
+    f.number = number(r);
     return f;
 }
 
@@ -244,7 +246,10 @@ tw_status tw_term_read(tw_term **out, const char *text, tw_term_names *names, tw
     tw_term **at = out;
     do {
         *at = expression(&r);
-        if (*at && take(&r, "@")) (*at)->result = (int)number(&r);
+        if (*at && take(&r, "@@"))
+            (*at)->all = true;
+        else if (*at && take(&r, "@"))
+            (*at)->result = (int)number(&r);
         if (*at) at = &(*at)->next;
     } while (!r.why && take(&r, ";"));
     spaces(&r);

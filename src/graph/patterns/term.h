@@ -29,7 +29,7 @@
 
 enum {
     TW_TERM_SLOTS = 32,   /* Names of a pattern. */
-    TW_TERM_ARGS = 8,     /* Operands of a term. */
+    TW_TERM_ARGS = 12,    /* Operands of a term. */
     TW_TERM_SETTINGS = 8, /* Attributes and changes of a term. */
     TW_TERM_CHECKS = 3
 };
@@ -83,6 +83,7 @@ typedef struct tw_term {
     tw_setting settings[TW_TERM_SETTINGS];
     int n_settings;
     int result;           /* The root's result whose place it takes. -1: none. */
+    bool all;             /* Its results take the places of all the root's. */
     struct tw_term *next; /* What is made after it. */
 } tw_term;
 
