@@ -97,6 +97,17 @@ void tw_graph_set_content(tw_graph *g, int value, const tw_array *content) {
     memcpy(v->dims, content->dims, sizeof v->dims);
 }
 
+bool tw_value_array(const tw_value *v, tw_array *out) {
+    *out = (tw_array){.type = v->type, .rank = v->rank};
+    bool known = v->type != TW_E_none && v->rank >= 0;
+    for (int i = 0; i < v->rank; i++) {
+        out->dims[i] = v->dims[i];
+        known &= v->dims[i] >= 0;
+    }
+    if (v->content) out->data = v->content->data;
+    return known;
+}
+
 const tw_attribute *tw_node_attribute(const tw_node *n, const char *name) {
     for (int i = 0; i < n->n_attributes; i++)
         if (!strcmp(n->attributes[i].name, name)) return &n->attributes[i];

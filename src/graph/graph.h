@@ -79,6 +79,7 @@ typedef struct tw_graph {
     int n_symbols, room_symbols;
     tw_map *maps; /* Files that constants lie in. */
     int n_maps, room_maps;
+    int made;      /* How many names were made up, which end in ~0, ~1 and so on. */
     void **blocks; /* Memory of contents, given to free with the graph. */
     int n_blocks, room_blocks;
 } tw_graph;
@@ -102,6 +103,9 @@ bool tw_graph_own(tw_graph *g, void *block);
 /* Makes a value a constant. The array is copied, its data is not. */
 void tw_graph_set_content(tw_graph *g, int value, const tw_array *content);
 
+/* What is known of a value as an array; `data` is that of a constant. False: its type or an extent is no number. */
+bool tw_value_array(const tw_value *v, tw_array *out);
+
 const tw_attribute *tw_node_attribute(const tw_node *n, const char *name); /* NULL: there is none. */
 int64_t tw_node_integer(const tw_node *n, const char *name, int64_t usual);
 double tw_node_real(const tw_node *n, const char *name, double usual);
@@ -113,8 +117,5 @@ void tw_node_describe(const tw_node *n, char *out, size_t size);
 /* compact.c. Removes nodes that no output needs, and values that nobody uses any longer. Inputs stay. Results that
    nobody uses become -1. The lists of a node's operands and results must be the graph's own. */
 tw_status tw_graph_compact(tw_graph *g, tw_diag *diag);
-
-/* print.c. Writes the graph as text, a node a line. */
-void tw_graph_print(const tw_graph *g, tw_buf *out);
 
 #endif

@@ -152,6 +152,7 @@ static tw_status make_values(folder *f) {
     const tw_graph *g = f->g;
     tw_graph *out = f->out;
     out->name = g->name;
+    out->made = g->made;
     out->n_inputs = g->n_inputs;
     out->n_outputs = g->n_outputs;
     out->inputs = tw_arena_array(&out->arena, (size_t)g->n_inputs + 1, sizeof(int));

@@ -9,6 +9,10 @@
    NULL where a content is not known. The call lies in the arena. Errors are those of the operator. */
 tw_status tw_step_begin(tw_call **out, const tw_node *n, const tw_array *values, tw_arena *arena, tw_diag *diag);
 
+/* The same with operands as the graph's values have them: contents are those of constants. TW_ERR_USAGE, too: an
+   operand has no type, or an extent that is no number. */
+tw_status tw_step_of(tw_call **out, const tw_graph *g, const tw_node *n, tw_arena *arena, tw_diag *diag);
+
 /* Returns the bytes of all results. They may be more than a machine has. */
 int64_t tw_step_bytes(const tw_call *c);
 

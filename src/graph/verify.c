@@ -5,6 +5,7 @@
 #include "graph/numpy.h"
 #include "graph/onnx/onnx.h"
 #include "graph/run.h"
+#include "graph/text.h"
 #include "tilewright/graph.h"
 
 #include <inttypes.h>

@@ -4,6 +4,11 @@
 #include "support/support.h"
 
 #include "graph/decoder.h"
+#include "graph/passes/passes.h"
+#include "graph/patterns/fuse.h"
+#include "graph/run.h"
+#include "graph/specialize.h"
+#include "graph/text.h"
 #include "tilewright/graph.h"
 
 #include <stdio.h>
@@ -51,6 +56,61 @@ static int attempt_decoder(void *context) {
     return result(s, &diag);
 }
 
+/* Reads a graph, makes it concrete, simplifies it, and converts it. */
+static int attempt_concrete(void *context) {
+    tw_graph *g = NULL, *c = NULL;
+    tw_diag diag = {0};
+    const tw_array x = {.type = TW_E_f32, .rank = 2, .dims = {2, 3}}, *in[] = {&x};
+    tw_status s = tw_graph_parse(&g, context, strlen(context), "text", &diag);
+    if (s == TW_OK) s = tw_graph_resolve(g, "text", &diag);
+    if (s == TW_OK) s = tw_graph_specialize(&c, g, in, &diag);
+    tw_graph_free(g);
+    if (s == TW_OK) s = tw_graph_simplify(c, &diag);
+    if (s == TW_OK) s = tw_graph_convert(c, TW_E_f16, &diag);
+    tw_graph_free(c);
+    return result(s, &diag);
+}
+
+static void test_concrete(void **state) {
+    (void)state;
+    static char text[] = "graph g @20\n input %x: f32[batch, 3]\n constant %a: i64[1] {-1}\n"
+                         " constant %w: f32[3] {1.0, 2.0, 4.0}\n %s = Shape(%x)\n %p = Reshape(%x, %a)\n"
+                         " %q = Reshape(%p, %s)\n %r = Add(%q, %w)\n %t = Add(%x, %w)\n %u = Transpose(%r)\n"
+                         " %v = Transpose(%u)\n %y = Sub(%v, %t) texts=(\"a\", \"b\")\n %z = Unsqueeze(%y, %a)\n"
+                         " output %z\n";
+    alloc_fail_exhaust(attempt_concrete, text);
+}
+
+/* Opens a model, makes it concrete, fuses it, and shows what was found. */
+static int attempt_fuse(void *context) {
+    (void)context;
+    tw_graph *g = NULL, *c = NULL;
+    tw_fusions found = {0};
+    tw_buf out = {0};
+    tw_diag diag = {0};
+    const tw_array x = {.type = TW_E_f32, .rank = 3, .dims = {2, 5, 16}},
+                   m = {.type = TW_E_i64, .rank = 2, .dims = {2, 5}};
+    const tw_array *in[] = {&x, &m};
+    tw_status s = tw_graph_open(&g, model, &diag);
+    if (s == TW_OK) s = tw_graph_specialize(&c, g, in, &diag);
+    tw_graph_free(g);
+    if (s == TW_OK) s = tw_graph_fuse(c, &found, &diag);
+    if (s == TW_OK) {
+        tw_fusions_print(&found, true, &out);
+        tw_graph_dot(c, &out);
+    }
+    const bool shown = s == TW_OK && !out.failed;
+    tw_buf_free(&out);
+    tw_fusions_free(&found);
+    tw_graph_free(c);
+    return s == TW_OK && !shown ? 1 : result(s, &diag);
+}
+
+static void test_fuse(void **state) {
+    (void)state;
+    alloc_fail_exhaust(attempt_fuse, NULL);
+}
+
 static void test_decoder(void **state) {
     (void)state;
     tw_model *m;
@@ -77,9 +137,8 @@ static void test_run(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open),
-        cmocka_unit_test(test_run),
-        cmocka_unit_test(test_decoder),
+        cmocka_unit_test(test_open),     cmocka_unit_test(test_run),  cmocka_unit_test(test_decoder),
+        cmocka_unit_test(test_concrete), cmocka_unit_test(test_fuse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "base/diag.h"
 #include "graph/onnx/onnx.h"
 #include "graph/run.h"
+#include "graph/text.h"
 #include "support/support.h"
 
 #include <stdio.h>
@@ -129,11 +130,11 @@ static void a_model_is_read_and_run(void **state) {
     assert_int_equal(tw_onnx_read(&g, model.data, model.size, "m", &d), TW_OK);
     assert_int_equal(tw_graph_resolve(g, "m", &d), TW_OK);
     tw_graph_print(g, &shown);
-    assert_string_equal(shown.data, "graph \n"
+    assert_string_equal(shown.data, "graph \"\" @17\n"
                                     "  input %x: f32[batch, 3]\n"
-                                    "  constant %w: f32[3] {1, 2, 3}\n"
-                                    "  %sum = Add(%x, %w)\n"
-                                    "  %y = Relu(%sum)\n"
+                                    "  constant %w: f32[3] {1.0, 2.0, 3.0}\n"
+                                    "  %sum = Add(%x, %w) \"the node\"\n"
+                                    "  %y = Relu(%sum) \"the node\"\n"
                                     "  output %y\n");
     assert_int_equal(tw_graph_run(g, in, &arena, &out, &d), TW_OK);
     assert_int_equal(tw_array_elements(&out), 6);

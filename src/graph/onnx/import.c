@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Models and their graphs: ModelProto, GraphProto, NodeProto, AttributeProto, ValueInfoProto. */
 #include "base/grow.h"
+#include "graph/names.h"
 #include "graph/onnx/onnx.h"
 #include "graph/onnx/reader.h"
 
@@ -41,70 +42,22 @@ typedef struct set {
     int64_t version;
 } set;
 
-/* Names of values. Slots that are empty have -1. */
-typedef struct names {
-    int *slots;
-    int room, n;   /* room: a power of two. */
-    uint32_t seed; /* Where hashes begin. It differs from run to run, so that no file has names that all collide. */
-} names;
-
 typedef struct importer {
     tw_onnx_reader reader;
-    names names;
+    tw_names names;
     set sets[16];
     int n_sets;
 } importer;
 
-/* ---- names */
-
-/* FNV-1a with a seed, whose upper bits reach the lower ones in the end. */
-static uint32_t hash_of(const char *name, uint32_t seed) {
-    uint32_t h = 2166136261u ^ seed;
-    for (; *name; name++) h = (h ^ (unsigned char)*name) * 16777619u;
-    h = (h ^ h >> 16) * 0x85ebca6bu;
-    return h ^ h >> 13;
-}
-
-/* Returns the slot of a name: its own, or the empty one where it belongs. */
-static int *slot_of(const importer *m, const char *name) {
-    const uint32_t mask = (uint32_t)m->names.room - 1;
-    for (uint32_t at = hash_of(name, m->names.seed) & mask;; at = (at + 1) & mask) {
-        int *slot = &m->names.slots[at];
-        if (*slot < 0 || !strcmp(m->reader.graph->values[*slot].name, name)) return slot;
-    }
-}
-
-static bool grow_names(importer *m) {
-    names old = m->names;
-    if (old.n < old.room / 2) return true;
-    if (old.room > INT_MAX / 2) return false;
-    m->names.room = old.room ? 2 * old.room : 64;
-    m->names.slots = malloc((size_t)m->names.room * sizeof(int));
-    if (!m->names.slots) {
-        m->names = old;
-        return false;
-    }
-    for (int i = 0; i < m->names.room; i++) m->names.slots[i] = -1;
-    for (int i = 0; i < old.room; i++)
-        if (old.slots[i] >= 0) *slot_of(m, m->reader.graph->values[old.slots[i]].name) = old.slots[i];
-    free(old.slots);
-    return true;
-}
-
 /* Returns the value of a name. -1: there is none. */
 static int find(const importer *m, const char *name) {
-    return m->names.room ? *slot_of(m, name) : -1;
+    return tw_names_find(&m->names, name);
 }
 
-/* Returns the value of a name, which is made if there is none. -1: out of memory. */
-static int find_or_add(importer *m, const char *name) {
-    if (!grow_names(m)) return -1;
-    int *slot = slot_of(m, name);
-    if (*slot < 0) {
-        *slot = tw_graph_add_value(m->reader.graph, name);
-        m->names.n += *slot >= 0;
-    }
-    return *slot;
+/* Returns a new value. -1: out of memory. */
+static int add_value(importer *m, const char *name) {
+    const int value = tw_graph_add_value(m->reader.graph, name);
+    return value >= 0 && tw_names_add(&m->names, value) ? value : -1;
 }
 
 /* ---- attributes */
@@ -286,7 +239,7 @@ static tw_status add_result(importer *m, const tw_wire_field *f, const tw_node *
     if (!*name) return TW_OK;
     tw_node_describe(n, node, sizeof node);
     if (find(m, name) >= 0) return TW_ONNX_FAIL(r, f->data, "%s computes \"%s\", which there is already", node, name);
-    *out = find_or_add(m, name);
+    *out = add_value(m, name);
     if (*out < 0) return tw_fail_memory(r->diag);
     r->graph->values[*out].producer = number;
     return TW_OK;
@@ -410,7 +363,7 @@ static tw_status add_input(importer *m, const tw_wire_field *f) {
     /* Old files list their constants among the inputs. */
     if (known >= 0 && g->values[known].content) return TW_OK;
     if (known >= 0 || !*v.name) return TW_ONNX_FAIL(&m->reader, f->data, "two inputs are called \"%s\"", v.name);
-    const int i = find_or_add(m, v.name);
+    const int i = add_value(m, v.name);
     if (i < 0) return tw_fail_memory(m->reader.diag);
     g->values[i] = v;
     g->inputs[g->n_inputs++] = i;
@@ -434,7 +387,7 @@ static tw_status add_constant(importer *m, const tw_wire_field *f) {
     const tw_status st = tw_onnx_tensor(&m->reader, f, &name, &a);
     if (st != TW_OK) return st;
     if (find(m, name) >= 0) return TW_ONNX_FAIL(&m->reader, f->data, "two tensors are called \"%s\"", name);
-    const int i = find_or_add(m, name);
+    const int i = add_value(m, name);
     if (i >= 0) tw_graph_set_content(m->reader.graph, i, &a);
     return i < 0 || m->reader.arena->failed ? tw_fail_memory(m->reader.diag) : TW_OK;
 }
@@ -516,10 +469,10 @@ static tw_status read_model(importer *m, const tw_wire_field *all) {
 
 static tw_status read_into(tw_graph *g, const void *data, size_t size, const char *path, tw_diag *diag) {
     importer m = {.reader = {.graph = g, .arena = &g->arena, .begin = data, .path = path, .diag = diag},
-                  .names.seed = (uint32_t)((uintptr_t)g >> 4)};
+                  .names.graph = g};
     const tw_wire_field all = {.data = data, .size = size};
     const tw_status st = read_model(&m, &all);
-    free(m.names.slots);
+    tw_names_free(&m.names);
     free(m.reader.external);
     return st;
 }

@@ -13,12 +13,12 @@
 struct tw_map_problem;  /* kernels/pointwise/map.h */
 struct tw_rows_problem; /* kernels/rows/rows.h */
 
-typedef enum tw_buffer_kind {
-    TW_BUFFER_CONSTANT, /* Has its content before the first step, and is never written. */
-    TW_BUFFER_INPUT,    /* Has an input of the graph: dense, row-major. It is never written. */
-    TW_BUFFER_OUTPUT,   /* Has an output of the graph behind the last step: dense, row-major. */
-    TW_BUFFER_SCRATCH   /* Lies in the program's scratch memory. */
-} tw_buffer_kind;
+typedef enum tw_program_buffer_kind {
+    TW_PROGRAM_CONSTANT, /* Has its content before the first step, and is never written. */
+    TW_PROGRAM_INPUT,    /* Has an input of the graph: dense, row-major. It is never written. */
+    TW_PROGRAM_OUTPUT,   /* Has an output of the graph behind the last step: dense, row-major. */
+    TW_PROGRAM_SCRATCH   /* Lies in the program's scratch memory. */
+} tw_program_buffer_kind;
 
 enum {
     TW_PROGRAM_ALIGN = 256 /* Offsets in scratch memory are multiples of it, and runners align all buffers to it. */
@@ -26,7 +26,7 @@ enum {
 
 typedef struct tw_program_buffer {
     const char *name; /* A value's. */
-    tw_buffer_kind kind;
+    tw_program_buffer_kind kind;
     int64_t bytes;
     const void *content; /* A constant's. It may be aligned to nothing. */
     int number;          /* Which input or output of the graph it is. */
@@ -73,6 +73,7 @@ typedef struct tw_program_attention {
     int64_t batch, heads, kv_heads, queries, keys;
     int64_t head, head_v; /* Elements of a head of Q and K, and of V and the result. */
     double scale;         /* Multiplies scores. */
+    double cap;           /* Scores s become cap * tanh(s / cap). 0: they stay. */
     bool causal;          /* Query i sees keys 0 to i + keys - queries. */
 } tw_program_attention;
 

@@ -2,6 +2,7 @@
 #include "kernels/pointwise/expression.h"
 
 #include "base/dtype.h"
+#include "kernels/pointwise/whole.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,32 +36,30 @@ int tw_memory_bytes(tw_memory_type t) {
     return memories[t].bytes;
 }
 
-/* Division that has a value for every operand: 0 by 0, and the wrapped one of the least number by -1. */
-static int64_t tw_whole_div(int64_t a, int64_t b) {
-    return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
+/* Functions of the table beside those of <math.h>. */
+static double gelu(double a) {
+    return a / (1 + exp(-1.5957691216057308 * (a + 0.044715 * a * a * a)));
 }
 
-static int64_t tw_whole_rem(int64_t a, int64_t b) {
-    return b == 0 || b == -1 ? 0 : a % b;
+static double gelu_erf(double a) {
+    return 0.5 * a * erfc(-0.70710678118654752 * a);
 }
 
-static int64_t tw_whole_mod(int64_t a, int64_t b) {
-    const int64_t r = tw_whole_rem(a, b);
-    return r && (r < 0) != (b < 0) ? r + b : r;
+static double f16(double a) {
+    return (double)tw_f16_to_f32(tw_f32_to_f16((float)a));
 }
 
-static int64_t tw_real_to_whole(double a) {
-    return isnan(a) ? 0 : a >= 0x1p63 ? INT64_MAX : a <= -0x1p63 ? INT64_MIN : (int64_t)a;
+static double bf16(double a) {
+    return (double)tw_bf16_to_f32(tw_f32_to_bf16((float)a));
 }
 
 typedef double real_function(double a, double b);
 typedef int64_t whole_function(int64_t a, int64_t b);
 
-#define NONE        0
-#define wrap(op)    (int64_t)((uint64_t)a op(uint64_t) b)
-#define negative(a) (int64_t)(0 - (uint64_t)(a))
+#define NONE  0
+#define OF(f) f
 /* A function whose value is NONE is not called: classes_fit tells. */
-#define CELL(name, classes, real, whole)                                                                               \
+#define CELL(name, classes, real, whole, ir_real, ir_whole)                                                            \
     static double name##_real(double a, double b) {                                                                    \
         (void)a, (void)b;                                                                                              \
         return (double)(real);                                                                                         \
@@ -71,7 +70,7 @@ typedef int64_t whole_function(int64_t a, int64_t b);
     }
 #include "kernels/pointwise/expression.def"
 
-#define CELL(name, classes, real, whole) {#name, classes, name##_real, name##_whole},
+#define CELL(name, classes, real, whole, ir_real, ir_whole) {#name, classes, name##_real, name##_whole},
 static const struct {
     const char *name, *classes;
     real_function *real;
@@ -103,7 +102,7 @@ static tw_cell_value apply(const tw_cell *cell, tw_class of, tw_cell_value a, tw
     tw_cell_value y;
     /* A comparison, and a cast, of reals gives a whole number, and the cast to reals one of integers. */
     if (cell->op == TW_CELL_integer && of == TW_CLASS_real)
-        y.whole = tw_real_to_whole(a.real);
+        y.whole = real_to_whole(a.real);
     else if (of == TW_CLASS_real && cell->class != TW_CLASS_real)
         y.whole = (int64_t)ops[cell->op - FIRST].real(a.real, b.real);
     else if (of == TW_CLASS_real)

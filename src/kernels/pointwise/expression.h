@@ -31,7 +31,7 @@ typedef enum tw_cell_op {
     TW_CELL_operand, /* an element of operand of[0] */
     TW_CELL_index,   /* an integer: the element's index along dimension of[0] */
     TW_CELL_number,
-#define CELL(name, classes, real, whole) TW_CELL_##name,
+#define CELL(name, ...) TW_CELL_##name,
 #include "kernels/pointwise/expression.def"
     TW_CELL_OPS
 } tw_cell_op;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/pointwise/map.h"
 
+#include "kernels/pointwise/shape.h"
+
 #include <math.h>
 
 int64_t tw_points_columns(const tw_points *p) {
@@ -22,14 +24,10 @@ int64_t tw_points_place(const tw_points *p, const int64_t strides[TW_POINT_RANK]
     return at;
 }
 
-static int64_t stride_of(const tw_points *p, const tw_point_operand *o) {
-    return p->rank ? o->strides[p->rank - 1] : 0;
-}
-
 /* Reads an operand's element, gathered or not. */
 static tw_cell_value read(const tw_points *p, const tw_point_data *data, int i, int64_t row, int64_t column) {
     const tw_point_operand *o = &p->operands[i];
-    int64_t at = tw_points_place(p, o->strides, row) + column * stride_of(p, o);
+    int64_t at = tw_points_place(p, o->strides, row) + column * tw_points_step(p, o);
     if (o->gathers) {
         int64_t which = read(p, data, o->by, row, column).whole;
         if (which < 0) which += o->gather_extent;
@@ -49,7 +47,9 @@ tw_cell_value tw_points_value(const tw_points *p, const tw_point_data *data, int
         rest /= p->dims[i];
     }
     if (p->rank) index[p->rank - 1] = column;
-    for (int i = 0; i < p->n_operands; i++) x[i] = read(p, data, i, row, column);
+    const unsigned used = tw_points_used(p);
+    for (int i = 0; i < p->n_operands; i++)
+        if (used >> i & 1) x[i] = read(p, data, i, row, column);
     return tw_cells_compute(&p->cells, x, index);
 }
 
@@ -100,7 +100,7 @@ tw_status tw_map_check(const tw_map_problem *p, tw_diag *diag) {
 }
 
 void tw_map_run(const tw_map_problem *p, const tw_point_data *data, int64_t from, int64_t to) {
-    const int64_t n = tw_points_columns(&p->x), stride = stride_of(&p->x, &p->out);
+    const int64_t n = tw_points_columns(&p->x), stride = tw_points_step(&p->x, &p->out);
     for (int64_t row = from; row < to; row++) {
         const int64_t at = tw_points_place(&p->x, p->out.strides, row);
         for (int64_t i = 0; i < n; i++)
