@@ -32,12 +32,12 @@ static int constant(maker *m, const char *name, int64_t elements, float by) {
     float *x = tw_arena_array(&m->p->arena, (size_t)elements, sizeof *x);
     for (int64_t i = 0; i < elements; i++) x[i] = by * (float)(tw_random_unit(&m->random) - 0.5);
     return tw_program_add_buffer(
-        m->p, &(tw_program_buffer){.name = name, .kind = TW_BUFFER_CONSTANT, .bytes = 4 * elements, .content = x});
+        m->p, &(tw_program_buffer){.name = name, .kind = TW_PROGRAM_CONSTANT, .bytes = 4 * elements, .content = x});
 }
 
 static int scratch(maker *m, const char *name, int64_t elements) {
     return tw_program_add_buffer(
-        m->p, &(tw_program_buffer){.name = name, .kind = TW_BUFFER_SCRATCH, .bytes = 4 * elements, .offset = -1});
+        m->p, &(tw_program_buffer){.name = name, .kind = TW_PROGRAM_SCRATCH, .bytes = 4 * elements, .offset = -1});
 }
 
 static tw_view matrix(int buffer, int64_t rows, int64_t cols) {
@@ -61,7 +61,7 @@ static void product(maker *m, int a, int out, int64_t n, int64_t k, tw_gemm_acti
                                         .lda = k,
                                         .ldb = n,
                                         .ldc = n,
-                                        .batch = {1, 1},
+                                        .batch = {1, 1, 1},
                                         .alpha = 1,
                                         .activation = activation};
     tw_program_add_step(m->p, &s);
@@ -112,9 +112,9 @@ static void norm(maker *m, int x, int out) {
 static void make(maker *m, int layers) {
     const int64_t T = m->tokens;
     static int in, out;
-    in = tw_program_add_buffer(m->p, &(tw_program_buffer){.name = "x", .kind = TW_BUFFER_INPUT, .bytes = 4 * T * DIM});
+    in = tw_program_add_buffer(m->p, &(tw_program_buffer){.name = "x", .kind = TW_PROGRAM_INPUT, .bytes = 4 * T * DIM});
     out =
-        tw_program_add_buffer(m->p, &(tw_program_buffer){.name = "y", .kind = TW_BUFFER_OUTPUT, .bytes = 4 * T * DIM});
+        tw_program_add_buffer(m->p, &(tw_program_buffer){.name = "y", .kind = TW_PROGRAM_OUTPUT, .bytes = 4 * T * DIM});
     m->p->inputs = &in;
     m->p->outputs = &out;
     m->p->n_inputs = m->p->n_outputs = 1;
@@ -138,7 +138,7 @@ static void make(maker *m, int layers) {
 static void plan(tw_program *p) {
     for (int i = 0; i < p->n_buffers; i++) {
         tw_program_buffer *b = &p->buffers[i];
-        if (b->kind != TW_BUFFER_SCRATCH) continue;
+        if (b->kind != TW_PROGRAM_SCRATCH) continue;
         b->offset = p->scratch_bytes;
         p->scratch_bytes += (b->bytes + TW_PROGRAM_ALIGN - 1) / TW_PROGRAM_ALIGN * TW_PROGRAM_ALIGN;
     }

@@ -11,7 +11,7 @@
 #include "schedule/access.h"
 #include "tilewright/schedule.h"
 
-enum { TW_RANGE_AXES = 4 /* The most axes along which a step's units lie. */ };
+enum { TW_RANGE_AXES = 5 /* The most axes along which a step's units lie. */ };
 
 typedef enum tw_range_kind {
     TW_RANGE_CONSTANT, /* Defined before the first task, and never written: weights and inputs. */

@@ -26,7 +26,7 @@ static bool read_as_is(const tw_program *p, int buffer) {
 /* Constants that lie as kernels want them stay where they are. */
 static bool is_copied(const tw_program *p, int buffer) {
     const tw_program_buffer *b = &p->buffers[buffer];
-    return b->kind == TW_BUFFER_CONSTANT && b->content && (uintptr_t)b->content % 64 && read_as_is(p, buffer);
+    return b->kind == TW_PROGRAM_CONSTANT && b->content && (uintptr_t)b->content % 64 && read_as_is(p, buffer);
 }
 
 static size_t aligned(int64_t bytes) {
@@ -51,8 +51,8 @@ static tw_status place_buffers(tw_cpu_network *n, tw_diag *diag) {
     size_t at = aligned(p->scratch_bytes);
     for (int i = 0; i < p->n_buffers && st == TW_OK; i++) {
         const tw_program_buffer *b = &p->buffers[i];
-        if (b->kind == TW_BUFFER_SCRATCH) n->base[i] = n->memory + b->offset;
-        if (b->kind == TW_BUFFER_CONSTANT) n->base[i] = (unsigned char *)b->content;
+        if (b->kind == TW_PROGRAM_SCRATCH) n->base[i] = n->memory + b->offset;
+        if (b->kind == TW_PROGRAM_CONSTANT) n->base[i] = (unsigned char *)b->content;
         if (!is_copied(p, i)) continue;
         memcpy(n->memory + at, b->content, (size_t)b->bytes);
         n->base[i] = n->memory + at;
@@ -204,7 +204,7 @@ tw_status tw_cpu_network_run(tw_cpu_network *n, const void *const *in, void *con
     const tw_program *p = n->p;
     for (int i = 0; i < p->n_inputs; i++) n->base[p->inputs[i]] = (unsigned char *)in[i];
     for (int i = 0; i < p->n_outputs; i++)
-        if (p->buffers[p->outputs[i]].kind == TW_BUFFER_OUTPUT) n->base[p->outputs[i]] = out[i];
+        if (p->buffers[p->outputs[i]].kind == TW_PROGRAM_OUTPUT) n->base[p->outputs[i]] = out[i];
     n->runs++;
     atomic_store(&n->failed, false);
     tw_team_run(n->team, run_worker, n);

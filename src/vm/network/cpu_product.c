@@ -11,7 +11,7 @@ static const tw_gemm_blocking usual; /* All zero: the kernels' own blocks. */
 static const tw_panel_format floats = {TW_F32, 0};
 
 static bool constant_of(const tw_program *p, const tw_view *v) {
-    return p->buffers[v->buffer].kind == TW_BUFFER_CONSTANT;
+    return p->buffers[v->buffer].kind == TW_PROGRAM_CONSTANT;
 }
 
 /* ---- packing */
@@ -64,17 +64,38 @@ static void pack(const tw_cpu_network *n, const tw_cpu_step *s, const unsigned c
     }
 }
 
-/* The matrices of B that differ, and the number of one of them. */
-static int64_t matrices(const tw_program_product *x) {
-    return (x->stride_b[0] ? x->batch[0] : 1) * (x->stride_b[1] ? x->batch[1] : 1);
+/* Goes through a batch from `from` to `to`. False: that was the last product. */
+static bool next_of(int64_t at[TW_PROGRAM_BATCH], const int64_t *from, const int64_t *to) {
+    for (int i = TW_PROGRAM_BATCH - 1; i >= 0; i--) {
+        if (++at[i] < to[i]) return true;
+        at[i] = from[i];
+    }
+    return false;
 }
-static int64_t matrix_at(const tw_program_product *x, int64_t i, int64_t j) {
-    return (x->stride_b[0] ? i : 0) * (x->stride_b[1] ? x->batch[1] : 1) + (x->stride_b[1] ? j : 0);
+
+static int64_t place(const int64_t at[TW_PROGRAM_BATCH], const int64_t strides[TW_PROGRAM_BATCH]) {
+    int64_t sum = 0;
+    for (int i = 0; i < TW_PROGRAM_BATCH; i++) sum += at[i] * strides[i];
+    return sum;
+}
+
+/* The batch of the matrices of B that differ: dimensions that share a matrix have one. */
+static void batch_of_b(const tw_program_product *x, int64_t batch[TW_PROGRAM_BATCH]) {
+    for (int i = 0; i < TW_PROGRAM_BATCH; i++) batch[i] = x->stride_b[i] ? x->batch[i] : 1;
+}
+
+/* The number of a matrix of B. */
+static int64_t matrix_at(const tw_program_product *x, const int64_t at[TW_PROGRAM_BATCH]) {
+    int64_t number = 0;
+    for (int i = 0; i < TW_PROGRAM_BATCH; i++) number = x->stride_b[i] ? number * x->batch[i] + at[i] : number;
+    return number;
 }
 
 size_t tw_cpu_product_packed(const tw_cpu_step *s, const tw_program *p) {
+    int64_t batch[TW_PROGRAM_BATCH];
     if (s->of->kind != TW_STEP_PRODUCT || !constant_of(p, &s->of->in[1])) return 0;
-    return s->product.bytes * (size_t)matrices(&s->of->of.product);
+    batch_of_b(&s->of->of.product, batch);
+    return s->product.bytes * (size_t)(batch[0] * batch[1] * batch[2]);
 }
 
 tw_status tw_cpu_product_pack(const tw_cpu_network *n, const tw_cpu_step *s, tw_diag *diag) {
@@ -84,11 +105,14 @@ tw_status tw_cpu_product_pack(const tw_cpu_network *n, const tw_cpu_step *s, tw_
     if (!b) return tw_fail(diag, TW_ERR_USAGE, "a constant has no content");
     float *panel = aligned_alloc(64, tw_cpu_lines(tw_panel_bytes(floats, x->k)));
     if (!panel) return tw_fail_memory(diag);
+    static const int64_t first[TW_PROGRAM_BATCH];
+    int64_t at[TW_PROGRAM_BATCH] = {0}, batch[TW_PROGRAM_BATCH];
+    batch_of_b(x, batch);
     b += s->of->in[1].offset;
-    for (int64_t i = 0; i < (x->stride_b[0] ? x->batch[0] : 1); i++)
-        for (int64_t j = 0; j < (x->stride_b[1] ? x->batch[1] : 1); j++)
-            pack(n, s, b + size * (size_t)(i * x->stride_b[0] + j * x->stride_b[1]), 0, x->n,
-                 s->product.panels + s->product.bytes * (size_t)matrix_at(x, i, j), panel);
+    do
+        pack(n, s, b + size * (size_t)place(at, x->stride_b), 0, x->n,
+             s->product.panels + s->product.bytes * (size_t)matrix_at(x, at), panel);
+    while (next_of(at, first, batch));
     free(panel);
     return TW_OK;
 }
@@ -259,19 +283,18 @@ void tw_cpu_product(const tw_cpu_network *n, const tw_cpu_step *s, const tw_rang
     }
     unsigned char *packed = s->product.panels ? NULL : tw_cpu_take(&room, s->product.bytes);
     float *panel = packed ? tw_cpu_take(&room, tw_panel_bytes(floats, x->k)) : NULL;
-    for (int64_t i = t->from[0]; i < t->to[0]; i++)
-        for (int64_t j = t->from[1]; j < t->to[1]; j++) {
-            const int64_t c = i * x->stride_c[0] + j * x->stride_c[1] + m.from * x->ldc + m.col;
-            m.a = tw_cpu_at(n, &of->in[0]) + size * (i * x->stride_a[0] + j * x->stride_a[1]);
-            if (packed)
-                pack(n, s, tw_cpu_at(n, &of->in[1]) + size * (i * x->stride_b[0] + j * x->stride_b[1]), m.col, m.end,
-                     packed, panel);
-            m.panels = packed ? packed
-                              : s->product.panels + s->product.bytes * (size_t)matrix_at(x, i, j) +
-                                    panel_bytes(n, s) * (size_t)(m.col / TW_PANEL_ROWS);
-            f.mul = like_c(n, of, 3, c);
-            f.residual = like_c(n, of, 4, c);
-            f.c = n->base[of->out[0].buffer] + of->out[0].offset + of_c * c;
-            multiply(n, s, &m, &f, room);
-        }
+    int64_t at[TW_PROGRAM_BATCH];
+    memcpy(at, t->from, sizeof at);
+    do {
+        const int64_t c = place(at, x->stride_c) + m.from * x->ldc + m.col;
+        m.a = tw_cpu_at(n, &of->in[0]) + size * place(at, x->stride_a);
+        if (packed) pack(n, s, tw_cpu_at(n, &of->in[1]) + size * place(at, x->stride_b), m.col, m.end, packed, panel);
+        m.panels = packed ? packed
+                          : s->product.panels + s->product.bytes * (size_t)matrix_at(x, at) +
+                                panel_bytes(n, s) * (size_t)(m.col / TW_PANEL_ROWS);
+        f.mul = like_c(n, of, 3, c);
+        f.residual = like_c(n, of, 4, c);
+        f.c = n->base[of->out[0].buffer] + of->out[0].offset + of_c * c;
+        multiply(n, s, &m, &f, room);
+    } while (next_of(at, t->from, t->to));
 }
