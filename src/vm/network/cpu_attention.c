@@ -122,7 +122,7 @@ static void soften(const head *h, int64_t first, int64_t rows, int64_t seen, flo
         for (int64_t i = 0; i < n && h->x->cap > 0; i++)
             scores[i] = (float)h->x->cap * tanhf(scores[i] * (float)(h->x->scale / h->x->cap));
         sums[r] = n ? h->n->k.soften(scores, h->x->cap > 0 ? 1 : (float)h->x->scale, mask, n) : 0;
-        memset(scores + n, 0, (size_t)(seen - n) * sizeof *scores);
+        memset(scores + n, 0, (size_t)(h->x->keys - n) * sizeof *scores);
     }
 }
 

@@ -371,7 +371,8 @@ static tw_status add_buffers(const table *t) {
         snprintf(name, sizeof name, "%d %.100s", i, from->name ? from->name : "");
         tw_range_buffer b = {.name = name, .kind = TW_RANGE_CONSTANT, .bytes = from->bytes > 0 ? from->bytes : 1};
         if (from->kind == TW_PROGRAM_OUTPUT) b.kind = TW_RANGE_OUTPUT;
-        if (from->kind == TW_PROGRAM_SCRATCH) {
+        /* A buffer that has no place is not used. */
+        if (from->kind == TW_PROGRAM_SCRATCH && from->offset >= 0) {
             b.kind = TW_RANGE_SCRATCH;
             b.offset = from->offset;
         }
