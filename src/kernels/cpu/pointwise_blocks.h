@@ -123,15 +123,22 @@ static bool program_make(program *g, const tw_points *p, const tw_point_data *da
             g->needed[of] = true;
             if (last[of] < i) last[of] = i;
         }
+    /* Numbers are filled in once, so no other cell may have had their slots. */
+    int numbers = 0;
+    for (int i = 0; i <= e->value; i++) {
+        if (!g->needed[i] || e->of[i].op != TW_CELL_number) continue;
+        if (numbers == SLOTS) return false;
+        fill_number(&e->of[i], &g->slots[numbers]);
+        g->slot[i] = (uint8_t)numbers++;
+    }
     for (int i = 0; i <= e->value; i++) {
         const tw_cell *c = &e->of[i];
-        if (!g->needed[i]) continue;
-        int s = 0;
+        if (!g->needed[i] || c->op == TW_CELL_number) continue;
+        int s = numbers;
         while (s < SLOTS && taken[s]) s++;
         if (s == SLOTS) return false;
         taken[s] = true;
         g->slot[i] = (uint8_t)s;
-        if (c->op == TW_CELL_number) fill_number(c, &g->slots[s]);
         if (c->op > TW_CELL_number) g->fn[i] = block_function(c, (tw_class)e->of[c->of[0]].class);
         for (int k = 0; k < operands_of(c); k++)
             if (last[c->of[k]] == i && e->of[c->of[k]].op != TW_CELL_number) taken[g->slot[c->of[k]]] = false;
