@@ -6,6 +6,7 @@
 #define TW_KERNELS_CPU_KERNELS_H
 
 #include "kernels/cpu/panel.h"
+#include "kernels/cpu/split.h"
 #include "kernels/rows/rows.h"
 #include "tilewright/device.h"
 
@@ -117,6 +118,7 @@ typedef struct tw_kernels {
     tw_gemm_pack_fn *gemm_pack;                     /* NULL where no weights have gemm_packed. */
     tw_gemm_pack_bytes_fn *gemm_pack_bytes;
     tw_gemm_packed_scratch_fn *gemm_packed_scratch;
+    const tw_split_kernels *split; /* NULL: products of f32 are computed in f32 alone. */
     tw_attention_fn *attention;
     const char *attention_name; /* "amx", ... */
     tw_attention_scratch_fn *attention_scratch;

@@ -71,7 +71,7 @@ tw_range_task *tw_ranges_add_task(tw_ranges *r, int worker, int step) {
     if (!p) return NULL;
     w->list = p;
     p[w->count] = (tw_range_task){.step = step, .arrive = -1};
-    for (int a = 0; a < TW_RANGE_AXES; a++) p[w->count].to[a] = 1;
+    for (int a = 0; a < TW_RANGE_AXES; a++) p[w->count].to[a] = r->steps[step].units[a];
     return &p[w->count++];
 }
 

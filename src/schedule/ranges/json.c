@@ -182,7 +182,7 @@ static tw_status read_step(reader *r, const json_t *o) {
     int64_t extent[TW_RANGE_AXES];
     size_t n = json_array_size(units), i;
     json_t *access;
-    if (!name || n < 1 || n > TW_RANGE_AXES) return refuse(r, "a step needs a name, and units along 1 to 4 axes");
+    if (!name || n < 1 || n > TW_RANGE_AXES) return refuse(r, "a step needs a name, and units along 1 to 5 axes");
     for (size_t a = 0; a < n; a++)
         if (!tw_json_int(json_array_get(units, a), 1, MOST_BYTES, &extent[a])) return refuse(r, "units are no extents");
     tw_range_step *s = tw_ranges_add_step(r->r, name, (int)n, extent);

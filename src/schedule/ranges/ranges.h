@@ -11,7 +11,7 @@
 #include "schedule/access.h"
 #include "tilewright/schedule.h"
 
-enum { TW_RANGE_AXES = 4 /* The most axes along which a step's units lie. */ };
+enum { TW_RANGE_AXES = 5 /* The most axes along which a step's units lie. */ };
 
 typedef enum tw_range_kind {
     TW_RANGE_CONSTANT, /* Defined before the first task, and never written: weights and inputs. */
@@ -83,7 +83,7 @@ int tw_ranges_add_buffer(tw_ranges *r, const tw_range_buffer *b);
 tw_range_step *tw_ranges_add_step(tw_ranges *r, const char *name, int n_axes, const int64_t *units);
 tw_range_access *tw_ranges_add_access(tw_ranges *r, tw_range_step *s, int buffer, bool write);
 int tw_ranges_add_counter(tw_ranges *r, const char *name);
-tw_range_task *tw_ranges_add_task(tw_ranges *r, int worker, int step);
+tw_range_task *tw_ranges_add_task(tw_ranges *r, int worker, int step); /* Of all units of the step. */
 void tw_ranges_add_wait(tw_ranges *r, tw_range_task *t, int counter, int64_t threshold);
 
 /* effects.c. Appends the boxes that a task accesses, which are exact: a box has no byte that no unit has. Numbers and

@@ -68,7 +68,7 @@ static tw_status pack_products(tw_cpu_network *n, tw_diag *diag) {
     for (int i = 0; i < p->n_steps; i++) {
         n->steps[i].of = &p->steps[i];
         if (p->steps[i].kind != TW_STEP_PRODUCT) continue;
-        tw_cpu_product_plan(&n->steps[i]);
+        tw_cpu_product_plan(n, &n->steps[i]);
         n->packed_bytes += tw_cpu_product_packed(&n->steps[i], p);
     }
     tw_status st = take_pages(n->packed_bytes, "packed constants", &n->packed, diag);
@@ -142,6 +142,7 @@ tw_status tw_cpu_network_open(tw_cpu_network **out, const tw_program *p, int thr
     n->p = p;
     tw_cpu_detect(&cpu);
     tw_kernels_choose(&n->k, o->limit_isa ? cpu.isa & o->isa : cpu.isa);
+    if (o->exact) n->k.split = NULL;
     tw_status st = tw_team_start(&n->team, threads, !o->no_pin, diag);
     if (st == TW_OK) st = tw_network_deal(&n->ranges, p, tw_team_size(n->team), diag);
     if (st == TW_OK) st = prove(n->ranges, diag);

@@ -119,8 +119,10 @@ static void soften(const head *h, int64_t first, int64_t rows, int64_t seen, flo
         float *scores = h->scores + r * ld;
         const int64_t n = least(seen_by(h->x, first + r), seen);
         if (!r || (mask && v->strides[2])) mask = mask_of(h, first + r);
-        sums[r] = n ? h->n->k.soften(scores, (float)h->x->scale, mask, n) : 0;
-        memset(scores + n, 0, (size_t)(seen - n) * sizeof *scores);
+        for (int64_t i = 0; i < n && h->x->cap > 0; i++)
+            scores[i] = (float)h->x->cap * tanhf(scores[i] * (float)(h->x->scale / h->x->cap));
+        sums[r] = n ? h->n->k.soften(scores, h->x->cap > 0 ? 1 : (float)h->x->scale, mask, n) : 0;
+        memset(scores + n, 0, (size_t)(h->x->keys - n) * sizeof *scores);
     }
 }
 

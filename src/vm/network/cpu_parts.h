@@ -13,7 +13,7 @@
 typedef struct tw_cpu_step {
     const tw_step *of;
     struct {
-        tw_panel_format format;
+        bool split;            /* By sums of products of bf16 (kernels/cpu/split.h). */
         unsigned char *panels; /* B in panels, a matrix after another. NULL: it is packed by each task. */
         size_t bytes;          /* From a matrix to the next. */
     } product;
@@ -74,8 +74,8 @@ void tw_cpu_read(tw_element type, const void *data, int64_t at, int64_t stride, 
 /* Writes neighbours. */
 void tw_cpu_write(tw_element type, void *data, int64_t at, int64_t count, const float *x);
 
-/* cpu_product.c. Finds the format and bytes of B's panels. */
-void tw_cpu_product_plan(tw_cpu_step *s);
+/* cpu_product.c. Chooses how a product is computed, which decides how B is packed. */
+void tw_cpu_product_plan(const tw_cpu_network *n, tw_cpu_step *s);
 size_t tw_cpu_product_scratch(const tw_cpu_network *n, const tw_cpu_step *s, const tw_range_task *t);
 size_t tw_cpu_product_packed(const tw_cpu_step *s, const tw_program *p); /* Bytes of all of a constant B. 0: none is. */
 tw_status tw_cpu_product_pack(const tw_cpu_network *n, const tw_cpu_step *s, tw_diag *diag);

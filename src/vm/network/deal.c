@@ -42,7 +42,7 @@ static double product_cost(int64_t rows, int64_t cols, const cut *c) {
 }
 
 static void cut_product(const tw_range_step *s, int workers, cut *c) {
-    *c = (cut){{0, 1, TW_PRODUCT_ROWS}, 3, TW_PRODUCT_COLS, 1, 1};
+    *c = (cut){{0, 1, 2, TW_PRODUCT_ROWS}, TW_PRODUCT_ROWS + 1, TW_PRODUCT_COLS, 1, 1};
     const int64_t rows = rows_of(s, c), cols = s->units[TW_PRODUCT_COLS];
     cut best = *c;
     for (c->rows = workers; c->rows >= 1; c->rows--)

@@ -9,11 +9,11 @@
 #include "schedule/ranges/ranges.h"
 
 /* Axes of a step's units:
-     product     the two dimensions of the batch, rows, columns
+     product     the dimensions of the batch, rows, columns
      attention   sequences, heads, queries
      map, rows   dimensions before the last. Neighbours that all views walk through alike are one axis.
      plain       one unit */
-enum { TW_PRODUCT_ROWS = 2, TW_PRODUCT_COLS = 3 };
+enum { TW_PRODUCT_ROWS = TW_PROGRAM_BATCH, TW_PRODUCT_COLS };
 enum { TW_ATTENTION_BATCH, TW_ATTENTION_HEADS, TW_ATTENTION_QUERIES };
 
 /* Makes the schedule of a program whose memory is planned. Step i of the program is step i of the schedule, and so with

@@ -186,18 +186,18 @@ static walk *push(plan *p, const tw_view *v, bool write) {
 }
 
 /* A matrix of a product. An axis of INNER: each unit has all of the dimension. */
-static void push_matrix(plan *p, const tw_view *v, const tw_program_product *x, const int64_t batch[2], int rows_axis,
-                        int64_t rows, int cols_axis, int64_t cols, int64_t ld, bool turned, bool write) {
+static void push_matrix(plan *p, const tw_view *v, const tw_program_product *x, const int64_t batch[TW_PROGRAM_BATCH],
+                        int rows_axis, int64_t rows, int cols_axis, int64_t cols, int64_t ld, bool turned, bool write) {
     walk *w = push(p, v, write);
     if (!w) return;
-    for (int i = 0; i < 2; i++) add(w, i, x->batch[i], batch[i]);
+    for (int i = 0; i < TW_PROGRAM_BATCH; i++) add(w, i, x->batch[i], batch[i]);
     add(w, rows_axis, rows, turned ? 1 : ld);
     add(w, cols_axis, cols, turned ? ld : 1);
 }
 
 static void plan_product(plan *p, const tw_step *s) {
     const tw_program_product *x = &s->of.product;
-    *p = (plan){.n_axes = 4, .units = {x->batch[0], x->batch[1], x->m, x->n}};
+    *p = (plan){.n_axes = TW_PRODUCT_COLS + 1, .units = {x->batch[0], x->batch[1], x->batch[2], x->m, x->n}};
     push_matrix(p, &s->in[0], x, x->stride_a, TW_PRODUCT_ROWS, x->m, INNER, x->k, x->lda, x->trans_a, false);
     push_matrix(p, &s->in[1], x, x->stride_b, INNER, x->k, TW_PRODUCT_COLS, x->n, x->ldb, x->trans_b, false);
     if (s->n_in > 2) {
@@ -233,7 +233,7 @@ typedef struct course {
 } course;
 
 /* Joins dimensions before the last that all courses walk through alike: group[d] is the axis of dimension d. Where
-   there are more than four, those behind belong to each unit. */
+   there are too many, those behind belong to each unit. */
 static void group(plan *p, const tw_points *x, const course *c, int n, int axis_of[TW_POINT_RANK]) {
     int axis = -1;
     for (int d = 0; d + 1 < x->rank; d++) {
@@ -371,7 +371,8 @@ static tw_status add_buffers(const table *t) {
         snprintf(name, sizeof name, "%d %.100s", i, from->name ? from->name : "");
         tw_range_buffer b = {.name = name, .kind = TW_RANGE_CONSTANT, .bytes = from->bytes > 0 ? from->bytes : 1};
         if (from->kind == TW_PROGRAM_OUTPUT) b.kind = TW_RANGE_OUTPUT;
-        if (from->kind == TW_PROGRAM_SCRATCH) {
+        /* A buffer that has no place is not used. */
+        if (from->kind == TW_PROGRAM_SCRATCH && from->offset >= 0) {
             b.kind = TW_RANGE_SCRATCH;
             b.offset = from->offset;
         }

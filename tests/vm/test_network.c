@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs of graphs in the emulator of a GPU, compared with graphs that are run plainly. */
+#include "base/diag.h"
+#include "base/random.h"
+#include "graph/build.h"
+#include "graph/onnx/onnx.h"
+#include "graph/passes/passes.h"
+#include "graph/patterns/fuse.h"
+#include "graph/run.h"
+#include "graph/specialize.h"
+#include "support/support.h"
+#include "vm/network/network.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 8 /* Inputs and outputs. */ };
+
+static void good(tw_status st, const tw_diag *diag) {
+    if (st != TW_OK) fail_msg("%s", diag->message);
+}
+
+static tw_array random_array(tw_arena *arena, const tw_value *v, const int64_t *dims, uint64_t seed, int64_t below) {
+    tw_array a = {.type = v->type, .rank = v->rank};
+    memcpy(a.dims, dims, (size_t)v->rank * sizeof *dims);
+    const int64_t n = tw_array_elements(&a);
+    void *data = tw_arena_alloc(arena, (size_t)tw_array_bytes(&a) + 1);
+    tw_random r = tw_random_seed(seed);
+    for (int64_t i = 0; i < n; i++) {
+        const double x = tw_random_unit(&r) * 2 - 1;
+        const int64_t whole = (int64_t)((x + 1) / 2 * (double)below);
+        if (tw_element_kind(a.type) == TW_KIND_real)
+            tw_array_set_reals(a.type, data, i, 1, &x);
+        else
+            tw_array_set_integers(a.type, data, i, 1, &whole);
+    }
+    a.data = data;
+    return a;
+}
+
+static void compare(const tw_array *a, const tw_array *b, double most) {
+    const int64_t n = tw_array_elements(a);
+    double square = 0;
+    for (int64_t i = 0; i < n; i++) square += tw_array_real(a, i) * tw_array_real(a, i);
+    const double least = sqrt(square / (double)(n ? n : 1));
+    for (int64_t i = 0; i < n; i++) {
+        const double x = tw_array_real(a, i), y = tw_array_real(b, i);
+        if ((isnan(x) && isnan(y)) || x == y) continue;
+        if (!(fabs(x - y) <= most * fmax(fabs(x), least)))
+            fail_msg("element %lld is %g instead of %g", (long long)i, y, x);
+    }
+}
+
+/* Runs a concrete graph plainly and in the emulator. */
+static void check(const tw_graph *g, const tw_array *const *in, const tw_program_options *o, double most, bool show) {
+    tw_arena arena = {0};
+    tw_array want[MOST], have[MOST];
+    tw_program *p = NULL;
+    tw_diag diag = {0};
+    tw_gpu *gpu;
+    tw_network_weights *w;
+    tw_cuda_network *n;
+    const void *inputs[MOST];
+    void *outputs[MOST];
+    good(tw_graph_run(g, in, &arena, want, &diag), &diag);
+    good(tw_program_lower(&p, g, o, &diag), &diag);
+    tw_buf text = {0};
+    if (show) {
+        tw_program_print(p, &text);
+        fprintf(stderr, "%.*s\n", (int)text.size, text.data);
+    }
+    good(tw_gpu_open(&gpu, "emulator", &diag), &diag);
+    good(tw_network_weights_open(&w, gpu, &diag), &diag);
+    good(tw_cuda_network_open(&n, p, w, &(tw_cuda_network_options){0}, NULL, &diag), &diag);
+    text.size = 0;
+    good(tw_cuda_network_explain(n, false, &text, &diag), &diag);
+    if (show) fprintf(stderr, "%.*s\n", (int)text.size, text.data);
+    for (int i = 0; i < g->n_inputs; i++) inputs[i] = in[i]->data;
+    for (int i = 0; i < g->n_outputs; i++) {
+        have[i] = want[i];
+        outputs[i] = tw_arena_alloc(&arena, (size_t)tw_array_bytes(&want[i]) + 1);
+        have[i].data = outputs[i];
+    }
+    for (int times = 0; times < 2; times++) {
+        good(tw_cuda_network_run(n, inputs, outputs, &diag), &diag);
+        for (int i = 0; i < g->n_outputs; i++) compare(&want[i], &have[i], most);
+    }
+    tw_cuda_network_close(n);
+    tw_network_weights_close(w);
+    tw_gpu_close(gpu);
+    tw_buf_free(&text);
+    tw_program_free(p);
+    tw_arena_free(&arena);
+}
+
+/* Makes a graph concrete, which it frees, and checks it with random inputs. */
+static void check_random(tw_graph *g, const int64_t *const *dims, const tw_program_options *o, double most, bool show) {
+    tw_arena arena = {0};
+    tw_array in[MOST];
+    const tw_array *at[MOST];
+    tw_diag diag = {0};
+    tw_graph *c = NULL;
+    good(tw_graph_resolve(g, "", &diag), &diag);
+    for (int i = 0; i < g->n_inputs; i++) {
+        const tw_value *v = &g->values[g->inputs[i]];
+        in[i] = random_array(&arena, v, dims ? dims[i] : v->dims, 7 + (uint64_t)i, 2);
+        at[i] = &in[i];
+    }
+    good(tw_graph_specialize(&c, g, at, &diag), &diag);
+    tw_graph_free(g);
+    good(tw_graph_simplify(c, &diag), &diag);
+    good(tw_graph_fuse(c, NULL, &diag), &diag);
+    good(tw_graph_simplify(c, &diag), &diag);
+    good(tw_graph_resolve(c, "", &diag), &diag);
+    check(c, at, o, most, show);
+    tw_graph_free(c);
+    tw_arena_free(&arena);
+}
+
+#define DIMS(...) ((const tw_dim[]){__VA_ARGS__})
+
+static int constant(tw_graph *g, tw_element type, int rank, const int64_t *dims, uint64_t seed) {
+    const tw_value v = {.type = type, .rank = rank};
+    const tw_array a = random_array(&g->arena, &v, dims, seed, 5);
+    return tw_graph_constant(g, &a);
+}
+
+static void maps_run(void **state) {
+    (void)state;
+    tw_graph *g = tw_graph_new();
+    const int x = tw_graph_input(g, "x", TW_E_f32, 3, DIMS(2, 3, 8)), y = tw_graph_input(g, "y", TW_E_f16, 1, DIMS(8));
+    const int z = tw_graph_op(g, "Cast", TW_OPERANDS(y), TW_ATTRIBUTES(TW_INT("to", 1)));
+    const int a = tw_graph_op(g, "Add", TW_OPERANDS(x, z), TW_NO_ATTRIBUTES);
+    tw_graph_output(g, tw_graph_op(g, "Erf", TW_OPERANDS(a), TW_NO_ATTRIBUTES), "out");
+    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-4, false);
+}
+
+/* A layer of a transformer in 16 bits. */
+static void products_and_attention_run(void **state) {
+    (void)state;
+    tw_graph *g = tw_graph_new();
+    enum { S = 40, DIM = 64, HEADS = 2 };
+    const int x = tw_graph_input(g, "x", TW_E_f16, 3, DIMS(2, S, DIM));
+    int parts[3];
+    for (int i = 0; i < 3; i++)
+        parts[i] = tw_graph_op(g, "MatMul", TW_OPERANDS(x, constant(g, TW_E_f16, 2, DIMS(DIM, DIM), (uint64_t)i)),
+                               TW_NO_ATTRIBUTES);
+    const int a = tw_graph_op(g, "Attention", TW_OPERANDS(parts[0], parts[1], parts[2]),
+                              TW_ATTRIBUTES(TW_INT("q_num_heads", HEADS), TW_INT("kv_num_heads", HEADS)));
+    const int y =
+        tw_graph_op(g, "MatMul", TW_OPERANDS(a, constant(g, TW_E_f16, 2, DIMS(DIM, DIM), 9)), TW_NO_ATTRIBUTES);
+    tw_graph_output(g, tw_graph_op(g, "Add", TW_OPERANDS(y, x), TW_NO_ATTRIBUTES), "out");
+    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-2, false);
+}
+
+static void show(const char *path, int64_t batch, int64_t length) {
+    const int64_t dims[2] = {batch, length};
+    const int64_t *const all[] = {dims, dims, dims};
+    tw_diag diag = {0};
+    tw_graph *g = NULL;
+    good(tw_onnx_open(&g, path, &diag), &diag);
+    check_random(g, all, &(tw_program_options){.gpu = true}, 1e-3, true);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 3) return show(argv[1], atoi(argv[2]), atoi(argv[3])), 0;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(maps_run),
+        cmocka_unit_test(products_and_attention_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs of graphs on a processor's workers, compared with graphs that are run plainly.
+
+       test_network_cpu MODEL.onnx [BATCH [LENGTH]]    checks any encoder or decoder */
+#include "base/clock.h"
+#include "base/diag.h"
+#include "base/random.h"
+#include "graph/build.h"
+#include "graph/onnx/onnx.h"
+#include "graph/passes/passes.h"
+#include "graph/patterns/fuse.h"
+#include "graph/run.h"
+#include "graph/specialize.h"
+#include "schedule/report.h"
+#include "support/support.h"
+#include "vm/network/cpu.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 32 /* Inputs and outputs. */, WORKERS = 3 };
+
+static void good(tw_status st, const tw_diag *diag) {
+    if (st != TW_OK) fail_msg("%s", diag->message);
+}
+
+static tw_array random_array(tw_arena *arena, const tw_value *v, const int64_t *dims, uint64_t seed, int64_t below) {
+    tw_array a = {.type = v->type, .rank = v->rank};
+    memcpy(a.dims, dims, (size_t)v->rank * sizeof *dims);
+    const int64_t n = tw_array_elements(&a);
+    void *data = tw_arena_alloc(arena, (size_t)tw_array_bytes(&a) + 1);
+    tw_random r = tw_random_seed(seed);
+    for (int64_t i = 0; i < n; i++) {
+        const double x = tw_random_unit(&r) * 2 - 1;
+        const int64_t whole = (int64_t)((x + 1) / 2 * (double)below);
+        if (tw_element_kind(a.type) == TW_KIND_real)
+            tw_array_set_reals(a.type, data, i, 1, &x);
+        else
+            tw_array_set_integers(a.type, data, i, 1, &whole);
+    }
+    a.data = data;
+    return a;
+}
+
+static void compare(const tw_array *a, const tw_array *b, double most, const char *what) {
+    const int64_t n = tw_array_elements(a);
+    double square = 0;
+    for (int64_t i = 0; i < n; i++) square += tw_array_real(a, i) * tw_array_real(a, i);
+    const double least = sqrt(square / (double)(n ? n : 1));
+    for (int64_t i = 0; i < n; i++) {
+        const double x = tw_array_real(a, i), y = tw_array_real(b, i);
+        if ((isnan(x) && isnan(y)) || x == y) continue;
+        if (!(fabs(x - y) <= most * fmax(fabs(x), least)))
+            fail_msg("%s: element %lld is %g instead of %g", what, (long long)i, y, x);
+    }
+}
+
+/* Runs a program with so many workers, twice, and compares its outputs. */
+static void run(const tw_program *p, const tw_array *const *in, const tw_array *want, int workers,
+                const tw_cpu_network_options *o, double most) {
+    tw_cpu_network *n;
+    tw_diag diag = {0};
+    tw_arena arena = {0};
+    const void *inputs[MOST];
+    void *outputs[MOST];
+    char what[64];
+    snprintf(what, sizeof what, "%d workers", workers);
+    good(tw_cpu_network_open(&n, p, workers, o, &diag), &diag);
+    for (int i = 0; i < p->n_inputs; i++) inputs[i] = in[i]->data;
+    for (int i = 0; i < p->n_outputs; i++) outputs[i] = tw_arena_alloc(&arena, (size_t)tw_array_bytes(&want[i]) + 64);
+    for (int times = 0; times < 2; times++) {
+        good(tw_cpu_network_run(n, inputs, outputs, &diag), &diag);
+        for (int i = 0; i < p->n_outputs; i++) {
+            tw_array have = want[i];
+            have.data = outputs[i];
+            compare(&want[i], &have, most, what);
+            memset(outputs[i], 0xff, (size_t)tw_array_bytes(&want[i]));
+        }
+    }
+    tw_cpu_network_close(n);
+    tw_arena_free(&arena);
+}
+
+static void check_program(const tw_graph *g, const tw_array *const *in, tw_program_fuse attention, double most) {
+    tw_arena arena = {0};
+    tw_array want[MOST];
+    tw_program *p = NULL;
+    tw_diag diag = {0};
+    const tw_program_options o = {.attention = attention};
+    good(tw_graph_run(g, in, &arena, want, &diag), &diag);
+    good(tw_program_lower(&p, g, &o, &diag), &diag);
+    for (int workers = 1; workers <= WORKERS; workers++) run(p, in, want, workers, NULL, most);
+    /* Without any instruction set, and without AMX. */
+    run(p, in, want, 2, &(tw_cpu_network_options){.limit_isa = true}, most);
+    run(p, in, want, 2, &(tw_cpu_network_options){.exact = true}, most);
+    tw_program_free(p);
+    tw_arena_free(&arena);
+}
+
+/* Makes a graph concrete, which it frees, and checks it with random inputs. `below`: integers are below it. */
+static void check(tw_graph *g, const int64_t *const *dims, int64_t below, double most) {
+    tw_arena arena = {0};
+    tw_array in[MOST];
+    const tw_array *at[MOST];
+    tw_diag diag = {0};
+    tw_graph *c = NULL;
+    good(tw_graph_resolve(g, "", &diag), &diag);
+    for (int i = 0; i < g->n_inputs; i++) {
+        const tw_value *v = &g->values[g->inputs[i]];
+        in[i] = random_array(&arena, v, dims ? dims[i] : v->dims, 7 + (uint64_t)i, below);
+        at[i] = &in[i];
+    }
+    good(tw_graph_specialize(&c, g, at, &diag), &diag);
+    tw_graph_free(g);
+    good(tw_graph_simplify(c, &diag), &diag);
+    good(tw_graph_resolve(c, "", &diag), &diag);
+    check_program(c, at, TW_PROGRAM_FUSE_NONE, most);
+    good(tw_graph_fuse(c, NULL, &diag), &diag);
+    good(tw_graph_simplify(c, &diag), &diag);
+    good(tw_graph_resolve(c, "", &diag), &diag);
+    check_program(c, at, TW_PROGRAM_FUSE_ALL, most);
+    tw_graph_free(c);
+    tw_arena_free(&arena);
+}
+
+static void check_model(const char *path, int64_t batch, int64_t length) {
+    tw_diag diag = {0};
+    tw_graph *g = NULL;
+    int64_t dims[MOST][TW_ARRAY_RANK];
+    const int64_t *all[MOST];
+    good(tw_onnx_open(&g, path, &diag), &diag);
+    for (int i = 0; i < g->n_inputs; i++) {
+        const tw_value *v = &g->values[g->inputs[i]];
+        int symbols = 0;
+        for (int d = 0; d < v->rank; d++) dims[i][d] = v->dims[d] >= 0 ? v->dims[d] : symbols++ ? length : batch;
+        all[i] = dims[i];
+    }
+    check(g, all, 2, 1e-4);
+}
+
+static void an_encoder_runs(void **state) {
+    (void)state;
+    check_model(TW_SOURCE_DIR "/tests/data/onnx/encoder/model.onnx", 2, 37);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) return check_model(argv[1], argc > 2 ? atoi(argv[2]) : 2, argc > 3 ? atoi(argv[3]) : 7), 0;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(an_encoder_runs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
