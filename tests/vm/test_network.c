@@ -96,7 +96,8 @@ static void check(const tw_graph *g, const tw_array *const *in, const tw_program
 }
 
 /* Makes a graph concrete, which it frees, and checks it with random inputs. */
-static void check_random(tw_graph *g, const int64_t *const *dims, const tw_program_options *o, double most, bool show) {
+static void check_random(tw_graph *g, const int64_t *const *dims, const tw_program_options *o, double most,
+                         tw_element to, bool show) {
     tw_arena arena = {0};
     tw_array in[MOST];
     const tw_array *at[MOST];
@@ -112,6 +113,7 @@ static void check_random(tw_graph *g, const int64_t *const *dims, const tw_progr
     tw_graph_free(g);
     good(tw_graph_simplify(c, &diag), &diag);
     good(tw_graph_fuse(c, NULL, &diag), &diag);
+    if (to != TW_E_none) good(tw_graph_convert(c, to, &diag), &diag);
     good(tw_graph_simplify(c, &diag), &diag);
     good(tw_graph_resolve(c, "", &diag), &diag);
     check(c, at, o, most, show);
@@ -134,7 +136,7 @@ static void maps_run(void **state) {
     const int z = tw_graph_op(g, "Cast", TW_OPERANDS(y), TW_ATTRIBUTES(TW_INT("to", 1)));
     const int a = tw_graph_op(g, "Add", TW_OPERANDS(x, z), TW_NO_ATTRIBUTES);
     tw_graph_output(g, tw_graph_op(g, "Erf", TW_OPERANDS(a), TW_NO_ATTRIBUTES), "out");
-    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-4, false);
+    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-4, TW_E_none, false);
 }
 
 /* A layer of a transformer in 16 bits. */
@@ -152,20 +154,22 @@ static void products_and_attention_run(void **state) {
     const int y =
         tw_graph_op(g, "MatMul", TW_OPERANDS(a, constant(g, TW_E_f16, 2, DIMS(DIM, DIM), 9)), TW_NO_ATTRIBUTES);
     tw_graph_output(g, tw_graph_op(g, "Add", TW_OPERANDS(y, x), TW_NO_ATTRIBUTES), "out");
-    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-2, false);
+    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-2, TW_E_none, false);
 }
 
-static void show(const char *path, int64_t batch, int64_t length) {
+static void show(const char *path, int64_t batch, int64_t length, const char *type) {
+    tw_element to;
     const int64_t dims[2] = {batch, length};
     const int64_t *const all[] = {dims, dims, dims};
     tw_diag diag = {0};
     tw_graph *g = NULL;
     good(tw_onnx_open(&g, path, &diag), &diag);
-    check_random(g, all, &(tw_program_options){.gpu = true}, 1e-3, true);
+    const bool narrow = tw_element_from_name(type, &to) && to != TW_E_f32;
+    check_random(g, all, &(tw_program_options){.gpu = true}, narrow ? 3e-2 : 1e-3, narrow ? to : TW_E_none, true);
 }
 
 int main(int argc, char **argv) {
-    if (argc > 3) return show(argv[1], atoi(argv[2]), atoi(argv[3])), 0;
+    if (argc > 4) return show(argv[1], atoi(argv[2]), atoi(argv[3]), argv[4]), 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(maps_run),
         cmocka_unit_test(products_and_attention_run),
