@@ -76,7 +76,7 @@ static tw_status make_graph(made *m, const settings *s, tw_diag *diag) {
     for (int i = 0; i < g->n_inputs; i++) {
         m->in[i] = (tw_array){.type = TW_E_i64, .rank = 2, .dims = {s->batch, s->length}};
         int64_t *x = tw_arena_array(&m->arena, (size_t)(s->batch * s->length), sizeof *x);
-        for (int64_t k = 0; x && k < s->batch * s->length; k++) x[k] = i ? k % s->length : (k * 7919 + 13) % 30000;
+        for (int64_t k = 0; x && k < s->batch * s->length; k++) x[k] = i ? k % s->length : (k * 7919 + 13) % 1000;
         m->in[i].data = x;
         at[i] = &m->in[i];
     }

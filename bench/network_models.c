@@ -23,11 +23,13 @@ static const shape shapes[] = {
     {"bert-large", BERT, 24, 1024, 16, 16, 4096, 30522},
     {"gpt2", GPT2, 12, 768, 12, 12, 3072, 50257},
     {"gpt2-medium", GPT2, 24, 1024, 16, 16, 4096, 50257},
+    {"gpt2-test", GPT2, 2, 128, 2, 2, 512, 1000},
+    {"llama-test", LLAMA, 2, 256, 4, 2, 512, 1000},
     {"open-llama-3b", LLAMA, 26, 3200, 32, 32, 8640, 32000},
     {"llama-3-8b", LLAMA, 32, 4096, 32, 8, 14336, 128256},
 };
 const char network_model_names[] = "bert-tiny, bert-mini, bert-small, bert-medium, bert-base, bert-large, gpt2, "
-                                   "gpt2-medium, open-llama-3b, llama-3-8b";
+                                   "gpt2-medium, gpt2-test, llama-test, open-llama-3b, llama-3-8b";
 
 typedef struct maker {
     tw_graph *g;
