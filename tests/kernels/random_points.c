@@ -105,7 +105,7 @@ static const char *const integers[] = {
     "max(min(x0,x1),sign(x0))",
     "abs(neg(x0))",
     "where(less(x0,x1),x0,relu(x1))",
-    "integer(real(add(x0,d0)))",
+    "integer(real(add(i8(x0),d0)))",
     "i8(mul(x0,x1))",
     "add(u16(neg(x0)),u8(x1))",
     "add(i32(mul(x0,4000000000)),u32(x1))",

@@ -16,9 +16,14 @@ void tw_point_buffers_add(tw_point_buffers *all, const char *name, const tw_poin
     all->of[all->n++] = (tw_point_buffer){name, o, written, row};
 }
 
-static tw_point_span span_of(const tw_point_buffer *f, const tw_points *p) {
+tw_point_operand tw_point_buffer_operand(const tw_point_buffer *f, const tw_points *p) {
     tw_point_operand o = *f->o;
     if (f->row && p->rank) o.strides[p->rank - 1] = 0;
+    return o;
+}
+
+static tw_point_span span_of(const tw_point_buffer *f, const tw_points *p) {
+    const tw_point_operand o = tw_point_buffer_operand(f, p);
     return tw_point_span_of(p, &o);
 }
 

@@ -27,6 +27,9 @@ typedef struct tw_point_buffers {
 void tw_point_buffers_inputs(tw_point_buffers *all, const tw_points *p);
 void tw_point_buffers_add(tw_point_buffers *all, const char *name, const tw_point_operand *o, bool written, bool row);
 
+/* The operand as it lies in a buffer, for a span or a place. */
+tw_point_operand tw_point_buffer_operand(const tw_point_buffer *f, const tw_points *p);
+
 /* Adds buffers and their arguments to a plan. `align` is the alignment of each. */
 void tw_point_buffers_plan(const tw_point_buffers *all, const tw_points *p, const int *align, tw_plan *out);
 

@@ -85,7 +85,7 @@ static tw_kernel *make(const shape *s, const tw_target *t, bool verify, tw_diag 
     return NULL;
 }
 
-static void buffers_of(const tw_map_problem *p, tw_point_buffers *all) {
+void tw_map_buffers(const tw_map_problem *p, tw_point_buffers *all) {
     *all = (tw_point_buffers){0};
     tw_point_buffers_inputs(all, &p->x);
     tw_point_buffers_add(all, "out", &p->out, true, false);
@@ -99,8 +99,8 @@ static tw_status plan(const tw_map_problem *p, tw_plan *out, const tw_target *ta
     if (st != TW_OK) return st;
     out->kernel = make(&s, target, verify, diag);
     if (!out->kernel) return diag->status;
-    buffers_of(p, &buffers);
-    buffers_of(&s.p, &joined);
+    tw_map_buffers(p, &buffers);
+    tw_map_buffers(&s.p, &joined);
     for (int i = 0; i < joined.n; i++) align[i] = tw_point_align(&s.p.x, joined.of[i].o, s.run);
     out->launch.grid[0] = (int)tw_ceil_div(s.all, s.threads * s.runs);
     out->launch.grid[1] = out->launch.grid[2] = 1;
@@ -120,7 +120,7 @@ tw_status tw_map_plan_words(tw_plan *out, char *words, char *configuration, cons
         return tw_fail(diag, TW_ERR_USAGE, "\"%s\": a map has no configuration", configuration);
     tw_status st = tw_map_parse(&p, words, diag);
     if (st != TW_OK) return st;
-    buffers_of(&p, &buffers);
+    tw_map_buffers(&p, &buffers);
     st = tw_point_buffers_forward(&buffers, &p.x, diag);
     if (st == TW_OK) st = tw_map_plan(&p, out, target, diag);
     if (st == TW_OK) tw_map_print(&p, out->problem, sizeof out->problem);
@@ -142,7 +142,7 @@ tw_status tw_map_emulate(const tw_map_problem *p, const tw_target *t, uint64_t s
     tw_plan made = {0};
     tw_point_buffers buffers;
     tw_status st = plan(p, &made, t, true, diag);
-    buffers_of(p, &buffers);
+    tw_map_buffers(p, &buffers);
     const tw_point_emulated e = {&p->x, &made, &buffers, run, p, error};
     if (st == TW_OK) st = tw_point_emulate(&e, seed, report, diag);
     tw_kernel_free(made.kernel);

@@ -5,6 +5,7 @@
 
 #include "device/target.h"
 #include "emu/emu.h"
+#include "kernels/pointwise/launch.h"
 #include "kernels/pointwise/map.h"
 
 /* Reads words like "dims=4x512x768 x0=f16 x1=f16[0,0,1] expr=add(x0,x1) out=f16 early=1" (docs/kernels.md).
@@ -12,6 +13,8 @@
 tw_status tw_map_parse(tw_map_problem *p, char *words, tw_diag *diag);
 /* Writes them, cut to `size` bytes with the end. */
 void tw_map_print(const tw_map_problem *p, char *out, size_t size);
+/* The buffers of a problem, which must outlive them. */
+void tw_map_buffers(const tw_map_problem *p, tw_point_buffers *all);
 /* Builds the kernel and runs the passes. NULL, with *diag, on failure. */
 tw_kernel *tw_map_make(const tw_map_problem *p, const tw_target *t, bool verify, tw_diag *diag);
 /* Runs the kernel in the emulator on random data, and compares with tw_map_run. TW_OK: nothing was found, and all

@@ -176,7 +176,7 @@ tw_kernel *tw_rows_make(const tw_rows_problem *p, const tw_rows_config *c, const
 
 /* -- launches */
 
-static void buffers_of(const tw_rows_problem *p, tw_point_buffers *all) {
+void tw_rows_buffers(const tw_rows_problem *p, tw_point_buffers *all) {
     *all = (tw_point_buffers){0};
     tw_point_buffers_inputs(all, &p->x);
     if (p->has_gain) tw_point_buffers_add(all, "gain", &p->gain, false, false);
@@ -194,8 +194,8 @@ static tw_status plan(const tw_rows_problem *p, const tw_rows_config *c, tw_plan
     if (st != TW_OK) return st;
     out->kernel = make(&s, target, verify, diag);
     if (!out->kernel) return diag->status;
-    buffers_of(p, &buffers);
-    buffers_of(&s.p, &joined);
+    tw_rows_buffers(p, &buffers);
+    tw_rows_buffers(&s.p, &joined);
     for (int i = 0; i < joined.n; i++) align[i] = tw_point_align(&s.p.x, joined.of[i].o, joined.of[i].row ? 1 : s.run);
     out->launch.grid[0] = (int)tw_ceil_div(s.rows, s.c.rows);
     out->launch.grid[1] = out->launch.grid[2] = 1;
@@ -219,7 +219,7 @@ tw_status tw_rows_emulate(const tw_rows_problem *p, const tw_rows_config *c, con
     tw_plan made = {0};
     tw_point_buffers buffers;
     tw_status st = plan(p, c, &made, t, true, diag);
-    buffers_of(p, &buffers);
+    tw_rows_buffers(p, &buffers);
     const tw_point_emulated e = {&p->x, &made, &buffers, run, p, error};
     if (st == TW_OK) st = tw_point_emulate(&e, seed, report, diag);
     tw_kernel_free(made.kernel);
@@ -312,7 +312,7 @@ tw_status tw_rows_plan_words(tw_plan *out, char *words, char *configuration, con
     tw_rows_config c = tw_rows_config_default(&p);
     st = tw_rows_config_parse(&c, configuration, diag);
     if (st != TW_OK) return st;
-    buffers_of(&p, &buffers);
+    tw_rows_buffers(&p, &buffers);
     st = tw_point_buffers_forward(&buffers, &p.x, diag);
     if (st == TW_OK) st = plan(&p, &c, out, target, false, diag);
     if (st == TW_OK) tw_rows_print(&p, out->problem, sizeof out->problem);

@@ -5,6 +5,7 @@
 
 #include "device/target.h"
 #include "emu/emu.h"
+#include "kernels/pointwise/launch.h"
 #include "kernels/rows/rows.h"
 
 enum {
@@ -30,6 +31,8 @@ void tw_rows_print(const tw_rows_problem *p, char *out, size_t size);
 tw_rows_config tw_rows_config_default(const tw_rows_problem *p);
 /* Changes it by words like "warps=2 rows=4". TW_ERR_USAGE: a word is unknown. The text is overwritten. */
 tw_status tw_rows_config_parse(tw_rows_config *c, char *words, tw_diag *diag);
+/* The buffers of a problem, which must outlive them. */
+void tw_rows_buffers(const tw_rows_problem *p, tw_point_buffers *all);
 /* Builds the kernel and runs the passes. `c` may be NULL: the default. NULL, with *diag, on failure: TW_ERR_USAGE says
    why a configuration is not legal. */
 tw_kernel *tw_rows_make(const tw_rows_problem *p, const tw_rows_config *c, const tw_target *t, bool verify,
