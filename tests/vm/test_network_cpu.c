@@ -140,6 +140,123 @@ static void check_model(const char *path, int64_t batch, int64_t length) {
     check(g, all, 2, 1e-4);
 }
 
+#define DIMS(...) ((const tw_dim[]){__VA_ARGS__})
+
+static int constant(tw_graph *g, tw_element type, int rank, const int64_t *dims, uint64_t seed) {
+    const tw_value v = {.type = type, .rank = rank};
+    const tw_array a = random_array(&g->arena, &v, dims, seed, 5);
+    return tw_graph_constant(g, &a);
+}
+
+static int64_t pick(tw_random *r, int64_t from, int64_t to) {
+    return from + (int64_t)tw_random_below(r, (uint64_t)(to - from + 1));
+}
+
+/* x times a matrix, with what may follow it. */
+static int linear(tw_graph *g, tw_random *r, tw_element t, int x, int64_t k, int64_t n) {
+    int y = tw_graph_op(g, "MatMul", TW_OPERANDS(x, constant(g, t, 2, DIMS(k, n), tw_random_u64(r))), TW_NO_ATTRIBUTES);
+    if (pick(r, 0, 2))
+        y = tw_graph_op(g, "Add", TW_OPERANDS(y, constant(g, t, 1, DIMS(n), tw_random_u64(r))), TW_NO_ATTRIBUTES);
+    switch (pick(r, 0, 4)) {
+    case 0:
+        return tw_graph_op(g, "Gelu", TW_OPERANDS(y), TW_NO_ATTRIBUTES);
+    case 1:
+        return tw_graph_op(g, "Gelu", TW_OPERANDS(y), TW_ATTRIBUTES(TW_TEXT("approximate", "tanh")));
+    case 2:
+        return tw_graph_op(g, "Mul", TW_OPERANDS(y, tw_graph_op(g, "Sigmoid", TW_OPERANDS(y), TW_NO_ATTRIBUTES)),
+                           TW_NO_ATTRIBUTES);
+    default:
+        return y;
+    }
+}
+
+/* Attention of x by itself, with a mask of numbers or truths, or none. */
+static int attend(tw_graph *g, tw_random *r, tw_element t, int x, int64_t batch, int64_t length, int64_t dim) {
+    const int64_t kv_heads = pick(r, 1, 2), heads = kv_heads * pick(r, 1, 2), head = pick(r, 3, 20), keys = length;
+    int parts[4] = {linear(g, r, t, x, dim, heads * head), linear(g, r, t, x, dim, kv_heads * head),
+                    linear(g, r, t, x, dim, kv_heads * head), -1};
+    const int64_t mask = pick(r, 0, 3);
+    if (mask == 1) parts[3] = constant(g, t, 2, DIMS(length, keys), tw_random_u64(r));
+    if (mask == 2) parts[3] = constant(g, TW_E_bool, 4, DIMS(batch, 1, 1, keys), tw_random_u64(r));
+    const tw_attribute attributes[] = {TW_INT("q_num_heads", heads), TW_INT("kv_num_heads", kv_heads),
+                                       TW_INT("is_causal", mask == 3)};
+    const int y = tw_graph_op(g, "Attention", parts, 4, attributes, 3);
+    return linear(g, r, t, y, heads * head, dim);
+}
+
+/* A few layers of anything over [batch, length, dim]. */
+static void random_graph(uint64_t seed, tw_element t) {
+    tw_random r = tw_random_seed(seed);
+    tw_graph *g = tw_graph_new();
+    const int64_t batch = pick(&r, 1, 3), length = pick(&r, 1, 40), dim = pick(&r, 1, 40);
+    const tw_dim dims[] = {batch, length, dim};
+    int x = tw_graph_input(g, "x", t, 3, dims);
+    for (int64_t i = pick(&r, 1, 4); i > 0; i--) {
+        const int before = x;
+        switch (pick(&r, 0, 6)) {
+        case 0:
+            x = linear(g, &r, t, x, dim, dim);
+            break;
+        case 1:
+            x = attend(g, &r, t, x, batch, length, dim);
+            break;
+        case 2:
+            x = tw_graph_op(g, "Softmax", TW_OPERANDS(x), TW_ATTRIBUTES(TW_INT("axis", pick(&r, 0, 2))));
+            break;
+        case 3:
+            x = tw_graph_op(g, "LayerNormalization", TW_OPERANDS(x, constant(g, t, 1, DIMS(dim), seed)),
+                            TW_NO_ATTRIBUTES);
+            break;
+        case 4: { /* Turned round and back, with a product of two that are no constants. */
+            const int64_t order[] = {0, 2, 1};
+            const tw_array list = {.type = TW_E_i64, .rank = 1, .dims = {3}, .data = order};
+            const tw_attribute perm = {.name = "perm", .kind = TW_ATTRIBUTE_ARRAY, .array = &list};
+            tw_attribute *own = tw_arena_alloc(&g->arena, sizeof *own);
+            tw_array *copy = tw_arena_alloc(&g->arena, sizeof *copy);
+            int64_t *data = tw_arena_array(&g->arena, 3, sizeof *data);
+            memcpy(data, order, sizeof order);
+            *copy = list;
+            copy->data = data;
+            *own = perm;
+            own->array = copy;
+            const int turned = tw_graph_op(g, "Transpose", TW_OPERANDS(x), own, 1);
+            x = tw_graph_op(g, "MatMul",
+                            TW_OPERANDS(tw_graph_op(g, "MatMul", TW_OPERANDS(x, turned), TW_NO_ATTRIBUTES), x),
+                            TW_NO_ATTRIBUTES);
+            x = tw_graph_op(g, "Tanh", TW_OPERANDS(x), TW_NO_ATTRIBUTES);
+            break;
+        }
+        case 5: { /* Parts that are put together again. */
+            const int64_t axis = pick(&r, 0, 2), n = dims[axis];
+            if (n < 2) break;
+            const int halves =
+                tw_graph_op_several(g, "Split", TW_OPERANDS(x, tw_graph_integers(g, TW_INTEGERS(n / 2, n - n / 2))),
+                                    TW_ATTRIBUTES(TW_INT("axis", axis)), 2);
+            x = tw_graph_op(g, "Concat",
+                            TW_OPERANDS(tw_graph_op(g, "Neg", TW_OPERANDS(halves + 1), TW_NO_ATTRIBUTES), halves),
+                            TW_ATTRIBUTES(TW_INT("axis", axis)));
+            break;
+        }
+        default: /* A node that is computed plainly. */
+            x = tw_graph_op(g, "CumSum", TW_OPERANDS(x, tw_graph_integer(g, 1)), TW_NO_ATTRIBUTES);
+            break;
+        }
+        if (pick(&r, 0, 1)) x = tw_graph_op(g, "Add", TW_OPERANDS(x, before), TW_NO_ATTRIBUTES);
+    }
+    tw_graph_output(g, x, "out");
+    check(g, NULL, 2, t == TW_E_f32 ? 2e-4 : t == TW_E_f16 ? 2e-2 : 1e-1);
+}
+
+enum { GRAPHS = TEST_SANITIZED ? 20 : 60 };
+
+static void random_graphs_run(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
+        print_message("seed %llu\n", (unsigned long long)seed);
+        random_graph(seed, seed % 4 ? TW_E_f32 : seed % 8 ? TW_E_f16 : TW_E_bf16);
+    }
+}
+
 static void an_encoder_runs(void **state) {
     (void)state;
     check_model(TW_SOURCE_DIR "/tests/data/onnx/encoder/model.onnx", 2, 37);
@@ -147,6 +264,6 @@ static void an_encoder_runs(void **state) {
 
 int main(int argc, char **argv) {
     if (argc > 1) return check_model(argv[1], argc > 2 ? atoi(argv[2]) : 2, argc > 3 ? atoi(argv[3]) : 7), 0;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(an_encoder_runs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(an_encoder_runs), cmocka_unit_test(random_graphs_run)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
