@@ -13,7 +13,7 @@
 #include "graph/specialize.h"
 #include "schedule/report.h"
 #include "support/support.h"
-#include "vm/network/cpu.h"
+#include "vm/network/cpu_parts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -83,6 +83,106 @@ static void run(const tw_program *p, const tw_array *const *in, const tw_array *
     tw_arena_free(&arena);
 }
 
+/* ---- what tasks touch */
+
+/* Memory that tasks write: scratch memory, and an output each. */
+typedef struct region {
+    unsigned char *at, *before, *after;
+    bool *read, *written; /* [byte] */
+    size_t bytes;
+} region;
+
+enum { REGIONS = MOST + 1, POISON = 0xff };
+
+static void mark(const tw_cpu_network *n, const region *regions, const tw_access *a) {
+    const unsigned char *base = n->base[a->buffer];
+    const int64_t pitch = n->ranges->buffers[a->buffer].bytes;
+    for (int i = 0; i < REGIONS; i++) {
+        const region *r = &regions[i];
+        if (!r->bytes || base < r->at || base >= r->at + r->bytes) continue;
+        for (int64_t row = a->lo[1]; row < a->hi[1]; row++)
+            memset((a->write ? r->written : r->read) + (base - r->at) + row * pitch + a->lo[2], 1,
+                   (size_t)(a->hi[2] - a->lo[2]));
+        return;
+    }
+}
+
+/* Runs a task as it comes, and then with all memory poisoned that its step does not say it reads. Both times it must
+   write the same bytes, all of those that its step says, and no others. */
+static void touch(tw_cpu_network *n, region *regions, int worker, const tw_range_task *t) {
+    tw_access_list boxes = {0};
+    tw_diag diag;
+    good(tw_ranges_effects(n->ranges, t, &boxes, &diag), &diag);
+    for (int i = 0; i < REGIONS; i++) {
+        memset(regions[i].read, 0, regions[i].bytes);
+        memset(regions[i].written, 0, regions[i].bytes);
+        memcpy(regions[i].before, regions[i].at, regions[i].bytes);
+    }
+    for (int i = 0; i < boxes.count; i++) mark(n, regions, &boxes.item[i]);
+    tw_cpu_run_task(n, worker, t);
+    for (int i = 0; i < REGIONS; i++) {
+        region *r = &regions[i];
+        memcpy(r->after, r->at, r->bytes);
+        for (size_t k = 0; k < r->bytes; k++) r->at[k] = r->read[k] ? r->before[k] : POISON;
+    }
+    tw_cpu_run_task(n, worker, t);
+    for (int i = 0; i < REGIONS; i++) {
+        region *r = &regions[i];
+        for (size_t k = 0; k < r->bytes; k++) {
+            const unsigned char untouched = r->read[k] ? r->before[k] : POISON;
+            if (r->written[k] ? r->at[k] != r->after[k] : r->at[k] != untouched || r->after[k] != r->before[k])
+                fail_msg("%s: byte %zu of region %d is %s", n->ranges->steps[t->step].name, k, i,
+                         r->written[k] ? "computed from what it does not read, or not written" : "written");
+        }
+        memcpy(r->at, r->after, r->bytes);
+    }
+    tw_access_list_free(&boxes);
+}
+
+static bool ready(const tw_range_task *t, const int64_t *arrivals) {
+    for (int i = 0; i < t->n_waits; i++)
+        if (arrivals[t->waits[i].counter] < t->waits[i].threshold) return false;
+    return true;
+}
+
+/* Runs a program's tasks one by one. */
+static void check_touches(const tw_program *p, const tw_array *const *in) {
+    tw_cpu_network *n;
+    tw_diag diag = {0};
+    tw_arena arena = {0};
+    region regions[REGIONS] = {{0}};
+    const void *inputs[MOST];
+    void *outputs[MOST];
+    good(tw_cpu_network_open(&n, p, 2, NULL, &diag), &diag);
+    for (int i = 0; i < p->n_inputs; i++) inputs[i] = in[i]->data;
+    for (int i = 0; i < REGIONS; i++) {
+        region *r = &regions[i];
+        if (i < MOST && i >= p->n_outputs) continue;
+        r->bytes = i == MOST ? (size_t)p->scratch_bytes : (size_t)p->buffers[p->outputs[i]].bytes;
+        r->at = i == MOST ? n->memory : (outputs[i] = tw_arena_alloc(&arena, r->bytes + 64));
+        r->before = tw_arena_alloc(&arena, r->bytes + 1);
+        r->after = tw_arena_alloc(&arena, r->bytes + 1);
+        r->read = tw_arena_alloc(&arena, r->bytes + 1);
+        r->written = tw_arena_alloc(&arena, r->bytes + 1);
+    }
+    int64_t *arrivals = tw_arena_array(&arena, (size_t)n->ranges->n_counters + 1, sizeof *arrivals);
+    tw_cpu_place(n, inputs, outputs);
+    int next[2] = {0};
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int w = 0; w < 2; w++)
+            while (next[w] < n->ranges->workers[w].count && ready(&n->ranges->workers[w].list[next[w]], arrivals)) {
+                const tw_range_task *t = &n->ranges->workers[w].list[next[w]++];
+                touch(n, regions, w, t);
+                if (t->arrive >= 0) arrivals[t->arrive]++;
+                moved = true;
+            }
+    }
+    for (int w = 0; w < 2; w++) assert_int_equal(next[w], n->ranges->workers[w].count);
+    tw_cpu_network_close(n);
+    tw_arena_free(&arena);
+}
+
 static void check_program(const tw_graph *g, const tw_array *const *in, tw_program_fuse attention, double most) {
     tw_arena arena = {0};
     tw_array want[MOST];
@@ -95,6 +195,7 @@ static void check_program(const tw_graph *g, const tw_array *const *in, tw_progr
     /* Without any instruction set, and without AMX. */
     run(p, in, want, 2, &(tw_cpu_network_options){.limit_isa = true}, most);
     run(p, in, want, 2, &(tw_cpu_network_options){.exact = true}, most);
+    check_touches(p, in);
     tw_program_free(p);
     tw_arena_free(&arena);
 }
