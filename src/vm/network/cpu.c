@@ -171,7 +171,8 @@ void tw_cpu_network_close(tw_cpu_network *n) {
 
 /* ---- running */
 
-static void run_task(tw_cpu_network *n, tw_cpu_worker *w, const tw_range_task *t) {
+void tw_cpu_run_task(tw_cpu_network *n, int worker, const tw_range_task *t) {
+    tw_cpu_worker *w = &n->workers[worker];
     const tw_cpu_step *s = &n->steps[t->step];
     const tw_cpu_room room = {w->scratch};
     tw_status st = TW_OK;
@@ -195,16 +196,21 @@ static void run_worker(void *context, int member) {
         const tw_cpu_task *t = &w->tasks[i];
         for (int k = 0; k < t->of->n_waits; k++)
             tw_counter_wait(t->waits[k], (uint32_t)t->of->waits[k].threshold * n->runs, NULL, NULL);
-        if (!atomic_load_explicit(&n->failed, memory_order_relaxed)) run_task(n, w, t->of);
+        if (!atomic_load_explicit(&n->failed, memory_order_relaxed)) tw_cpu_run_task(n, member, t->of);
         if (t->arrive) tw_counter_arrive(t->arrive);
     }
 }
 
-tw_status tw_cpu_network_run(tw_cpu_network *n, const void *const *in, void *const *out, tw_diag *diag) {
+void tw_cpu_place(tw_cpu_network *n, const void *const *in, void *const *out) {
     const tw_program *p = n->p;
     for (int i = 0; i < p->n_inputs; i++) n->base[p->inputs[i]] = (unsigned char *)in[i];
     for (int i = 0; i < p->n_outputs; i++)
         if (p->buffers[p->outputs[i]].kind == TW_PROGRAM_OUTPUT) n->base[p->outputs[i]] = out[i];
+}
+
+tw_status tw_cpu_network_run(tw_cpu_network *n, const void *const *in, void *const *out, tw_diag *diag) {
+    const tw_program *p = n->p;
+    tw_cpu_place(n, in, out);
     n->runs++;
     atomic_store(&n->failed, false);
     tw_team_run(n->team, run_worker, n);

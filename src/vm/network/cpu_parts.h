@@ -74,6 +74,10 @@ void tw_cpu_read(tw_element type, const void *data, int64_t at, int64_t stride, 
 /* Writes neighbours. */
 void tw_cpu_write(tw_element type, void *data, int64_t at, int64_t count, const float *x);
 
+/* cpu.c: what a run consists of. Sets where inputs and outputs lie. */
+void tw_cpu_place(tw_cpu_network *n, const void *const *in, void *const *out);
+void tw_cpu_run_task(tw_cpu_network *n, int worker, const tw_range_task *t); /* Sets the worker's status. */
+
 /* cpu_product.c. Chooses how a product is computed, which decides how B is packed. */
 void tw_cpu_product_plan(const tw_cpu_network *n, tw_cpu_step *s);
 size_t tw_cpu_product_scratch(const tw_cpu_network *n, const tw_cpu_step *s, const tw_range_task *t);
