@@ -110,7 +110,7 @@ tw_status tw_network_time(tw_network *n, double *us, int samples, tw_diag *diag)
 
 /* What a comparison of a network came to: differences are relative to the root of the mean square of an output. */
 typedef struct tw_network_verdict {
-    tw_graph_verdict elements; /* Of elements: with a network in 16 bits, 1e-2 is allowed. */
+    tw_graph_verdict elements; /* Of elements: with a network in f16 1e-2 is allowed, in bf16 8e-2. */
     double worst, rms;         /* The largest difference, and the root of the mean square of differences. */
     bool agrees;               /* All elements are within what is allowed. */
 } tw_network_verdict;

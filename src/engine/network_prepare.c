@@ -68,11 +68,14 @@ static tw_status finish(struct tw_network *n, tw_bucket *b, const tw_array *inpu
     return TW_OK;
 }
 
+/* Patterns are found in f32, where nodes are as exporters write them. */
 static tw_status through_passes(const struct tw_network *n, tw_bucket *b, tw_diag *diag) {
-    tw_status st = TW_OK;
-    if (n->type != TW_E_none) st = tw_graph_convert(b->graph, n->type, diag);
-    if (st == TW_OK)
-        st = n->options.unfused ? tw_graph_simplify(b->graph, diag) : tw_graph_fuse(b->graph, &b->fusions, diag);
+    tw_status st =
+        n->options.unfused ? tw_graph_simplify(b->graph, diag) : tw_graph_fuse(b->graph, &b->fusions, diag);
+    if (st == TW_OK && n->type != TW_E_none) {
+        st = tw_graph_convert(b->graph, n->type, diag);
+        if (st == TW_OK) st = tw_graph_simplify(b->graph, diag);
+    }
     return st == TW_OK ? tw_graph_resolve(b->graph, n->path, diag) : st;
 }
 
