@@ -3,6 +3,7 @@
 #include "support/alloc_fail.h"
 #include "support/support.h"
 
+#include "graph/decoder.h"
 #include "tilewright/graph.h"
 
 #include <stdio.h>
@@ -41,6 +42,24 @@ static int attempt_verify(void *context) {
     return result(tw_graph_verify(context, golden, &v, &diag), &diag);
 }
 
+static int attempt_decoder(void *context) {
+    tw_graph *g = NULL;
+    tw_diag diag = {0};
+    const tw_status s = tw_graph_of_model(&g, context, &diag);
+    if ((s == TW_OK) != (g != NULL)) return 2;
+    tw_graph_free(g);
+    return result(s, &diag);
+}
+
+static void test_decoder(void **state) {
+    (void)state;
+    tw_model *m;
+    tw_diag diag = {0};
+    assert_int_equal(tw_model_open(&m, TEST_DATA "/models/phi3-long", &diag), TW_OK);
+    alloc_fail_exhaust(attempt_decoder, m);
+    tw_model_close(m);
+}
+
 static void test_open(void **state) {
     (void)state;
     alloc_fail_exhaust(attempt_open, NULL);
@@ -60,6 +79,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open),
         cmocka_unit_test(test_run),
+        cmocka_unit_test(test_decoder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
