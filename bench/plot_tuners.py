@@ -26,6 +26,7 @@ def main():
     if vendor:
         axes.axhline(100 * vendor[0]["of_best"], color="black", linewidth=0.8, linestyle=":", label="cuBLASLt's first choice")
     axes.set_xscale("log")
+    axes.set_xticks([1, 2, 5, 10, 20, 50, 100, 200], ["1", "2", "5", "10", "20", "50", "100", "200"])
     axes.set_xlabel("configurations measured for each product")
     axes.set_ylabel("% of the fastest configuration's speed")
     axes.set_ylim(bottom=50)
