@@ -28,6 +28,10 @@ tw_kind tw_element_kind(tw_element t) {
     return elements[t].kind;
 }
 
+int tw_element_onnx(tw_element t) {
+    return elements[t].onnx;
+}
+
 bool tw_element_from_onnx(int64_t number, tw_element *t) {
     for (int i = 0; i < TW_ELEMENTS; i++)
         if (elements[i].onnx == number) {

@@ -17,6 +17,7 @@ typedef enum tw_element {
 const char *tw_element_name(tw_element t); /* "f32", ... */
 int tw_element_bits(tw_element t);         /* 0: elements have no fixed size. */
 tw_kind tw_element_kind(tw_element t);
+int tw_element_onnx(tw_element t);                        /* The type's number in the ONNX format. */
 bool tw_element_from_onnx(int64_t number, tw_element *t); /* False: the format has no such type. */
 bool tw_element_from_name(const char *name, tw_element *t);
 

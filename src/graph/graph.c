@@ -16,14 +16,24 @@ static void free_attributes(const tw_node *n) {
     for (int i = 0; i < n->n_attributes; i++) tw_graph_free(n->attributes[i].graph);
 }
 
+tw_graph *tw_graph_keep(const tw_graph *g) {
+    tw_graph *kept = (tw_graph *)(uintptr_t)g;
+    atomic_fetch_add(&kept->keepers, 1);
+    return kept;
+}
+
 void tw_graph_free(tw_graph *g) {
-    if (!g) return;
-    for (int i = 0; i < g->n_nodes; i++) free_attributes(&g->nodes[i]);
+    if (!g || atomic_fetch_sub(&g->keepers, 1) > 0) return;
+    /* A graph with a base has its attributes from there. */
+    for (int i = 0; i < g->n_nodes && !g->base; i++) free_attributes(&g->nodes[i]);
     for (int i = 0; i < g->n_maps; i++) tw_map_close(&g->maps[i]);
+    for (int i = 0; i < g->n_blocks; i++) free(g->blocks[i]);
+    tw_graph_free(g->base);
     free(g->values);
     free(g->nodes);
     free(g->symbols);
     free(g->maps);
+    free(g->blocks);
     tw_arena_free(&g->arena);
     free(g);
 }
@@ -67,6 +77,15 @@ tw_status tw_graph_map(tw_graph *g, const char *path, tw_map *out, tw_diag *diag
     return st;
 }
 
+bool tw_graph_own(tw_graph *g, void *block) {
+    if (!grow(g, &g->blocks, g->n_blocks, &g->room_blocks, sizeof *g->blocks)) {
+        free(block);
+        return false;
+    }
+    g->blocks[g->n_blocks++] = block;
+    return true;
+}
+
 void tw_graph_set_content(tw_graph *g, int value, const tw_array *content) {
     tw_array *kept = tw_arena_alloc(&g->arena, sizeof *kept);
     if (!kept) return;
@@ -76,6 +95,17 @@ void tw_graph_set_content(tw_graph *g, int value, const tw_array *content) {
     v->type = content->type;
     v->rank = content->rank;
     memcpy(v->dims, content->dims, sizeof v->dims);
+}
+
+bool tw_value_array(const tw_value *v, tw_array *out) {
+    *out = (tw_array){.type = v->type, .rank = v->rank};
+    bool known = v->type != TW_E_none && v->rank >= 0;
+    for (int i = 0; i < v->rank; i++) {
+        out->dims[i] = v->dims[i];
+        known &= v->dims[i] >= 0;
+    }
+    if (v->content) out->data = v->content->data;
+    return known;
 }
 
 const tw_attribute *tw_node_attribute(const tw_node *n, const char *name) {

@@ -8,6 +8,8 @@
 #include "base/file.h"
 #include "graph/array.h"
 
+#include <stdatomic.h>
+
 /* An extent. Below 0: a symbol, whose number is tw_dim_symbol(d), or TW_DIM_UNKNOWN. */
 typedef int64_t tw_dim;
 #define TW_DIM_UNKNOWN INT64_MIN
@@ -63,7 +65,9 @@ typedef struct tw_node {
 } tw_node;
 
 typedef struct tw_graph {
-    tw_arena arena; /* Has everything below. */
+    tw_arena arena;        /* Has everything below that is not allocated by itself. */
+    struct tw_graph *base; /* Names, attributes and contents may lie in this one, which is kept as long. Or NULL. */
+    atomic_int keepers;    /* Others beside the owner that keep the graph. */
     const char *name;
     tw_value *values;
     int n_values, room_values;
@@ -75,10 +79,15 @@ typedef struct tw_graph {
     int n_symbols, room_symbols;
     tw_map *maps; /* Files that constants lie in. */
     int n_maps, room_maps;
+    int made;      /* How many names were made up, which end in ~0, ~1 and so on. */
+    void **blocks; /* Memory of contents, given to free with the graph. */
+    int n_blocks, room_blocks;
 } tw_graph;
 
 tw_graph *tw_graph_new(void);    /* NULL: out of memory. */
-void tw_graph_free(tw_graph *g); /* NULL is fine. */
+void tw_graph_free(tw_graph *g); /* NULL is fine. Frees the graph when nobody keeps it any longer. */
+/* Keeps a graph until tw_graph_free is called once more. */
+tw_graph *tw_graph_keep(const tw_graph *g);
 
 /* Returns the number of a new value or node. -1: out of memory, and g->arena has failed. */
 int tw_graph_add_value(tw_graph *g, const char *name);
@@ -88,8 +97,14 @@ int tw_graph_symbol(tw_graph *g, const char *name);
 /* Maps a file, which stays mapped as long as the graph. */
 tw_status tw_graph_map(tw_graph *g, const char *path, tw_map *out, tw_diag *diag);
 
+/* Gives memory from malloc to a graph. False: out of memory, and the memory was freed. */
+bool tw_graph_own(tw_graph *g, void *block);
+
 /* Makes a value a constant. The array is copied, its data is not. */
 void tw_graph_set_content(tw_graph *g, int value, const tw_array *content);
+
+/* What is known of a value as an array; `data` is that of a constant. False: its type or an extent is no number. */
+bool tw_value_array(const tw_value *v, tw_array *out);
 
 const tw_attribute *tw_node_attribute(const tw_node *n, const char *name); /* NULL: there is none. */
 int64_t tw_node_integer(const tw_node *n, const char *name, int64_t usual);
@@ -99,7 +114,8 @@ const char *tw_node_text(const tw_node *n, const char *name, const char *usual);
 /* Writes "/encoder/MatMul_3 (MatMul)", or what there is of it. */
 void tw_node_describe(const tw_node *n, char *out, size_t size);
 
-/* print.c. Writes the graph as text, a node a line. */
-void tw_graph_print(const tw_graph *g, tw_buf *out);
+/* compact.c. Removes nodes that no output needs, and values that nobody uses any longer. Inputs stay. Results that
+   nobody uses become -1. The lists of a node's operands and results must be the graph's own. */
+tw_status tw_graph_compact(tw_graph *g, tw_diag *diag);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/run.h"
 
-#include "graph/ops/op.h"
+#include "graph/ops/branch.h"
+#include "graph/reasons.h"
+#include "graph/step.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,23 +22,26 @@ static const char *why_not(const tw_node *n) {
     for (int i = 0; i < op->least; i++)
         if (n->in[i] < 0 && !(op->optional >> i & 1)) return "an operand is left out";
     for (int i = 0; i < n->n_attributes; i++)
-        if (n->attributes[i].kind == TW_ATTRIBUTE_GRAPH) return "a graph within the node";
+        if (n->attributes[i].kind == TW_ATTRIBUTE_GRAPH && !tw_is_branch(n)) return "a graph within the node";
     return NULL;
 }
 
-tw_status tw_graph_resolve(tw_graph *g, const char *path, tw_diag *diag) {
-    tw_status st = TW_OK;
+/* Finds what nodes of a graph, and of graphs within, do. The importer limits how deep these are. */
+static void resolve(tw_graph *g, tw_reasons *reasons) {
     for (int i = 0; i < g->n_nodes; i++) {
         tw_node *n = &g->nodes[i];
-        char name[256];
         n->impl = tw_op_find(n->domain, n->op, n->version);
         const char *why = why_not(n);
-        if (!why) continue;
-        tw_node_describe(n, name, sizeof name);
-        tw_diag_add(diag, TW_ERR_UNSUPPORTED, path, "%s: %s", name, why);
-        st = TW_ERR_UNSUPPORTED;
+        if (why) tw_reasons_add(reasons, n, why);
+        for (int j = 0; j < n->n_attributes && tw_is_branch(n); j++)
+            if (n->attributes[j].graph) resolve(n->attributes[j].graph, reasons);
     }
-    return st;
+}
+
+tw_status tw_graph_resolve(tw_graph *g, const char *path, tw_diag *diag) {
+    tw_reasons reasons = {0};
+    resolve(g, &reasons);
+    return tw_reasons_tell(&reasons, TW_ERR_UNSUPPORTED, path, diag);
 }
 
 /* The state of a run. */
@@ -59,42 +64,21 @@ static void drop(runner *r, int value) {
 
 static tw_status run_node(runner *r, const tw_node *n) {
     tw_arena scratch = {0};
-    tw_call *c = tw_arena_alloc(&scratch, sizeof *c);
-    if (!c) return tw_fail_memory(r->diag);
-    c->node = n;
-    c->arena = &scratch;
-    c->diag = r->diag;
-    c->n_in = n->n_in;
-    c->n_out = n->n_out;
-    for (int i = 0; i < n->n_in; i++) c->in[i] = n->in[i] < 0 ? NULL : &r->values[n->in[i]];
-    tw_status st = n->impl->shape(c);
-    bool any = false;
+    tw_call *c;
+    tw_status st = tw_step_begin(&c, n, r->values, &scratch, r->diag);
+    if (st == TW_OK) st = tw_step_compute(c, r->most - r->held);
     for (int i = 0; i < n->n_out && st == TW_OK; i++) {
-        const int64_t bytes = tw_array_bytes(&c->out[i]);
-        if (!tw_element_bits(c->out[i].type))
-            st = tw_call_refuse_type(c, c->out[i].type);
-        else if (bytes < 0)
-            st = tw_call_fail(c, TW_ERR_UNSUPPORTED, "has too many elements");
-        /* Results that nobody wants are computed, too. */
-        else if (r->held + bytes > r->most || !(c->out[i].data = calloc(1, (size_t)bytes + 16)))
-            st = tw_fail_memory(r->diag);
-        else
-            r->held += bytes;
-        any |= bytes > 0;
-    }
-    /* Without elements there is nothing to compute, however large other extents are. */
-    if (st == TW_OK && any) st = n->impl->compute(c);
-    for (int i = 0; i < n->n_out; i++) {
-        if (n->out[i] < 0 || st != TW_OK) {
-            if (c->out[i].data) r->held -= tw_array_bytes(&c->out[i]);
+        const int value = n->out[i];
+        if (value < 0) {
             free((void *)c->out[i].data);
             continue;
         }
-        r->values[n->out[i]] = c->out[i];
-        r->owned[n->out[i]] = true;
-        if (!r->uses[n->out[i]]) {
-            r->uses[n->out[i]] = 1;
-            drop(r, n->out[i]);
+        r->held += tw_array_bytes(&c->out[i]);
+        r->values[value] = c->out[i];
+        r->owned[value] = true;
+        if (!r->uses[value]) {
+            r->uses[value] = 1;
+            drop(r, value);
         }
     }
     for (int i = 0; i < n->n_in && st == TW_OK; i++)
@@ -103,24 +87,31 @@ static tw_status run_node(runner *r, const tw_node *n) {
     return st;
 }
 
+tw_status tw_graph_check_input(const tw_graph *g, int input, const tw_array *a, tw_diag *diag) {
+    const tw_value *v = &g->values[g->inputs[input]];
+    if (!a) return tw_fail(diag, TW_ERR_USAGE, "there is no input \"%s\"", v->name);
+    bool fits = v->type == TW_E_none || v->type == a->type;
+    fits = fits && (v->rank < 0 || v->rank == a->rank);
+    for (int d = 0; d < v->rank && fits; d++) fits = v->dims[d] < 0 || v->dims[d] == a->dims[d];
+    if (fits) return TW_OK;
+    char shown[128];
+    tw_array_describe(a, shown, sizeof shown);
+    return tw_fail(diag, TW_ERR_USAGE, "input \"%s\" is not %s", v->name, shown);
+}
+
+tw_status tw_graph_check_inputs(const tw_graph *g, const tw_array *const *in, tw_diag *diag) {
+    tw_status st = TW_OK;
+    for (int i = 0; i < g->n_inputs && st == TW_OK; i++) st = tw_graph_check_input(g, i, in[i], diag);
+    return st;
+}
+
 static tw_status take_inputs(runner *r, const tw_array *const *in) {
     const tw_graph *g = r->g;
-    for (int i = 0; i < g->n_values; i++)
+    const tw_status st = tw_graph_check_inputs(g, in, r->diag);
+    for (int i = 0; i < g->n_values && st == TW_OK; i++)
         if (g->values[i].content) r->values[i] = *g->values[i].content;
-    for (int i = 0; i < g->n_inputs; i++) {
-        const tw_value *v = &g->values[g->inputs[i]];
-        if (!in[i]) return tw_fail(r->diag, TW_ERR_USAGE, "there is no input \"%s\"", v->name);
-        bool fits = v->type == TW_E_none || v->type == in[i]->type;
-        fits = fits && (v->rank < 0 || v->rank == in[i]->rank);
-        for (int d = 0; d < v->rank && fits; d++) fits = v->dims[d] < 0 || v->dims[d] == in[i]->dims[d];
-        if (!fits) {
-            char shown[128];
-            tw_array_describe(in[i], shown, sizeof shown);
-            return tw_fail(r->diag, TW_ERR_USAGE, "input \"%s\" is not %s", v->name, shown);
-        }
-        r->values[g->inputs[i]] = *in[i];
-    }
-    return TW_OK;
+    for (int i = 0; i < g->n_inputs && st == TW_OK; i++) r->values[g->inputs[i]] = *in[i];
+    return st;
 }
 
 static tw_status give_outputs(runner *r, tw_array *out) {

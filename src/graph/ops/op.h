@@ -33,6 +33,7 @@ typedef struct tw_op {
     tw_op_shape *shape;
     tw_op_compute *compute;
     unsigned optional; /* Bits of operands that may be left out though others behind them are needed. */
+    unsigned extents;  /* Bits of operands of which contents are not read, but types and extents alone. */
 } tw_op;
 
 /* table.c. Finds what a node does. NULL: it is not supported. */

@@ -112,6 +112,7 @@ void tw_kernels_choose_products(tw_kernels *k, uint32_t isa) {
     k->isa = isa;
     for (int t = 0; t < TW_DTYPE_COUNT; t++)
         if (BIT(t) & (FLOATS | INTEGERS)) choose_products(k, t);
+    k->split = within(AMX, isa) ? &tw_split_amx : NULL;
 }
 
 void tw_kernels_choose(tw_kernels *k, uint32_t isa) {
