@@ -85,6 +85,7 @@ static const char *const reals[] = {
     "reciprocal(add(abs(x0),1))",
     "pow(abs(x0),1.7)",
     "pow(x0,3)",
+    "pow(x0,floor(x1))",
     "max(min(x0,x1),relu(x2))",
     "add(floor(x0),add(ceil(x1),round(x2)))",
     "sub(sign(x0),bf16(x1))",

@@ -27,6 +27,28 @@ static void random_maps_are_right(void **state) {
                 seen.indices > 5);
 }
 
+/* Problems that chance seldom makes. */
+static void special_maps_are_right(void **state) {
+    (void)state;
+    static const char *const of[] = {
+        "dims=1x3x4x5 x0=f32 expr=add(real(d1),mul(x0,real(d3))) out=f32",
+        "dims=3x1x4x5 x0=f32 expr=add(real(d2),mul(x0,real(d1))) out=f32",
+        "dims=2x8 x0=f32[8,1] x1=f32[1,0]@2*1/3 x2=i32[1,0] expr=add(x0,x1) out=f32[8,1] early=1",
+        "dims=20000x8 expr=add(mul(d0,8),d1) out=i32",
+        "dims=30000x3 x0=f16 out=f32",
+        "dims=6 expr=true out=bool",
+        "dims= x0=f32 expr=exp(x0) out=f32",
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char words[200];
+        tw_map_problem p;
+        tw_diag d;
+        snprintf(words, sizeof words, "%s", of[i]);
+        if (tw_map_parse(&p, words, &d) != TW_OK) fail_msg("%s: %s", of[i], d.message);
+        if (tw_map_emulate(&p, tw_target_find("sm_90a"), i, NULL, &d) != TW_OK) fail_msg("%s: %s", of[i], d.message);
+    }
+}
+
 static void words_are_written_as_they_are_read(void **state) {
     (void)state;
     static const struct {
@@ -125,7 +147,8 @@ static void accesses_are_as_wide_as_they_can_be(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_maps_are_right), cmocka_unit_test(words_are_written_as_they_are_read),
-        cmocka_unit_test(words_without_sense_are_refused), cmocka_unit_test(accesses_are_as_wide_as_they_can_be)};
+        cmocka_unit_test(random_maps_are_right), cmocka_unit_test(special_maps_are_right),
+        cmocka_unit_test(words_are_written_as_they_are_read), cmocka_unit_test(words_without_sense_are_refused),
+        cmocka_unit_test(accesses_are_as_wide_as_they_can_be)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
