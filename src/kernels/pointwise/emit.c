@@ -20,9 +20,13 @@ static tw_val real_sign(tw_builder *b, tw_val x) {
     return tw_select(b, tw_lt(b, x, tw_f32(b, 0)), tw_f32(b, -1), above);
 }
 
+/* A quotient that is rounded up to a whole number leaves a remainder of the other sign, which one y more corrects. */
 static tw_val real_rem(tw_builder *b, tw_val x, tw_val y) {
+    tw_val none = tw_f32(b, 0), size = tw_unary(b, TW_OP_abs_f32, y);
     tw_val times = tw_unary(b, TW_OP_trunc_f32, tw_binary(b, TW_OP_div_f32, x, y));
-    return tw_fma(b, tw_unary(b, TW_OP_neg_f32, times), y, x);
+    tw_val r = tw_fma(b, tw_unary(b, TW_OP_neg_f32, times), y, x);
+    tw_val back = tw_add(b, r, tw_select(b, tw_lt(b, x, none), tw_unary(b, TW_OP_neg_f32, size), size));
+    return tw_select(b, tw_lt(b, tw_mul(b, r, x), none), back, r);
 }
 
 /* 2^(y log2|x|). Of a negative x there are only whole powers, and the odd ones are negative. */
