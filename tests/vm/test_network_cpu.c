@@ -158,7 +158,7 @@ static void check_touches(const tw_program *p, const tw_array *const *in) {
     for (int i = 0; i < REGIONS; i++) {
         region *r = &regions[i];
         if (i < MOST && i >= p->n_outputs) continue;
-        r->bytes = i == MOST ? (size_t)p->scratch_bytes : (size_t)p->buffers[p->outputs[i]].bytes;
+        r->bytes = i == MOST ? (size_t)n->ranges->scratch : (size_t)p->buffers[p->outputs[i]].bytes;
         r->at = i == MOST ? n->memory : (outputs[i] = tw_arena_alloc(&arena, r->bytes + 64));
         r->before = tw_arena_alloc(&arena, r->bytes + 1);
         r->after = tw_arena_alloc(&arena, r->bytes + 1);

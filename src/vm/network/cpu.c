@@ -42,16 +42,16 @@ static tw_status take_pages(size_t bytes, const char *what, unsigned char **out,
 /* Scratch buffers lie first in memory, and then copies of constants. */
 static tw_status place_buffers(tw_cpu_network *n, tw_diag *diag) {
     const tw_program *p = n->p;
-    n->memory_bytes = aligned(p->scratch_bytes);
+    n->memory_bytes = aligned(n->ranges->scratch);
     for (int i = 0; i < p->n_buffers; i++)
         if (is_copied(p, i)) n->memory_bytes += aligned(p->buffers[i].bytes);
     n->base = tw_arena_array(&n->arena, (size_t)p->n_buffers + 1, sizeof *n->base);
     if (!n->base) return tw_fail_memory(diag);
     tw_status st = take_pages(n->memory_bytes, "values", &n->memory, diag);
-    size_t at = aligned(p->scratch_bytes);
+    size_t at = aligned(n->ranges->scratch);
     for (int i = 0; i < p->n_buffers && st == TW_OK; i++) {
         const tw_program_buffer *b = &p->buffers[i];
-        if (b->kind == TW_PROGRAM_SCRATCH) n->base[i] = n->memory + b->offset;
+        if (b->kind == TW_PROGRAM_SCRATCH) n->base[i] = n->memory + n->ranges->buffers[i].offset;
         if (b->kind == TW_PROGRAM_CONSTANT) n->base[i] = (unsigned char *)b->content;
         if (!is_copied(p, i)) continue;
         memcpy(n->memory + at, b->content, (size_t)b->bytes);

@@ -15,8 +15,8 @@ typedef struct tw_cpu_network_options {
     bool exact; /* Products of f32 are added up in f32, not as sums of products of bf16. */
 } tw_cpu_network_options;
 
-/* Deals the program out, has the check prove the schedule, and packs constants. The program, and its graph, must
-   outlive the network; its memory is planned. `options` may be NULL. `threads` 0: as many as there are processors that
+/* Deals the program out, has the check prove the schedule, and packs constants. The program, and its graph,
+   must outlive the network. `options` may be NULL. `threads` 0: as many as there are processors that
    this process may use. */
 tw_status tw_cpu_network_open(tw_cpu_network **out, const tw_program *p, int threads,
                               const tw_cpu_network_options *options, tw_diag *diag);
