@@ -129,12 +129,9 @@ static int64_t own_stride(int64_t cols) {
     return (panels_of(cols) + 1) * TW_PANEL_ROWS;
 }
 
-/* Products of few rows read weights once, and take half the time where these have fewer bytes. */
-enum { SPLIT_ROWS = 16 };
-
 void tw_cpu_product_plan(const tw_cpu_network *n, tw_cpu_step *s) {
     const tw_program_product *x = &s->of->of.product;
-    s->product.split = n->k.split && x->m >= SPLIT_ROWS;
+    s->product.split = n->k.split && x->m >= TW_SPLIT_ROWS;
     s->product.bytes = panel_bytes(n, s) * (size_t)panels_of(x->n);
 }
 
