@@ -96,7 +96,8 @@ static void check(const tw_graph *g, const tw_array *const *in, const tw_program
 }
 
 /* Makes a graph concrete, which it frees, and checks it with random inputs. */
-static void check_random(tw_graph *g, const int64_t *const *dims, const tw_program_options *o, double most, bool show) {
+static void check_random(tw_graph *g, const int64_t *const *dims, const tw_program_options *o, double most,
+                         tw_element to, bool show) {
     tw_arena arena = {0};
     tw_array in[MOST];
     const tw_array *at[MOST];
@@ -105,13 +106,16 @@ static void check_random(tw_graph *g, const int64_t *const *dims, const tw_progr
     good(tw_graph_resolve(g, "", &diag), &diag);
     for (int i = 0; i < g->n_inputs; i++) {
         const tw_value *v = &g->values[g->inputs[i]];
-        in[i] = random_array(&arena, v, dims ? dims[i] : v->dims, 7 + (uint64_t)i, 2);
+        int64_t extents[TW_ARRAY_RANK];
+        for (int d = 0; d < v->rank; d++) extents[d] = v->dims[d] < 0 ? dims[i][d] : v->dims[d];
+        in[i] = random_array(&arena, v, extents, 7 + (uint64_t)i, 2);
         at[i] = &in[i];
     }
     good(tw_graph_specialize(&c, g, at, &diag), &diag);
     tw_graph_free(g);
     good(tw_graph_simplify(c, &diag), &diag);
     good(tw_graph_fuse(c, NULL, &diag), &diag);
+    if (to != TW_E_none) good(tw_graph_convert(c, to, &diag), &diag);
     good(tw_graph_simplify(c, &diag), &diag);
     good(tw_graph_resolve(c, "", &diag), &diag);
     check(c, at, o, most, show);
@@ -134,7 +138,7 @@ static void maps_run(void **state) {
     const int z = tw_graph_op(g, "Cast", TW_OPERANDS(y), TW_ATTRIBUTES(TW_INT("to", 1)));
     const int a = tw_graph_op(g, "Add", TW_OPERANDS(x, z), TW_NO_ATTRIBUTES);
     tw_graph_output(g, tw_graph_op(g, "Erf", TW_OPERANDS(a), TW_NO_ATTRIBUTES), "out");
-    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-4, false);
+    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-4, TW_E_none, false);
 }
 
 /* A layer of a transformer in 16 bits. */
@@ -152,23 +156,116 @@ static void products_and_attention_run(void **state) {
     const int y =
         tw_graph_op(g, "MatMul", TW_OPERANDS(a, constant(g, TW_E_f16, 2, DIMS(DIM, DIM), 9)), TW_NO_ATTRIBUTES);
     tw_graph_output(g, tw_graph_op(g, "Add", TW_OPERANDS(y, x), TW_NO_ATTRIBUTES), "out");
-    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-2, false);
+    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-2, TW_E_none, false);
 }
 
-static void show(const char *path, int64_t batch, int64_t length) {
+static int scaled(tw_graph *g, int x, double by) {
+    return tw_graph_op(g, "Mul", TW_OPERANDS(x, tw_graph_real(g, by)), TW_NO_ATTRIBUTES);
+}
+
+static int linear(tw_graph *g, int x, int64_t in, int64_t out, uint64_t seed) {
+    const int w = scaled(g, constant(g, TW_E_f32, 2, DIMS(in, out), seed), 0.2);
+    return tw_graph_op(g, "MatMul", TW_OPERANDS(x, w), TW_NO_ATTRIBUTES);
+}
+
+static int rotated(tw_graph *g, int x, int cosine, int sine, int places, int64_t heads) {
+    return tw_graph_op(g, "RotaryEmbedding", TW_OPERANDS(x, cosine, sine, places),
+                       TW_ATTRIBUTES(TW_INT("num_heads", heads)));
+}
+
+/* A layer with heads that are rotated, several to a key, and a mask. */
+static tw_graph *llama(bool mask) {
+    enum { S = 24, HEADS = 4, KV = 2, HEAD = 32, DIM = HEADS * HEAD };
+    tw_graph *g = tw_graph_new();
+    const int x = tw_graph_input(g, "x", TW_E_f32, 3, DIMS(2, S, DIM));
+    const int places = tw_graph_input(g, "places", TW_E_i64, 2, DIMS(2, S));
+    const int seen = tw_graph_input(g, "seen", TW_E_i64, 2, DIMS(1, S));
+    const int cosine = constant(g, TW_E_f32, 2, DIMS(S, HEAD / 2), 5),
+              sine = constant(g, TW_E_f32, 2, DIMS(S, HEAD / 2), 6);
+    const int n =
+        tw_graph_op(g, "RMSNormalization", TW_OPERANDS(x, constant(g, TW_E_f32, 1, DIMS(DIM), 7)), TW_NO_ATTRIBUTES);
+    const int q = rotated(g, linear(g, n, DIM, DIM, 1), cosine, sine, places, HEADS);
+    const int k = rotated(g, linear(g, n, DIM, KV * HEAD, 2), cosine, sine, places, KV);
+    const int v = linear(g, n, DIM, KV * HEAD, 3);
+    /* Each query sees the first key, and those that are said to be seen. */
+    const int first = tw_graph_integers(g, (const int64_t[S]){1}, S);
+    const int any =
+        tw_graph_op(g, "Cast", TW_OPERANDS(tw_graph_op(g, "Add", TW_OPERANDS(seen, first), TW_NO_ATTRIBUTES)),
+                    TW_ATTRIBUTES(TW_INT("to", 9)));
+    const int a =
+        tw_graph_op(g, "Attention", mask ? (const int[]){q, k, v, any} : (const int[]){q, k, v}, 3 + mask,
+                    TW_ATTRIBUTES(TW_INT("q_num_heads", HEADS), TW_INT("kv_num_heads", KV), TW_INT("is_causal", 1)));
+    const int y = tw_graph_op(g, "Add", TW_OPERANDS(linear(g, a, DIM, DIM, 4), x), TW_NO_ATTRIBUTES);
+    const int gate = linear(g, y, DIM, 64, 8), up = linear(g, y, DIM, 64, 9);
+    const int act = tw_graph_op(
+        g, "Mul", TW_OPERANDS(gate, tw_graph_op(g, "Sigmoid", TW_OPERANDS(gate), TW_NO_ATTRIBUTES)), TW_NO_ATTRIBUTES);
+    tw_graph_output(g, linear(g, tw_graph_op(g, "Mul", TW_OPERANDS(act, up), TW_NO_ATTRIBUTES), 64, 40, 10), "out");
+    return g;
+}
+
+static void rotated_heads_run(void **state) {
+    (void)state;
+    check_random(llama(false), NULL, &(tw_program_options){.gpu = true}, 1e-3, TW_E_none, false);
+    check_random(llama(false), NULL, &(tw_program_options){.gpu = true}, 3e-2, TW_E_f16, false);
+}
+
+static void masks_run(void **state) {
+    (void)state;
+    check_random(llama(true), NULL, &(tw_program_options){.gpu = true}, 1e-3, TW_E_none, false);
+    check_random(llama(true), NULL, &(tw_program_options){.gpu = true}, 3e-2, TW_E_f16, false);
+    check_random(llama(true), NULL, &(tw_program_options){.gpu = true, .attention = TW_PROGRAM_FUSE_NONE}, 3e-2,
+                 TW_E_f16, false);
+}
+
+static void an_encoder_runs(void **state) {
+    (void)state;
+    static const int64_t ids[] = {2, 9};
+    static const int64_t *const dims[] = {ids, ids, ids};
+    tw_diag diag = {0};
+    tw_graph *g = NULL;
+    good(tw_onnx_open(&g, TW_SOURCE_DIR "/tests/data/onnx/encoder/model.onnx", &diag), &diag);
+    check_random(g, dims, &(tw_program_options){.gpu = true}, 1e-3, TW_E_none, false);
+}
+
+static void plans_are_kept(void **state) {
+    (void)state;
+    tw_network_plan p = {0}, q = {0};
+    tw_buf text = {0};
+    tw_diag diag = {0};
+    good(tw_network_plan_add(&p, &(tw_network_choice){"gemm", "type=f16 m=1", "mma=1", 2.5}, &diag), &diag);
+    good(tw_network_plan_add(&p, &(tw_network_choice){"cublaslt", "type=f16 m=1", "1 2 3", 3}, &diag), &diag);
+    good(tw_network_plan_write(&p, &text, &diag), &diag);
+    good(tw_network_plan_read(&q, text.data, text.size, &diag), &diag);
+    assert_int_equal(q.n, 2);
+    assert_int_equal(tw_network_plan_find(&q, "type=f16 m=1", 1), 1);
+    assert_int_equal(tw_network_plan_find(&q, "type=f16 m=2", 0), -1);
+    assert_string_equal(q.choices[0].configuration, "mma=1");
+    assert_true(q.choices[1].us == 3);
+    static const char *const none[] = {"gemm\tx\ty\n", "other\tx\ty\t1\n", "gemm\tx\ty\t0\n", "gemm\tx\ty\t1\t2\n"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        assert_int_equal(tw_network_plan_read(&q, none[i], strlen(none[i]), &diag), TW_ERR_FORMAT);
+    tw_buf_free(&text);
+    tw_network_plan_free(&p);
+    tw_network_plan_free(&q);
+}
+
+static void show(const char *path, int64_t batch, int64_t length, const char *type) {
+    tw_element to;
     const int64_t dims[2] = {batch, length};
     const int64_t *const all[] = {dims, dims, dims};
     tw_diag diag = {0};
     tw_graph *g = NULL;
     good(tw_onnx_open(&g, path, &diag), &diag);
-    check_random(g, all, &(tw_program_options){.gpu = true}, 1e-3, true);
+    const bool narrow = tw_element_from_name(type, &to) && to != TW_E_f32;
+    check_random(g, all, &(tw_program_options){.gpu = true}, narrow ? 3e-2 : 1e-3, narrow ? to : TW_E_none, true);
 }
 
 int main(int argc, char **argv) {
-    if (argc > 3) return show(argv[1], atoi(argv[2]), atoi(argv[3])), 0;
+    if (argc > 4) return show(argv[1], atoi(argv[2]), atoi(argv[3]), argv[4]), 0;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(maps_run),
-        cmocka_unit_test(products_and_attention_run),
+        cmocka_unit_test(maps_run),          cmocka_unit_test(products_and_attention_run),
+        cmocka_unit_test(rotated_heads_run), cmocka_unit_test(masks_run),
+        cmocka_unit_test(an_encoder_runs),   cmocka_unit_test(plans_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

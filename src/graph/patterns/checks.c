@@ -167,6 +167,11 @@ static bool is_bare(const tw_graph *g, int v) {
     const tw_node *n = tw_value_node(g, v);
     return n_operands(n) == 2 && has_no_activation(n);
 }
+/* A bias can still be added, before or after a residual. */
+static bool has_room_for_bias(const tw_graph *g, int v) {
+    const tw_node *n = tw_value_node(g, v);
+    return has_no_activation(n) && !tw_node_has(n, 2) && !tw_node_has(n, 3);
+}
 static bool is_linear(const tw_graph *g, int v) {
     const tw_node *n = tw_value_node(g, v);
     return has_no_activation(n) && !tw_node_has(n, 3) && !tw_node_has(n, 4);
@@ -279,6 +284,7 @@ static const tw_check_row table[] = {
     {"plain", is_plain},
     {"no_bias", has_no_bias},
     {"bare", is_bare},
+    {"unbiased", has_room_for_bias},
     {"linear", is_linear},
     {"no_mul", has_no_mul},
     {"no_residual", has_no_residual},

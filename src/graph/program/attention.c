@@ -131,6 +131,18 @@ static bool is_same_along(const tw_lazy *x, int dimension) {
     return true;
 }
 
+/* Fills what rows have behind their last key, since kernels read it. */
+static bool pad_mask(tw_lowering *l, const tw_view *mask, int64_t keys) {
+    tw_lazy to = tw_lazy_of_view(mask), zeros = tw_lazy_begin(mask->type, 4, mask->dims);
+    if (mask->dims[3] == keys) return true;
+    zeros.dims[3] -= keys;
+    tw_lazy_slice(&to, 3, keys, 1, zeros.dims[3]);
+    const tw_view part = tw_lazy_view(&to);
+    if (mask->type == TW_E_bool ? tw_cells_truth(&zeros.cells, false) < 0 : tw_cells_real(&zeros.cells, 0) < 0)
+        return false;
+    return tw_lower_store(l, &zeros, &part);
+}
+
 /* Stores the mask as the GPU's kernel reads it, once for all that use it. */
 static bool store_mask(tw_lowering *l, attention *a) {
     tw_lazy x;
@@ -151,7 +163,7 @@ static bool store_mask(tw_lowering *l, attention *a) {
         tw_view part = a->mask;
         memcpy(part.dims, dims, sizeof dims);
         memcpy(x.dims, dims, sizeof dims);
-        if (l->failed || !tw_lower_store(l, &x, &part)) return false;
+        if (l->failed || !tw_lower_store(l, &x, &part) || !pad_mask(l, &a->mask, a->p.keys)) return false;
         memcpy(a->mask.dims, wanted, sizeof wanted);
         if (batch) a->mask.strides[0] = 0;
         if (heads) a->mask.strides[1] = 0;

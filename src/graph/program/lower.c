@@ -122,7 +122,7 @@ static tw_status lower_nodes(tw_lowering *l, tw_diag *diag) {
     for (l->node = 0; l->node < l->g->n_nodes && !l->failed; l->node++) {
         const tw_node *n = &l->g->nodes[l->node];
         if (!l->live[l->node]) continue;
-        bool done = false;
+        bool done = n->n_out == 1 && l->values[n->out[0]]; /* It became a part of the step before. */
         for (size_t i = 0; i < sizeof all / sizeof *all && !done && !l->failed; i++) done = all[i](l, n);
         const char *why = done || l->failed ? NULL : plain(l, n);
         if (!why) continue;

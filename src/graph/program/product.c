@@ -226,13 +226,30 @@ static void spread(tw_view *v, const tw_view *to) {
     *v = tw_lazy_view(&x);
 }
 
+/* A constant in another type. Returns its view as a vector. */
+static tw_view converted(tw_lowering *l, const tw_view *v, const tw_array *a, tw_element type) {
+    const int64_t n = tw_view_elements(v);
+    double *x = tw_arena_array(&l->p->arena, (size_t)n + 1, sizeof *x);
+    char *data = tw_arena_array(&l->p->arena, (size_t)n + 1, sizeof(float));
+    tw_view to = tw_view_dense(-1, type, v->rank, v->dims);
+    l->failed |= !x || !data;
+    if (l->failed) return to;
+    tw_array_get_reals(a, 0, n, x);
+    tw_array_set_reals(type, data, 0, n, x);
+    to.buffer = tw_lower_constant(l, l->p->buffers[v->buffer].name, data, n * (tw_element_bits(type) / 8));
+    return to;
+}
+
 /* An operand's view with the extents of the result. False: it does not fit. */
 static bool operand(tw_lowering *l, int value, const tw_view *to, bool vector, tw_view *out) {
     *out = (tw_view){.buffer = -1};
     if (value < 0) return true;
     const tw_value *v = tw_lower_of(l, value);
     tw_view found;
-    if (v->type != to->type || v->rank > to->rank || !tw_lower_in_memory(l, value, &found)) return false;
+    const bool other = v->type != to->type;
+    if ((other && !(vector && v->content)) || v->rank > to->rank || !tw_lower_in_memory(l, value, &found)) return false;
+    if (other) found = converted(l, &found, v->content, to->type);
+    if (l->failed) return false;
     tw_lazy x = tw_lazy_of_view(&found);
     tw_lazy_expand(&x, to->rank, to->dims);
     *out = tw_lazy_view(&x);
@@ -278,6 +295,7 @@ static bool finish(tw_lowering *l, const product *p, const tw_view *sums, bool b
     return true;
 }
 
+/* Lowers a product whose result is stored in the type of value `out`. */
 static bool lower(tw_lowering *l, const product *p, int out) {
     const tw_value *v = tw_lower_of(l, out);
     const tw_gemm_activation none = TW_GEMM_LINEAR;
@@ -319,6 +337,17 @@ static bool lower(tw_lowering *l, const product *p, int out) {
     return finish(l, p, &sums, !with_bias, out);
 }
 
+/* The value that a product's result becomes by a Cast that nothing else comes before, if it can store that at once. */
+static int cast_of(const tw_lowering *l, const product *p, int out) {
+    const int consumer = l->consumers[out];
+    if (l->uses[out] != 1 || consumer < 0 || p->mul >= 0 || p->residual >= 0) return out;
+    const tw_node *n = &l->g->nodes[consumer];
+    const bool later = !strcmp(p->activation, "relu") || !strcmp(p->activation, "tanh");
+    if (!tw_is_op(n, "", "Cast") || later || !is_number(tw_lower_of(l, n->out[0])->type)) return out;
+    if (p->bias >= 0 && !tw_lower_of(l, p->bias)->content) return out;
+    return n->out[0];
+}
+
 bool tw_lower_product(tw_lowering *l, const tw_node *n) {
     product p = {.bias = -1, .mul = -1, .residual = -1, .alpha = 1, .activation = "none"};
     if (n->n_in < 2 || n->in[0] < 0 || n->in[1] < 0) return false;
@@ -340,5 +369,6 @@ bool tw_lower_product(tw_lowering *l, const tw_node *n) {
     } else if (!tw_is_op(n, "", "MatMul")) {
         return false;
     }
-    return lower(l, &p, n->out[0]);
+    const int cast = cast_of(l, &p, n->out[0]);
+    return (cast != n->out[0] && lower(l, &p, cast)) || lower(l, &p, n->out[0]);
 }

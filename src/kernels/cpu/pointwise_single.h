@@ -5,6 +5,7 @@
 #define TW_KERNELS_CPU_POINTWISE_SINGLE_H
 
 #include "base/dtype.h"
+#include "device/cpu/unroll.h"
 
 #include <math.h>
 
@@ -18,7 +19,13 @@ static inline float p_fma(float a, float b, float c) {
 
 #define P_POLYNOMIAL(sum, x, c)                                                                                        \
     float sum = c[sizeof c / sizeof *c - 1];                                                                           \
-    for (int i_ = (int)(sizeof c / sizeof *c) - 2; i_ >= 0; i_--) sum = p_fma(sum, x, c[i_])
+    TW_UNROLL for (int i_ = (int)(sizeof c / sizeof *c) - 2; i_ >= 0; i_--) sum = p_fma(sum, x, c[i_])
+
+/* The nearest whole number, of numbers within 2^22. Unlike rintf it needs no instruction that old processors lack. */
+static inline float p_nearest(float x) {
+    const float far = 0x1.8p23f;
+    return x + far - far;
+}
 
 /* 2^n, n whole and within the normal numbers. */
 static inline float p_exp2_whole(int32_t n) {
@@ -28,7 +35,7 @@ static inline float p_exp2_whole(int32_t n) {
 /* Relative error below 2e-7. The polynomial is that of vector_exp.h. */
 static inline float p_exp(float x) {
     static const float c[] = {1.0f, 1.0f, 0.5f, 0.166664138f, 0.0416663513f, 0.00837529451f, 0.0013941318f};
-    const float least = x < -110 ? -110 : x, inside = least > 89 ? 89 : least, n = rintf(inside * 1.44269504f);
+    const float least = x < -110 ? -110 : x, inside = least > 89 ? 89 : least, n = p_nearest(inside * 1.44269504f);
     /* ln 2 in two parts, the first short enough that n times it is exact. */
     const float r = p_fma(n, -1.42860677e-6f, p_fma(n, -0.693145752f, inside));
     const int32_t whole = (int32_t)n, half = whole >> 1;
@@ -95,7 +102,7 @@ static inline float p_gelu(float x) {
 static inline float p_sine(float x, int32_t quarters) {
     static const float sine[] = {1, -0.166666667f, 0.00833333333f, -0.000198412698f, 2.75573192e-6f},
                        cosine[] = {1, -0.5f, 0.0416666667f, -0.00138888889f, 2.48015873e-5f};
-    const float n = rintf(x * 0.636619772f);
+    const float n = p_nearest(x * 0.636619772f);
     const float r = p_fma(n, -7.54978995e-8f, p_fma(n, -4.837512969970703125e-4f, p_fma(n, -1.5703125f, x)));
     const float square = r * r;
     const int32_t turn = (int32_t)n + quarters;

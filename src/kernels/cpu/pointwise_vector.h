@@ -62,6 +62,7 @@ typedef struct row {
     segment at; /* Of the row's first element. */
     int64_t n;
     const float *x; /* The row's values. NULL: they are not kept. */
+    float *room;    /* For ROW elements. */
 } row;
 
 /* The values of a row from a column on, of which there are n. */
@@ -74,8 +75,9 @@ static const float *values_of(row *r, int64_t column, int n, float *to) {
     return program_run(r->g, &s, 1, n, to);
 }
 
-/* Computes a row once, into `to`, unless it lies in memory as it is. */
-static void keep(row *r, float *to) {
+/* Computes a row once, unless it lies in memory as it is. */
+static void keep(row *r) {
+    float *to = r->room;
     const tw_cell *c = &r->p->x.cells.of[r->p->x.cells.value];
     r->x = NULL;
     if (r->n > ROW) return;
@@ -108,6 +110,17 @@ static float squares_block(const float *x, int n, float mean) {
 static float exponentials_block(const float *x, int n, float most) {
     float sum = 0;
     _Pragma("omp simd reduction(+ : sum)") for (int i = 0; i < n; i++) sum += p_exp(x[i] - most);
+    return sum;
+}
+
+/* Stores the exponentials as well. */
+static float exponentials_to(const float *x, int n, float most, float *y) {
+    float sum = 0;
+    _Pragma("omp simd reduction(+ : sum)") for (int i = 0; i < n; i++) {
+        const float e = p_exp(x[i] - most);
+        y[i] = e;
+        sum += e;
+    }
     return sum;
 }
 
@@ -216,6 +229,24 @@ static void finish_row(row *r, float centre, float scale) {
     }
 }
 
+/* A softmax whose exponentials are computed once. */
+static void softmax_row(row *r) {
+    const tw_rows_problem *p = r->p;
+    const float most = (float)measure_row(r, LARGEST, 0);
+    double sum = 0;
+    for (int64_t i = 0; i < r->n; i += BLOCK) {
+        const int n = (int)(r->n - i < BLOCK ? r->n - i : BLOCK);
+        if (p->has_kept) store_part(r, &p->kept, KEPT, r->data->kept, i, n, r->x + i);
+        sum += (double)exponentials_to(r->x + i, n, most, r->room + i);
+    }
+    const float scale = (float)(1 / sum);
+    for (int64_t i = 0; i < r->n; i += BLOCK) {
+        const int n = (int)(r->n - i < BLOCK ? r->n - i : BLOCK);
+        _Pragma("omp simd") for (int k = 0; k < n; k++) r->room[i + k] *= scale;
+        store_part(r, &p->out, OUT, r->data->out, i, n, r->room + i);
+    }
+}
+
 static void reduce_row(row *r) {
     const tw_rows_of of = r->p->of;
     const measure by = of == TW_ROWS_max ? LARGEST : of == TW_ROWS_min ? LEAST : SUM;
@@ -229,6 +260,8 @@ static void compute_row(row *r) {
     const tw_rows_of of = r->p->of;
     if (tw_rows_reduces(of)) {
         reduce_row(r);
+    } else if (of == TW_ROWS_softmax && r->x) {
+        softmax_row(r);
     } else if (of <= TW_ROWS_rms_norm) {
         const double mean = of == TW_ROWS_layer_norm ? measure_row(r, SUM, 0) / (double)r->n : 0;
         const double variance = measure_row(r, SQUARES, (float)mean) / (double)r->n;
@@ -254,11 +287,11 @@ void VARIANT(tw_rows_run)(const tw_rows_problem *problem, const tw_point_data *d
     }
     walk w = walk_of(&q.x);
     for (int i = 0; i < 4; i++) w.of[w.n++] = others[i];
-    row r = {.p = &q, .data = data, .g = &g, .n = tw_points_columns(&q.x)};
+    row r = {.p = &q, .data = data, .g = &g, .n = tw_points_columns(&q.x), .room = values};
     walk_begin(&w, from, 0);
     for (int64_t i = from; i < to; i++) {
         r.at = w.at;
-        keep(&r, values);
+        keep(&r);
         compute_row(&r);
         walk_next_row(&w);
     }

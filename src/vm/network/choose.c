@@ -2,10 +2,11 @@
 /* Configurations of products: those that a search found, or else tiles that were measured, or else estimates. */
 #include "base/diag.h"
 #include "kernels/gemm/estimate.h"
+#include "tune/gemm_vendor.h"
 #include "vm/network/machine.h"
 #include "vm/prefill/program.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The best configuration so far. */
@@ -106,7 +107,7 @@ static bool settle(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_c
     return tw_gemm_legal(p, c, n->gpu->target, NULL, NULL);
 }
 
-static bool by_estimates(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out) {
+bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out) {
     const bool tile = !p->pointers && n->gpu->target->sm == 90 &&
                       tw_prefill_tile(p, NULL, n->gpu->target, n->info.sms, out) &&
                       (out->kg == 1 || !n->options.unsplit);
@@ -116,26 +117,72 @@ static bool by_estimates(const tw_cuda_network *n, const tw_gemm_problem *p, tw_
     return tw_gemm_legal(p, out, n->gpu->target, NULL, NULL);
 }
 
-/* Takes a choice of the plan. False: it does not compute this problem. */
-static bool take(tw_cuda_network *n, const tw_gemm_problem *p, const tw_network_choice *c, tw_network_chosen *out) {
-    out->vendor = false;
-    if (strcmp(c->kind, "gemm") != 0) return false;
-    out->config = tw_gemm_config_default(p);
-    if (tw_gemm_config_parse(&out->config, c->configuration, NULL) != TW_OK) return false;
-    if (n->options.unsplit && (out->config.kg > 1 || out->config.stream)) return false;
-    return settle(n, p, &out->config);
+/* Reads a choice of our own kernels. False: it does not compute this problem. */
+static bool take_own(tw_cuda_network *n, const tw_gemm_problem *p, const tw_network_choice *c, tw_gemm_config *out) {
+    *out = tw_gemm_config_default(p);
+    if (strcmp(c->kind, "gemm") != 0 || tw_gemm_config_parse(out, c->configuration, NULL) != TW_OK) return false;
+    if (n->options.unsplit && (out->kg > 1 || out->stream)) return false;
+    return settle(n, p, out);
+}
+
+static bool take_vendor(tw_cuda_network *n, const tw_network_choice *c, tw_cublaslt_algorithm *out) {
+    uint32_t *const to[] = {&out->id,     &out->tile,   &out->split, &out->reduction, &out->swizzle,
+                            &out->custom, &out->stages, &out->inner, &out->cluster};
+    const char *at = c->configuration;
+    if (strcmp(c->kind, "cublaslt") != 0 || !tw_network_library(n)) return false;
+    for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
+        char *end;
+        *to[i] = (uint32_t)strtoul(at, &end, 10);
+        if (end == at) return false;
+        at = end;
+    }
+    return !n->options.unsplit || out->split < 2;
+}
+
+/* Estimates the microseconds of a map behind a product by the vendor. */
+static double epilogue_us(const tw_gemm_problem *p) {
+    const double launch = 1.5, bytes = 4e6 /* That memory moves in a microsecond. */;
+    const tw_gemm_epilogue *e = &p->epilogue;
+    const double size = p->out == TW_T_f32 ? 4 : 2, passes = 2 + e->mul + e->residual;
+    if (!e->bias && !e->mul && !e->residual && !e->activation) return 0;
+    return launch + passes * size * (double)(p->m * p->n * p->batch) / bytes;
+}
+
+/* Chooses among the plan's entries of a problem. False: none computes it. */
+static bool by_plan(tw_cuda_network *n, const tw_gemm_problem *p, const char *words, tw_network_chosen *out) {
+    const int by = n->options.by ? n->options.by : TW_NETWORK_OWN | TW_NETWORK_VENDOR;
+    double least = 1e30;
+    for (int i = tw_network_plan_find(n->plan, words, 0); i >= 0; i = tw_network_plan_find(n->plan, words, i + 1)) {
+        const tw_network_choice *c = &n->plan->choices[i];
+        tw_network_chosen x = {0};
+        if (by & TW_NETWORK_OWN && c->us < least && take_own(n, p, c, &x.config)) {
+            *out = x;
+            least = c->us;
+        } else if (by & TW_NETWORK_VENDOR && c->us + epilogue_us(p) < least && take_vendor(n, c, &x.algorithm)) {
+            x.vendor = true;
+            *out = x;
+            least = c->us + epilogue_us(p);
+        }
+    }
+    return least < 1e30;
 }
 
 tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_network_chosen *out, tw_diag *diag) {
     char words[512];
     tw_gemm_problem plain = *p;
+    tw_cublaslt_problem vendor;
+    tw_status st = TW_OK;
     plain.epilogue = (tw_gemm_epilogue){0};
     plain.weights = false;
     tw_gemm_problem_print(&plain, words, sizeof words);
-    for (int i = n->plan ? tw_network_plan_find(n->plan, words, 0) : -1; i >= 0;
-         i = tw_network_plan_find(n->plan, words, i + 1))
-        if (take(n, p, &n->plan->choices[i], out)) return TW_OK;
+    const bool known = n->plan && tw_network_plan_find(n->plan, words, 0) >= 0;
+    if (n->options.search && n->plan && !known && !plain.pointers && n->gpu->cuda)
+        st = tw_network_search(n, &plain, words, diag);
+    if (st != TW_OK) return st;
+    if (n->plan && by_plan(n, p, words, out)) return TW_OK;
+    *out = (tw_network_chosen){.vendor = n->options.by == TW_NETWORK_VENDOR, .first = true};
+    if (out->vendor && tw_gemm_vendor_problem(&plain, &vendor) && tw_network_library(n)) return TW_OK;
     out->vendor = false;
-    if (by_estimates(n, p, &out->config)) return TW_OK;
+    if (tw_network_estimate(n, p, &out->config)) return TW_OK;
     return tw_fail(diag, TW_ERR_UNSUPPORTED, "no kernel computes \"%s\"", words);
 }

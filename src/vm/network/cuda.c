@@ -157,8 +157,10 @@ int64_t tw_cuda_network_bytes(const tw_cuda_network *n) {
 
 static tw_status launch(tw_cuda_network *n, tw_network_launch *l, tw_diag *diag) {
     if (l->launch) return tw_gpu_launch_run(l->launch, NULL, diag);
-    return tw_cublaslt_run(l->vendor.plan, l->vendor.algorithm, l->vendor.a, l->vendor.b, l->vendor.c,
-                           tw_cuda_stream(n->gpu->cuda), diag);
+    /* The library is column-major: a row-major product is its product with exchanged factors. */
+    const tw_step *s = &n->p->steps[l->step];
+    return tw_cublaslt_run(l->vendor.plan, l->vendor.algorithm, tw_network_address(n, &s->in[1]),
+                           tw_network_address(n, &s->in[0]), tw_network_address(n, &s->out[0]), NULL, diag);
 }
 
 static tw_status launch_all(tw_cuda_network *n, tw_diag *diag) {

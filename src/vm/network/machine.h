@@ -40,11 +40,11 @@ typedef struct tw_network_kernel {
 typedef struct tw_network_vendor {
     tw_cublaslt_plan *plan;
     int algorithm;
-    uint64_t a, b, c;
 } tw_network_vendor;
 
 typedef struct tw_network_launch {
     int step;
+    bool behind;                     /* It computes the epilogue of a product by the vendor. */
     const tw_network_kernel *kernel; /* NULL: the vendor's. */
     tw_gpu_launch *launch;
     tw_network_vendor vendor;
@@ -88,15 +88,21 @@ tw_status tw_network_alloc_workspace(tw_cuda_network *n, tw_diag *diag);
 /* product.c. The product of a step as kernels know it. TW_ERR_UNSUPPORTED: they do not. */
 tw_status tw_network_problem(const tw_cuda_network *n, const tw_step *s, tw_gemm_problem *out, tw_diag *diag);
 
+/* What the vendor does not compute of a product: a map of C in place. NULL: nothing. Operands of the step follow C. */
+const tw_map_problem *tw_network_epilogue(tw_cuda_network *n, const tw_step *s, const tw_gemm_problem *p);
+
 /* How a product is computed. */
 typedef struct tw_network_chosen {
     bool vendor;
     tw_gemm_config config;
-    tw_cublaslt_problem problem; /* Of the vendor. */
+    bool first; /* The vendor's first choice is taken. */
     tw_cublaslt_algorithm algorithm;
 } tw_network_chosen;
 /* choose.c. Chooses by the plan, after a search if there is to be one, or by estimates. */
 tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_network_chosen *out, tw_diag *diag);
+
+/* Chooses a configuration by estimates. False: no kernel computes the problem. */
+bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out);
 
 /* search.c. Measures how to compute a problem, and enters the fastest ways into the plan. */
 tw_status tw_network_search(tw_cuda_network *n, const tw_gemm_problem *p, const char *words, tw_diag *diag);

@@ -3,6 +3,7 @@
 #include "base/diag.h"
 #include "base/grow.h"
 #include "kernels/attention/attention.h"
+#include "tune/gemm_vendor.h"
 #include "vm/network/machine.h"
 
 #include <stdio.h>
@@ -64,6 +65,27 @@ static tw_status add_launch(tw_cuda_network *n, const tw_network_launch *l, tw_d
     return st;
 }
 
+/* Adds a product by the vendor, and a map of what it does not compute. */
+static tw_status add_vendor(tw_cuda_network *n, int step, const tw_gemm_problem *p, const tw_network_chosen *chosen,
+                            tw_diag *diag) {
+    const tw_map_problem *map = tw_network_epilogue(n, &n->p->steps[step], p);
+    tw_network_launch l = {.step = step}, behind = {.step = step, .behind = true};
+    tw_gemm_problem plain = *p;
+    plain.epilogue = (tw_gemm_epilogue){0};
+    if (n->arena.failed) return tw_fail_memory(diag);
+    tw_status st = tw_gemm_vendor_plan(tw_network_library(n), &plain, &l.vendor.plan, diag);
+    if (st == TW_OK && !l.vendor.plan) st = tw_fail(diag, TW_ERR_UNSUPPORTED, "cuBLASLt does not compute it");
+    if (st == TW_OK && !chosen->first)
+        st = tw_cublaslt_plan_add(l.vendor.plan, &chosen->algorithm, &l.vendor.algorithm, diag);
+    if (st == TW_OK) st = add_launch(n, &l, diag);
+    if (st != TW_OK) {
+        tw_cublaslt_plan_free(l.vendor.plan);
+        return st;
+    }
+    if (map) st = open_made(n, tw_map_plan, map, sizeof *map, &behind.kernel, diag);
+    return st == TW_OK && map ? add_launch(n, &behind, diag) : st;
+}
+
 static tw_status add_product(tw_cuda_network *n, int step, tw_diag *diag) {
     const tw_step *s = &n->p->steps[step];
     tw_gemm_problem p;
@@ -73,6 +95,7 @@ static tw_status add_product(tw_cuda_network *n, int step, tw_diag *diag) {
     tw_status st = tw_network_problem(n, s, &p, diag);
     if (st == TW_OK) st = tw_network_choose(n, &p, &chosen, diag);
     if (st != TW_OK) return st;
+    if (chosen.vendor) return add_vendor(n, step, &p, &chosen, diag);
     tw_gemm_problem_print(&p, problem, sizeof problem);
     snprintf(words, sizeof words, "gemm %s", problem);
     tw_gemm_config_print(&chosen.config, configuration, sizeof configuration);
@@ -235,6 +258,14 @@ static uint64_t attention_buffer(const tw_cuda_network *n, const tw_step *s, con
     return tw_network_address(n, &s->out[0]);
 }
 
+/* The address of a buffer of the map behind a product by the vendor. */
+static uint64_t behind_buffer(const tw_cuda_network *n, const tw_step *s, const char *name) {
+    int at = *name == 'x' ? atoi(name + 1) : 0;
+    for (int i = 2; i < 5 && at; i++)
+        if (s->in[i].buffer >= 0 && !--at) return tw_network_address(n, &s->in[i]);
+    return tw_network_address(n, &s->out[0]);
+}
+
 static uint64_t points_buffer(const tw_cuda_network *n, const tw_step *s, const char *name) {
     const bool rows = s->kind == TW_STEP_ROWS;
     const int operands = (rows ? &s->of.rows->x : &s->of.map->x)->n_operands;
@@ -250,6 +281,8 @@ static tw_status bind(tw_cuda_network *n, tw_network_launch *l, const tw_gpu_buf
     tw_status st = TW_OK;
     if (is_own(b))
         at = !b->zeroed ? n->workspace : n->zeroed + (*b->name == 'c' ? (uint64_t)n->zeroed_bytes : 0);
+    else if (l->behind)
+        at = behind_buffer(n, s, b->name);
     else if (s->kind == TW_STEP_PRODUCT)
         st = product_buffer(n, s, b->name, &at, diag);
     else
