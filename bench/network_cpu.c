@@ -104,6 +104,7 @@ static tw_status measure(tw_cpu_network *n, const model *m, double seconds, cons
 int main(int argc, char **argv) {
     model m = {0};
     tw_cpu_network *n = NULL;
+    tw_cpu_pool *pool = NULL;
     tw_diag d = {0};
     if (argc < 6)
         return fprintf(stderr, "network_cpu MODEL.onnx BATCH LENGTH THREADS SECONDS [OUTPUT.f32 [S.json]]\n"), 2;
@@ -111,16 +112,16 @@ int main(int argc, char **argv) {
     tw_status st = load(&m, argv[1], atoi(argv[2]), atoi(argv[3]), &d);
     printf("lowered in %.1f ms\n", (double)(tw_now_ns() - start) / 1e6);
     start = tw_now_ns();
-    if (st == TW_OK) st = tw_cpu_network_open(&n, m.program, atoi(argv[4]), NULL, &d);
-    if (st == TW_OK) {
-        const tw_cpu_network_memory memory = tw_cpu_network_memory_of(n);
+    if (st == TW_OK) st = tw_cpu_pool_open(&pool, atoi(argv[4]), NULL, &d);
+    if (st == TW_OK) st = tw_cpu_network_open(&n, m.program, pool, &d);
+    if (st == TW_OK)
         printf("opened in %.1f ms: %d steps, %.1f MB packed, %.1f MB beside\n", (double)(tw_now_ns() - start) / 1e6,
-               m.program->n_steps, (double)memory.packed / 1e6, (double)memory.scratch / 1e6);
-    }
+               m.program->n_steps, (double)tw_cpu_pool_bytes(pool) / 1e6, (double)tw_cpu_network_bytes(n) / 1e6);
     if (st == TW_OK && argc > 7) st = tw_ranges_write(tw_cpu_network_schedule(n), argv[7], &d);
     if (st == TW_OK) st = measure(n, &m, atof(argv[5]), argc > 6 ? argv[6] : NULL, &d);
     if (st != TW_OK) fprintf(stderr, "%s\n", d.message);
     tw_cpu_network_close(n);
+    tw_cpu_pool_close(pool);
     tw_program_free(m.program);
     tw_graph_free(m.graph);
     tw_arena_free(&m.arena);

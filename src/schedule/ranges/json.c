@@ -16,7 +16,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static void put_string(tw_buf *out, const char *text) {
     json_t *s = json_stringn_nocheck(text, strlen(text));
-    tw_json_append(out, s, JSON_ENCODE_ANY);
+    if (!tw_json_append(out, s, JSON_ENCODE_ANY)) out->failed = true;
     json_decref(s);
 }
 
