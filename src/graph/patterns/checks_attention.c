@@ -103,21 +103,28 @@ static int64_t past_of(const tw_graph *g, const tw_node *n) {
 }
 
 static bool mask_is(const tw_graph *g, int v, bool causal) {
+    enum { BLOCK = 256 };
     const tw_node *n = tw_value_node(g, v);
     const tw_array *m = tw_node_has(n, 3) ? g->values[n->in[3]].content : NULL;
     const int64_t past = past_of(g, n), keys = g->values[n->in[1]].dims[g->values[n->in[1]].rank - 2] + past,
                   rows = g->values[n->in[0]].dims[g->values[n->in[0]].rank - 2];
     if (!m || m->rank < 2 || tw_node_integer(n, "is_causal", 0)) return false;
+    const bool truths = m->type == TW_E_bool;
     const int64_t all = tw_array_elements(m), of_keys = m->dims[m->rank - 1], of_rows = m->dims[m->rank - 2];
     if (of_keys != keys && (causal || of_keys != 1)) return false;
     if (causal && of_rows != rows) return false;
-    for (int64_t i = 0; i < all; i++) {
-        const bool want = !causal || i % of_keys <= i / of_keys % of_rows + past;
-        const double x = tw_array_real(m, i);
-        const bool seen = m->type == TW_E_bool ? x != 0 : x == 0, hidden = m->type == TW_E_bool ? x == 0 : x <= -1e4;
-        if (want ? !seen : !hidden) return false;
-    }
-    return true;
+    double x[BLOCK];
+    for (int64_t row = 0; row < all / of_keys; row++)
+        for (int64_t from = 0; from < of_keys; from += BLOCK) {
+            const int64_t some = of_keys - from < BLOCK ? of_keys - from : BLOCK;
+            const int64_t last = causal ? row % of_rows + past : INT64_MAX; /* The last key that it sees. */
+            tw_array_get_reals(m, row * of_keys + from, some, x);
+            for (int64_t i = 0; i < some; i++) {
+                const bool seen = truths ? x[i] != 0 : x[i] == 0, hidden = truths ? x[i] == 0 : x[i] <= -1e4;
+                if (from + i <= last ? !seen : !hidden) return false;
+            }
+        }
+    return all > 0;
 }
 
 /* Truths of the elements on the diagonal and below it. */
