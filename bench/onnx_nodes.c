@@ -4,11 +4,19 @@
 
      onnx_nodes FOLDER [--json]
 
+<<<<<<< HEAD
    Each graph is run as it is, then as a concrete graph that is simplified, then with its patterns fused, and then as
    one whose inputs' contents are known, so that all of it folds. FOLDER has a folder for each test, with model.onnx and
    test_data_set_0/input_0.pb, output_0.pb and so on. A line says of each test whether it passes, is refused, and why,
    or is wrong; --json prints all lines as JSON. Tolerances are the runner's, 1e-3 of an element and 1e-7. Exit 1: a
    test is wrong. */
+=======
+   Each graph is run as it is, then as a concrete graph that is simplified, as one that is converted to f16, which need
+   only run, and as one whose inputs' contents are known, so that all of it folds. FOLDER has a folder for each test,
+   with model.onnx and test_data_set_0/input_0.pb, output_0.pb and so on. A line says of each test whether it passes, is
+   refused, and why, or is wrong; --json prints all lines as JSON. Tolerances are the runner's, 1e-3 of an element and
+   1e-7. Exit 1: a test is wrong. */
+>>>>>>> h-concrete
 #include "base/diag.h"
 #include "graph/check.h"
 #include "graph/onnx/onnx.h"
@@ -42,7 +50,8 @@ static tw_status read_array(files *f, const char *folder, const char *what, int 
     tw_status st = tw_map_open(&f->maps[f->n], path, diag);
     if (st != TW_OK) return st;
     const tw_map *m = &f->maps[f->n++];
-    return tw_onnx_read_tensor(&f->arena, m->data, m->size, path, out, diag);
+    const char *name;
+    return tw_onnx_read_tensor(&f->arena, m->data, m->size, path, &name, out, diag);
 }
 
 static tw_status compare(const tw_array *ours, const tw_array *theirs, int output, tw_diag *diag) {

@@ -7,10 +7,11 @@
     tools/make_onnx_cases.py exports           needs torch, transformers, onnx and onnxscript
 
 `model` writes encoder/model.onnx, a block of an encoder as exporters write it (layer norm of nine nodes, attention of
-primitives, GELU by erf, symbolic batch and length), and encoder/case.npz, outputs by onnxruntime. `nodes` packs the package's
-node tests that pass (Apache-2.0, https://github.com/onnx/onnx). `exports` writes tiny models of random weights (BERT, GPT-2,
-Llama, with and without a mask, attention of primitives and of torch's operator) by PyTorch's old and new exporter, at several
-sets of operators, and packs them into exports.tar.xz without traces of Python's stack.
+primitives, GELU by erf, symbolic batch and length), branches/model.onnx, with If in If, functions/model.onnx, with functions
+in functions, and of each a case.npz, outputs by onnxruntime. `nodes` packs the package's node tests that pass (Apache-2.0,
+https://github.com/onnx/onnx). `exports` writes tiny models of random weights (BERT, GPT-2, Llama, with and without a mask,
+attention of primitives and of torch's operator) by PyTorch's old and new exporter, at several sets of operators, and packs
+them into exports.tar.xz without traces of Python's stack.
 """
 import os
 import subprocess
@@ -87,6 +88,61 @@ def encoder():
     inputs = {"x": r.standard_normal((2, 5, DIM)).astype(np.float32), "mask": np.array([[1] * 5, [1, 1, 1, 0, 0]], np.int64)}
     (result,) = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, inputs)
     np.savez(os.path.join(folder, "case.npz"), out_y=result, **{"in_" + name: value for name, value in inputs.items()})
+
+
+BRANCHES = """<ir_version: 8, opset_import: ["": 18]>
+branches (float[n, 3] x, bool up, float[3] w) => (float[m, 3] y, float[3] z, float[n, 3] same)
+<float[1] two = {2}, int64[1] three = {3}, int64 zero = {0}, float[2, 3] rows = {1, 2, 3, 4, 5, 6}> {
+  shape = Shape(x)
+  n = Gather(shape, zero)
+  long = Greater(n, three)
+  many = Mul(x, two)
+  y = If(long) <then_branch = first() => (float[k, 3] a) {
+    a = If(up) <then_branch = add() => (float[k, 3] b) { b = Add(many, w) },
+                else_branch = sub() => (float[k, 3] c) { d = Sub(many, w) c = Neg(d) }>
+  }, else_branch = second() => (float[k, 3] e) { f = Unsqueeze(w, zero) e = Concat <axis = 0> (x, rows, f) }>
+  z, same = If(up) <then_branch = third() => (float[3] g, float[n, 3] h) { g = Identity(w) h = Identity(x) },
+                    else_branch = fourth() => (float[3] i, float[n, 3] j) { i = Mul(w, two) j = Add(x, w) }>
+}
+"""
+FUNCTIONS = """<ir_version: 8, opset_import: ["": 18, "local": 1]>
+functions (float[n, 4] x, float[4] w) => (float[n, 4] y, float[n, 4] z) {
+  y = local.shifted(x, w)
+  p, q = local.pair <axis = 0, by = 3.0> (x)
+  r = local.shifted(p)
+  z = Add(r, q)
+}
+<domain: "local", opset_import: ["": 18, "local": 1]>
+shifted (x, w) => (y) { s = Constant <value = float[1] {0.5}> () p, q = local.pair <by = 2.0> (x) r = Add(p, s) y = Mul(r, q) }
+<domain: "local", opset_import: ["": 18]>
+pair <by, axis: int = 1> (x) => (a, s) { f = Constant <value_float: float = @by> () a = Mul(x, f) s = Softmax <axis: int = @axis> (a) }
+"""
+
+
+def parsed(name, text, inputs):
+    import numpy as np
+    import onnx
+    import onnxruntime
+
+    model = onnx.parser.parse_model(text)
+    onnx.checker.check_model(model)
+    folder = os.path.join(HERE, name)
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, "model.onnx")
+    onnx.save(model, path)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    results = {"out_" + o.name: r for o, r in zip(session.get_outputs(), session.run(None, inputs))}
+    np.savez(os.path.join(folder, "case.npz"), **results, **{"in_" + key: value for key, value in inputs.items()})
+
+
+def others():
+    import numpy as np
+
+    r = np.random.default_rng(8)
+    parsed("branches", BRANCHES, {"x": r.standard_normal((5, 3)).astype(np.float32), "up": np.array(False),
+                                  "w": r.standard_normal(3).astype(np.float32)})
+    parsed("functions", FUNCTIONS, {"x": r.standard_normal((3, 4)).astype(np.float32),
+                                    "w": r.standard_normal(4).astype(np.float32)})
 
 
 def nodes(program):
@@ -183,6 +239,7 @@ def exports():
 if __name__ == "__main__":
     if sys.argv[1:] == ["model"]:
         encoder()
+        others()
     elif len(sys.argv) == 3 and sys.argv[1] == "nodes":
         nodes(sys.argv[2])
     elif sys.argv[1:] == ["exports"]:

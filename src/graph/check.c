@@ -31,7 +31,7 @@ static tw_status check_values(checker *c) {
         const tw_value *v = &c->g->values[i];
         if (!v->name) return tw_fail(c->diag, TW_ERR_REJECTED, "value %d has no name", i);
         if (tw_names_find(&c->names, v->name) >= 0) return refuse(c, NULL, "has the name of another", i);
-        if (!tw_names_add(&c->names, i)) return tw_fail_memory(c->diag);
+        if (!tw_names_add(&c->names, v->name, i)) return tw_fail_memory(c->diag);
         c->made[i] = v->content;
         if (!v->content) continue;
         bool same = v->content->type == v->type && v->content->rank == v->rank && v->producer < 0;
@@ -105,7 +105,7 @@ static tw_status check(checker *c) {
 }
 
 tw_status tw_graph_check(const tw_graph *g, tw_diag *diag) {
-    checker c = {.g = g, .names.graph = g, .diag = diag};
+    checker c = {.g = g, .diag = diag};
     c.made = calloc((size_t)g->n_values + 1, sizeof *c.made);
     const tw_status st = c.made ? check(&c) : tw_fail_memory(diag);
     free(c.made);

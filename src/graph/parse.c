@@ -272,8 +272,9 @@ static int new_value(parser *p) {
 /* Makes a value known. `t` is where it is made. */
 static bool make_known(parser *p, const token *t, int value) {
     if (value < 0 || p->status != TW_OK) return p->status == TW_OK;
-    if (tw_names_find(&p->names, p->g->values[value].name) >= 0) return fail(p, t, "expected a name that is new");
-    return tw_names_add(&p->names, value) || fail_memory(p);
+    const char *name = p->g->values[value].name;
+    if (tw_names_find(&p->names, name) >= 0) return fail(p, t, "expected a name that is new");
+    return tw_names_add(&p->names, name, value) || fail_memory(p);
 }
 
 static int known_value(parser *p) {
@@ -490,7 +491,6 @@ tw_status tw_graph_parse(tw_graph **out, const char *text, size_t size, const ch
     if (size > LONGEST) return tw_fail_at(diag, TW_ERR_UNSUPPORTED, path, -1, "the text is longer than 64 MB");
     p.g = tw_graph_new();
     if (!p.g) return tw_fail_memory(diag);
-    p.names.graph = p.g;
     next(&p);
     if (!graph(&p) && p.status == TW_OK) fail_memory(&p);
     tw_names_free(&p.names);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/run.h"
 
+#include "graph/ops/branch.h"
+#include "graph/reasons.h"
 #include "graph/step.h"
 
 #include <stdlib.h>
@@ -20,23 +22,26 @@ static const char *why_not(const tw_node *n) {
     for (int i = 0; i < op->least; i++)
         if (n->in[i] < 0 && !(op->optional >> i & 1)) return "an operand is left out";
     for (int i = 0; i < n->n_attributes; i++)
-        if (n->attributes[i].kind == TW_ATTRIBUTE_GRAPH) return "a graph within the node";
+        if (n->attributes[i].kind == TW_ATTRIBUTE_GRAPH && !tw_is_branch(n)) return "a graph within the node";
     return NULL;
 }
 
-tw_status tw_graph_resolve(tw_graph *g, const char *path, tw_diag *diag) {
-    tw_status st = TW_OK;
+/* Finds what nodes of a graph, and of graphs within, do. The importer limits how deep these are. */
+static void resolve(tw_graph *g, tw_reasons *reasons) {
     for (int i = 0; i < g->n_nodes; i++) {
         tw_node *n = &g->nodes[i];
-        char name[256];
         n->impl = tw_op_find(n->domain, n->op, n->version);
         const char *why = why_not(n);
-        if (!why) continue;
-        tw_node_describe(n, name, sizeof name);
-        tw_diag_add(diag, TW_ERR_UNSUPPORTED, path, "%s: %s", name, why);
-        st = TW_ERR_UNSUPPORTED;
+        if (why) tw_reasons_add(reasons, n, why);
+        for (int j = 0; j < n->n_attributes && tw_is_branch(n); j++)
+            if (n->attributes[j].graph) resolve(n->attributes[j].graph, reasons);
     }
-    return st;
+}
+
+tw_status tw_graph_resolve(tw_graph *g, const char *path, tw_diag *diag) {
+    tw_reasons reasons = {0};
+    resolve(g, &reasons);
+    return tw_reasons_tell(&reasons, TW_ERR_UNSUPPORTED, path, diag);
 }
 
 /* The state of a run. */
@@ -82,20 +87,22 @@ static tw_status run_node(runner *r, const tw_node *n) {
     return st;
 }
 
+tw_status tw_graph_check_input(const tw_graph *g, int input, const tw_array *a, tw_diag *diag) {
+    const tw_value *v = &g->values[g->inputs[input]];
+    if (!a) return tw_fail(diag, TW_ERR_USAGE, "there is no input \"%s\"", v->name);
+    bool fits = v->type == TW_E_none || v->type == a->type;
+    fits = fits && (v->rank < 0 || v->rank == a->rank);
+    for (int d = 0; d < v->rank && fits; d++) fits = v->dims[d] < 0 || v->dims[d] == a->dims[d];
+    if (fits) return TW_OK;
+    char shown[128];
+    tw_array_describe(a, shown, sizeof shown);
+    return tw_fail(diag, TW_ERR_USAGE, "input \"%s\" is not %s", v->name, shown);
+}
+
 tw_status tw_graph_check_inputs(const tw_graph *g, const tw_array *const *in, tw_diag *diag) {
-    for (int i = 0; i < g->n_inputs; i++) {
-        const tw_value *v = &g->values[g->inputs[i]];
-        if (!in[i]) return tw_fail(diag, TW_ERR_USAGE, "there is no input \"%s\"", v->name);
-        bool fits = v->type == TW_E_none || v->type == in[i]->type;
-        fits = fits && (v->rank < 0 || v->rank == in[i]->rank);
-        for (int d = 0; d < v->rank && fits; d++) fits = v->dims[d] < 0 || v->dims[d] == in[i]->dims[d];
-        if (!fits) {
-            char shown[128];
-            tw_array_describe(in[i], shown, sizeof shown);
-            return tw_fail(diag, TW_ERR_USAGE, "input \"%s\" is not %s", v->name, shown);
-        }
-    }
-    return TW_OK;
+    tw_status st = TW_OK;
+    for (int i = 0; i < g->n_inputs && st == TW_OK; i++) st = tw_graph_check_input(g, i, in[i], diag);
+    return st;
 }
 
 static tw_status take_inputs(runner *r, const tw_array *const *in) {

@@ -10,6 +10,7 @@
 tw_status tw_graph_resolve(tw_graph *g, const char *path, tw_diag *diag);
 
 /* Checks that each input is given, with a type and extents that the graph leaves room for. TW_ERR_USAGE: one is not. */
+tw_status tw_graph_check_input(const tw_graph *g, int input, const tw_array *a, tw_diag *diag);
 tw_status tw_graph_check_inputs(const tw_graph *g, const tw_array *const *in, tw_diag *diag);
 
 /* Computes the outputs of a resolved graph. `in` are the inputs' contents, in order; a NULL one is an error. The

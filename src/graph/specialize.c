@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/specialize.h"
 
+#include "graph/graft.h"
+#include "graph/ops/branch.h"
+#include "graph/reasons.h"
 #include "graph/run.h"
 #include "graph/step.h"
 
@@ -21,8 +24,9 @@ typedef struct folder {
     bool *wanted;     /* Of each value: it stays in the new graph. */
     int *uses;        /* Of each value: how many nodes still want its content. */
     int64_t most;     /* The machine's memory. */
+    bool lent;        /* Contents of inputs are not copied. */
     tw_diag *diag;
-    tw_status st; /* TW_ERR_UNSUPPORTED once extents of a node are not known. */
+    tw_reasons reasons; /* Nodes whose extents are not known. */
 } folder;
 
 static bool is_known(const tw_array *a) {
@@ -64,6 +68,28 @@ static tw_status keep(folder *f, const tw_node *n) {
     return tw_graph_add_node(f->out, &kept) < 0 ? tw_fail_memory(f->diag) : TW_OK;
 }
 
+/* Puts the branch of an If in its place. */
+static tw_status put_branch(folder *f, const tw_node *n, tw_call *c) {
+    int first;
+    const tw_graph *branch = tw_branch_of(c, &first);
+    const void *lent[TW_OP_OPERANDS] = {0};
+    const tw_array *constants[TW_OP_OPERANDS];
+    bool known[TW_OP_OPERANDS] = {0};
+    tw_graph *concrete;
+    for (int i = 0; i < branch->n_inputs; i++) {
+        lent[i] = c->in[first + i]->data;
+        known[i] = lent[i];
+    }
+    tw_status st = tw_graph_specialize_lent(&concrete, branch, &c->in[first], known, f->diag);
+    if (st != TW_OK) return st;
+    st = tw_graph_graft(f->out, concrete, n->in + first, lent, n->out, n->n_out, constants, f->diag);
+    for (int i = 0; i < branch->n_inputs; i++) f->wanted[n->in[first + i]] = true;
+    for (int i = 0; i < n->n_out && st == TW_OK; i++)
+        if (n->out[i] >= 0 && constants[i]) f->values[n->out[i]].data = constants[i]->data;
+    tw_graph_free(concrete);
+    return st;
+}
+
 static tw_status take_results(folder *f, const tw_node *n, tw_call *c) {
     tw_status st = TW_OK;
     const bool fold = folds(c);
@@ -77,7 +103,16 @@ static tw_status take_results(folder *f, const tw_node *n, tw_call *c) {
         f->values[value] = c->out[i];
         f->owned[value] = fold;
     }
-    return st == TW_OK && !fold ? keep(f, n) : st;
+    if (st != TW_OK || fold) return st;
+    return tw_is_branch(n) ? put_branch(f, n, c) : keep(f, n);
+}
+
+/* Returns what an operator says, without the node that it begins with. */
+static const char *without_node(const tw_node *n, const char *message) {
+    char node[256];
+    tw_node_describe(n, node, sizeof node);
+    const size_t length = strlen(node);
+    return !strncmp(message, node, length) && !strncmp(message + length, ": ", 2) ? message + length + 2 : message;
 }
 
 static tw_status fold_node(folder *f, const tw_node *n) {
@@ -94,7 +129,7 @@ static tw_status fold_node(folder *f, const tw_node *n) {
         st = take_results(f, n, c);
     } else if (st == TW_ERR_USAGE) {
         /* Nodes behind one that is listed are not. */
-        if (!lost) tw_diag_add(f->diag, f->st = TW_ERR_UNSUPPORTED, NULL, "%s", why.message);
+        if (!lost) tw_reasons_add(&f->reasons, n, without_node(n, why.message));
         for (int i = 0; i < n->n_out; i++)
             if (n->out[i] >= 0) f->lost[n->out[i]] = true;
         st = TW_OK;
@@ -139,6 +174,8 @@ static tw_status take_inputs(folder *f, const tw_array *const *in, const bool *k
         const int64_t bytes = tw_array_bytes(in[i]);
         if (bytes < 0 || !in[i]->data)
             return tw_fail(f->diag, TW_ERR_USAGE, "input \"%s\" has no content", g->values[g->inputs[i]].name);
+        a->data = in[i]->data;
+        if (f->lent) continue;
         void *copy = tw_arena_alloc(&f->out->arena, (size_t)bytes + 1);
         if (!copy) return tw_fail_memory(f->diag);
         memcpy(copy, in[i]->data, (size_t)bytes);
@@ -205,18 +242,20 @@ static tw_status specialize(folder *f, const tw_array *const *in, const bool *kn
     if (st != TW_OK) return st;
     count_uses(f);
     for (int i = 0; i < g->n_nodes && st == TW_OK; i++) st = fold_node(f, &g->nodes[i]);
-    if (st == TW_OK) st = f->st;
+    const tw_status known_all = tw_reasons_tell(&f->reasons, TW_ERR_UNSUPPORTED, NULL, st == TW_OK ? f->diag : NULL);
+    if (st == TW_OK) st = known_all;
     if (st == TW_OK) st = fill_values(f);
     for (int i = 0; i < g->n_inputs && st == TW_OK; i++)
         if (f->out->values[g->inputs[i]].content) st = replace_input(f, g->inputs[i]);
     return st == TW_OK ? tw_graph_compact(f->out, f->diag) : st;
 }
 
-tw_status tw_graph_specialize_known(tw_graph **out, const tw_graph *g, const tw_array *const *in, const bool *known,
-                                    tw_diag *diag) {
+static tw_status fold(tw_graph **out, const tw_graph *g, const tw_array *const *in, const bool *known, bool lent,
+                      tw_diag *diag) {
     const size_t n = (size_t)g->n_values + 1;
     folder f = {.g = g,
                 .diag = diag,
+                .lent = lent,
                 .out = tw_graph_new(),
                 .most = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE),
                 .values = calloc(n, sizeof *f.values),
@@ -241,6 +280,16 @@ tw_status tw_graph_specialize_known(tw_graph **out, const tw_graph *g, const tw_
     return st;
 }
 
+tw_status tw_graph_specialize_known(tw_graph **out, const tw_graph *g, const tw_array *const *in, const bool *known,
+                                    tw_diag *diag) {
+    return fold(out, g, in, known, false, diag);
+}
+
+tw_status tw_graph_specialize_lent(tw_graph **out, const tw_graph *g, const tw_array *const *in, const bool *known,
+                                   tw_diag *diag) {
+    return fold(out, g, in, known, true, diag);
+}
+
 tw_status tw_graph_specialize(tw_graph **out, const tw_graph *g, const tw_array *const *in, tw_diag *diag) {
-    return tw_graph_specialize_known(out, g, in, NULL, diag);
+    return fold(out, g, in, NULL, false, diag);
 }

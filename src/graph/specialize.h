@@ -17,5 +17,8 @@ tw_status tw_graph_specialize(tw_graph **out, const tw_graph *g, const tw_array 
    them. known: NULL for none. */
 tw_status tw_graph_specialize_known(tw_graph **out, const tw_graph *g, const tw_array *const *in, const bool *known,
                                     tw_diag *diag);
+/* The same without copies: the data of known inputs live as long as *out. */
+tw_status tw_graph_specialize_lent(tw_graph **out, const tw_graph *g, const tw_array *const *in, const bool *known,
+                                   tw_diag *diag);
 
 #endif

@@ -2,7 +2,7 @@
 /* The public interface: opening, describing and comparing graphs. */
 #include "base/buf.h"
 #include "base/diag.h"
-#include "graph/numpy.h"
+#include "graph/inputs.h"
 #include "graph/onnx/onnx.h"
 #include "graph/run.h"
 #include "graph/text.h"
@@ -114,12 +114,10 @@ static tw_status compare_all(const tw_graph *g, const tw_npz_entry *entries, int
     const tw_array **in = tw_arena_array(arena, (size_t)g->n_inputs + 1, sizeof *in);
     tw_array *out = tw_arena_array(arena, (size_t)g->n_outputs + 1, sizeof *out);
     if (!in || !out) return tw_fail_memory(diag);
-    for (int i = 0; i < g->n_inputs; i++) {
-        char key[512];
-        snprintf(key, sizeof key, "in_%s", g->values[g->inputs[i]].name);
-        in[i] = tw_npz_find(entries, n, key);
-        if (!in[i]) return tw_fail_at(diag, TW_ERR_USAGE, path, -1, "there is no array %s", key);
-    }
+    tw_graph_pick(g, entries, n, in);
+    for (int i = 0; i < g->n_inputs; i++)
+        if (!in[i])
+            return tw_fail_at(diag, TW_ERR_USAGE, path, -1, "there is no array in_%s", g->values[g->inputs[i]].name);
     tw_status st = tw_graph_run(g, in, arena, out, diag);
     for (int i = 0; i < g->n_outputs && st == TW_OK; i++) {
         const char *name = g->values[g->outputs[i]].name;

@@ -236,6 +236,98 @@ static void all_reasons_are_listed(void **state) {
     tw_buf_free(&model);
 }
 
+/* However many nodes are not supported, the list is whole. */
+static void long_lists_are_whole(void **state) {
+    (void)state;
+    enum { OPERATORS = 100, NODES = 2000 };
+    tw_buf graph = {0};
+    info(&graph, 11, "x", "3");
+    for (int i = 0; i < NODES; i++) {
+        char op[64], result[64];
+        snprintf(op, sizeof op, "Operator%d", i % OPERATORS);
+        snprintf(result, sizeof result, "value%d", i);
+        node(&graph, op, "x", result);
+    }
+    tw_buf model = model_of(&graph);
+    tw_graph *g;
+    tw_diag d = {0};
+    assert_int_equal(tw_onnx_read(&g, model.data, model.size, "m", &d), TW_OK);
+    assert_int_equal(tw_graph_resolve(g, "m", &d), TW_ERR_UNSUPPORTED);
+    for (int i = 0; i < OPERATORS; i++) {
+        char line[64];
+        snprintf(line, sizeof line, " Operator%d (20)", i);
+        assert_non_null(strstr(d.message, line));
+    }
+    assert_null(strstr(d.message, "(and more)"));
+    for (const char *line = d.message; line; line = strchr(line + 1, '\n'))
+        assert_non_null(strstr(line, "no such operator here: "));
+    g->n_nodes = OPERATORS;
+    d = (tw_diag){0};
+    assert_int_equal(tw_graph_resolve(g, "m", &d), TW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(d.message, "Operator99: no such operator here"));
+    g->n_nodes = 2 * OPERATORS;
+    d = (tw_diag){0};
+    g->nodes[1].name = "first";
+    for (int i = 2; i < 2 * OPERATORS; i++) g->nodes[i] = g->nodes[1];
+    assert_int_equal(tw_graph_resolve(g, "m", &d), TW_ERR_UNSUPPORTED);
+    assert_string_equal(d.message, "the node (Operator0): no such operator here\n"
+                                   "Operator1, 199 nodes (first, first, first, ...): no such operator here");
+    for (int i = 2; i < 2 * OPERATORS; i++) g->nodes[i].n_attributes = 0;
+    tw_graph_free(g);
+    tw_buf_free(&model);
+}
+
+/* Adds a function f of the domain "d", x to y, whose nodes are of the domain, too. */
+static void function(tw_buf *model, const char *name, const char *op, int nodes) {
+    tw_buf f = {0}, set = {0};
+    text(&f, 1, name);
+    text(&f, 10, "d");
+    text(&f, 4, "x");
+    text(&f, 5, "y");
+    for (int i = 0; i < nodes; i++) {
+        tw_buf n = {0};
+        char from[16], to[16];
+        snprintf(from, sizeof from, i ? "v%d" : "x", i);
+        snprintf(to, sizeof to, i + 1 < nodes ? "v%d" : "y", i + 1);
+        text(&n, 1, from);
+        text(&n, 2, to);
+        text(&n, 4, op);
+        text(&n, 7, strcmp(op, "Neg") != 0 ? "d" : "");
+        message(&f, 7, &n);
+    }
+    number(&set, 2, 17);
+    message(&f, 9, &set);
+    message(model, 25, &f);
+}
+
+/* Functions that call themselves, or stand for more nodes than there is room for. */
+static void endless_functions_are_refused(void **state) {
+    (void)state;
+    for (int deep = 0; deep < 2; deep++) {
+        tw_buf graph = {0}, call = {0}, model, *of = &model;
+        info(&graph, 11, "x", "3");
+        text(&call, 1, "x");
+        text(&call, 2, "y");
+        text(&call, 4, "f0");
+        text(&call, 7, "d");
+        message(&graph, 1, &call);
+        info(&graph, 12, "y", "3");
+        model = model_of(&graph);
+        if (deep) {
+            function(of, "f0", "f0", 1);
+            refused(of, TW_ERR_FORMAT, "functions are nested deeper than 32");
+            continue;
+        }
+        for (int i = 0; i < 20; i++) {
+            char name[16], next[16];
+            snprintf(name, sizeof name, "f%d", i);
+            snprintf(next, sizeof next, "f%d", i + 1);
+            function(of, name, i < 19 ? next : "Neg", 4);
+        }
+        refused(of, TW_ERR_FORMAT, "functions stand for more than 262144 nodes");
+    }
+}
+
 /* A model that is cut anywhere is refused, or it is what comes before its sets of operators. */
 static void cut_files_are_refused(void **state) {
     (void)state;
@@ -331,6 +423,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_is_read_and_run), cmocka_unit_test(inputs_must_fit),
         cmocka_unit_test(what_is_wrong_is_said),   cmocka_unit_test(all_reasons_are_listed),
+        cmocka_unit_test(long_lists_are_whole),    cmocka_unit_test(endless_functions_are_refused),
         cmocka_unit_test(cut_files_are_refused),   cmocka_unit_test(data_lie_beside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

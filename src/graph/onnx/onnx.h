@@ -13,8 +13,9 @@ tw_status tw_onnx_open(tw_graph **out, const char *path, tw_diag *diag);
    beside. */
 tw_status tw_onnx_read(tw_graph **out, const void *data, size_t size, const char *path, tw_diag *diag);
 
-/* Reads a file with one TensorProto. The array lies in the arena or in the bytes. */
-tw_status tw_onnx_read_tensor(tw_arena *arena, const void *data, size_t size, const char *path, tw_array *out,
-                              tw_diag *diag);
+/* Reads a file with one TensorProto. *name becomes its name, "" if it has none. The array lies in the arena or in the
+   bytes. */
+tw_status tw_onnx_read_tensor(tw_arena *arena, const void *data, size_t size, const char *path, const char **name,
+                              tw_array *out, tw_diag *diag);
 
 #endif

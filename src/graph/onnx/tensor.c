@@ -243,10 +243,9 @@ const char *tw_onnx_text(const tw_onnx_reader *r, const tw_wire_field *f) {
     return tw_arena_strndup(r->arena, (const char *)f->data, zero ? (size_t)(zero - (const char *)f->data) : f->size);
 }
 
-tw_status tw_onnx_read_tensor(tw_arena *arena, const void *data, size_t size, const char *path, tw_array *out,
-                              tw_diag *diag) {
+tw_status tw_onnx_read_tensor(tw_arena *arena, const void *data, size_t size, const char *path, const char **name,
+                              tw_array *out, tw_diag *diag) {
     tw_onnx_reader r = {.arena = arena, .begin = data, .path = path, .diag = diag};
     const tw_wire_field all = {.data = data, .size = size};
-    const char *name;
-    return tw_onnx_tensor(&r, &all, &name, out);
+    return tw_onnx_tensor(&r, &all, name, out);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/ops/branch.h"
 #include "graph/ops/elementwise.h"
 #include "graph/ops/microsoft.h"
 #include "graph/ops/move.h"

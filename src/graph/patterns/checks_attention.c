@@ -111,7 +111,7 @@ static bool mask_is(const tw_graph *g, int v, bool causal) {
     if (!m || m->rank < 2 || tw_node_integer(n, "is_causal", 0)) return false;
     const bool truths = m->type == TW_E_bool;
     const int64_t all = tw_array_elements(m), of_keys = m->dims[m->rank - 1], of_rows = m->dims[m->rank - 2];
-    if (of_keys != keys && (causal || of_keys != 1)) return false;
+    if (all < 1 || (of_keys != keys && (causal || of_keys != 1))) return false;
     if (causal && of_rows != rows) return false;
     double x[BLOCK];
     for (int64_t row = 0; row < all / of_keys; row++)
@@ -124,7 +124,28 @@ static bool mask_is(const tw_graph *g, int v, bool causal) {
                 if (from + i <= last ? !seen : !hidden) return false;
             }
         }
-    return all > 0;
+    return true;
+}
+
+/* Tells whether each row of a constant has an element that is true, or false. */
+static bool has_in_rows(const tw_graph *g, int v, bool truth) {
+    const tw_array *m = g->values[v].content;
+    const int64_t all = m ? tw_array_elements(m) : 0, columns = m && m->rank ? m->dims[m->rank - 1] : 1;
+    if (all < 1 || m->type != TW_E_bool) return false;
+    for (int64_t row = 0; row < all / columns; row++) {
+        bool any = false;
+        for (int64_t i = 0; i < columns && !any; i++) any = (tw_array_integer(m, row * columns + i) != 0) == truth;
+        if (!any) return false;
+    }
+    return true;
+}
+
+static bool has_true(const tw_graph *g, int v) {
+    return has_in_rows(g, v, true);
+}
+
+static bool has_false(const tw_graph *g, int v) {
+    return has_in_rows(g, v, false);
 }
 
 /* Truths of the elements on the diagonal and below it. */
@@ -191,6 +212,8 @@ const tw_check_row tw_attention_checks[] = {
     {"prompt", is_prompt},
     {"scaled", has_scale},
     {"positions", has_positions},
+    {"some_true", has_true},
+    {"some_false", has_false},
     {"lower", is_lower},
     {"infinite", is_infinite},
     {"no_past", has_no_past},
