@@ -163,13 +163,8 @@ static void test_run(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-<<<<<<< HEAD
-        cmocka_unit_test(test_open),     cmocka_unit_test(test_run),  cmocka_unit_test(test_decoder),
-        cmocka_unit_test(test_concrete), cmocka_unit_test(test_fuse),
-=======
         cmocka_unit_test(test_open),     cmocka_unit_test(test_run),      cmocka_unit_test(test_decoder),
-        cmocka_unit_test(test_concrete), cmocka_unit_test(test_branches),
->>>>>>> h-concrete
+        cmocka_unit_test(test_concrete), cmocka_unit_test(test_branches), cmocka_unit_test(test_fuse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
