@@ -41,24 +41,38 @@ static int64_t number_at(const tw_graph *g, const tw_node *n, int operand, int64
                                                                                          : INT64_MIN;
 }
 
-/* Tells whether a Slice takes the first or the second half of the last axis. */
-static bool takes(const tw_graph *g, int v, bool second) {
+/* A Slice of the first elements of the last axis, or of the last ones. */
+static bool is_end(const tw_graph *g, int v, bool back) {
     const tw_node *n = tw_value_node(g, v);
-    const tw_value *x = &g->values[n->in[0]];
-    if (!x->rank || n->n_in < 4 || x->dims[x->rank - 1] % 2) return false;
-    const int64_t all = x->dims[x->rank - 1], axis = number_at(g, n, 3, INT64_MIN);
+    const tw_value *x = &g->values[n->in[0]], *y = &g->values[v];
+    if (!x->rank || n->n_in < 4) return false;
+    const int last = x->rank - 1;
     int64_t from = number_at(g, n, 1, INT64_MIN);
-    if (from < 0) from = from < -all ? -1 : from + all;
-    return tw_axis(axis, x->rank) == x->rank - 1 && number_at(g, n, 4, 1) == 1 && from == (second ? all / 2 : 0) &&
-           g->values[v].dims[x->rank - 1] == all / 2;
+    if (from < 0) from = from < -x->dims[last] ? -1 : from + x->dims[last];
+    return tw_axis(number_at(g, n, 3, INT64_MIN), x->rank) == last && number_at(g, n, 4, 1) == 1 &&
+           from == (back ? x->dims[last] - y->dims[last] : 0);
+}
+
+static bool is_front(const tw_graph *g, int v) {
+    return is_end(g, v, false);
+}
+
+static bool is_back(const tw_graph *g, int v) {
+    return is_end(g, v, true);
+}
+
+/* A half of the last axis. */
+static bool is_half(const tw_graph *g, int v, bool second) {
+    const tw_value *x = &g->values[tw_value_node(g, v)->in[0]], *y = &g->values[v];
+    return is_end(g, v, second) && 2 * y->dims[x->rank - 1] == x->dims[x->rank - 1];
 }
 
 static bool takes_first(const tw_graph *g, int v) {
-    return takes(g, v, false);
+    return is_half(g, v, false);
 }
 
 static bool takes_second(const tw_graph *g, int v) {
-    return takes(g, v, true);
+    return is_half(g, v, true);
 }
 
 /* Tells whether the second half of each row of a constant is the first once more. */
@@ -217,6 +231,8 @@ const tw_check_row tw_attention_checks[] = {
     {"lower", is_lower},
     {"infinite", is_infinite},
     {"no_past", has_no_past},
+    {"front", is_front},
+    {"back", is_back},
     {"first_half", takes_first},
     {"second_half", takes_second},
     {"angles", are_angles},
