@@ -4,11 +4,11 @@
 
      onnx_nodes FOLDER [--json]
 
-   Each graph is run as it is, then as a concrete graph that is simplified, as one whose patterns are fused, both of
-   which are then converted to f16, which need only run, and as one whose inputs' contents are known, so that all of it
-   folds. FOLDER has a folder for each test, with model.onnx and test_data_set_0/input_0.pb, output_0.pb and so on. A
-   line says of each test whether it passes, is refused, and why, or is wrong; --json prints all lines as JSON.
-   Tolerances are the runner's, 1e-3 of an element and 1e-7. Exit 1: a test is wrong. */
+   Each graph is run as it is, then as a concrete graph that is simplified, then with its patterns fused, then as one
+   that is converted to f16, which need only run, and then as one whose inputs' contents are known, so that all of it
+   folds. FOLDER has a folder for each test, with model.onnx and test_data_set_0/input_0.pb, output_0.pb and so on. A line
+   says of each test whether it passes, is refused, and why, or is wrong; --json prints all lines as JSON. Tolerances are
+   the runner's, 1e-3 of an element and 1e-7. Exit 1: a test is wrong. */
 #include "base/diag.h"
 #include "graph/check.h"
 #include "graph/onnx/onnx.h"

@@ -8,10 +8,10 @@
 
 `model` writes encoder/model.onnx, a block of an encoder as exporters write it (layer norm of nine nodes, attention of
 primitives, GELU by erf, symbolic batch and length), branches/model.onnx, with If in If, functions/model.onnx, with functions
-in functions, and of each a case.npz, outputs by onnxruntime. `nodes` packs the package's node tests that pass (Apache-2.0,
-https://github.com/onnx/onnx). `exports` writes tiny models of random weights (BERT, GPT-2, Llama, with and without a mask,
-attention of primitives and of torch's operator) by PyTorch's old and new exporter, at several sets of operators, and packs
-them into exports.tar.xz without traces of Python's stack.
+in functions, and of each a case.npz, outputs by onnxruntime. `nodes` packs the package's
+node tests that pass (Apache-2.0, https://github.com/onnx/onnx). `exports` writes tiny models of random weights (BERT, GPT-2,
+Llama, with and without a mask, attention of primitives and of torch's operator) by PyTorch's old and new exporter, at several
+sets of operators, and packs them into exports.tar.xz without traces of Python's stack.
 """
 import os
 import subprocess

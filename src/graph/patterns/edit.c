@@ -49,7 +49,7 @@ static bool is_wanted(const tw_edit *r, int node) {
     return false;
 }
 
-void tw_edit_remove(tw_edit *r, int node) {
+void tw_edit_drop(tw_edit *r, int node) {
     tw_node *n = &r->g->nodes[node];
     if (tw_edit_is_gone(r->g, node)) return;
     const int n_in = n->n_in;
@@ -57,7 +57,7 @@ void tw_edit_remove(tw_edit *r, int node) {
     for (int j = 0; j < n_in; j++) {
         if (n->in[j] < 0) continue;
         const int p = r->g->values[n->in[j]].producer;
-        if (!--r->uses[n->in[j]] && p >= 0 && !is_wanted(r, p)) tw_edit_remove(r, p);
+        if (!--r->uses[n->in[j]] && p >= 0 && !is_wanted(r, p)) tw_edit_drop(r, p);
     }
 }
 

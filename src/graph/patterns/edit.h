@@ -19,7 +19,7 @@ bool tw_edit_begin(tw_edit *r, tw_graph *g);
 /* Takes nodes in that were added since, which come where node `at` was. */
 bool tw_edit_add(tw_edit *r, int at);
 /* Removes a node, and nodes that only it needed. Results that others use must have other producers. */
-void tw_edit_remove(tw_edit *r, int node);
+void tw_edit_drop(tw_edit *r, int node);
 bool tw_edit_is_gone(const tw_graph *g, int node);
 /* Puts value `to` in the place of `from` for all users. */
 void tw_edit_replace(tw_edit *r, int from, int to);

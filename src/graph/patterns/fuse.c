@@ -138,7 +138,7 @@ static bool forward(fuser *f, int root, int from, int to) {
         g->values[from].producer = -1;
         tw_edit_replace(&f->r, from, to);
     }
-    tw_edit_remove(&f->r, root);
+    tw_edit_drop(&f->r, root);
     return true;
 }
 
@@ -165,7 +165,7 @@ static bool make(fuser *f, const pattern *p, tw_match *m, int root) {
         g->arena.failed = true;
         return false;
     }
-    tw_edit_remove(&f->r, root);
+    tw_edit_drop(&f->r, root);
     return true;
 }
 

@@ -130,6 +130,6 @@ int tw_join_products(tw_edit *r, int node, int *serial) {
     tw_maker k = {.g = r->g, .root = node, .name = r->g->nodes[node].name, .serial = serial};
     int *in = tw_arena_array(&r->g->arena, 3, sizeof *in);
     if (!in || !make(&k, &u, in) || !tw_edit_add(r, node)) return -1;
-    for (int i = 0; i < u.n; i++) tw_edit_remove(r, u.nodes[i]);
+    for (int i = 0; i < u.n; i++) tw_edit_drop(r, u.nodes[i]);
     return u.n;
 }
