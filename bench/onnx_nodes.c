@@ -4,15 +4,16 @@
 
      onnx_nodes FOLDER [--json]
 
-   Each graph is run as it is, then as a concrete graph that is simplified, as one that is converted to f16, which need
-   only run, and as one whose inputs' contents are known, so that all of it folds. FOLDER has a folder for each test,
-   with model.onnx and test_data_set_0/input_0.pb, output_0.pb and so on. A line says of each test whether it passes, is
-   refused, and why, or is wrong; --json prints all lines as JSON. Tolerances are the runner's, 1e-3 of an element and
-   1e-7. Exit 1: a test is wrong. */
+   Each graph is run as it is, then as a concrete graph that is simplified, then with its patterns fused, then as one
+   that is converted to f16, which need only run, and then as one whose inputs' contents are known, so that all of it
+   folds. FOLDER has a folder for each test, with model.onnx and test_data_set_0/input_0.pb, output_0.pb and so on. A line
+   says of each test whether it passes, is refused, and why, or is wrong; --json prints all lines as JSON. Tolerances are
+   the runner's, 1e-3 of an element and 1e-7. Exit 1: a test is wrong. */
 #include "base/diag.h"
 #include "graph/check.h"
 #include "graph/onnx/onnx.h"
 #include "graph/passes/passes.h"
+#include "graph/patterns/fuse.h"
 #include "graph/run.h"
 #include "graph/specialize.h"
 
@@ -77,8 +78,11 @@ static tw_status run_narrow(tw_graph *g, const tw_array *const *in, files *f, tw
     return st == TW_OK ? st : tw_fail(diag, TW_ERR_MISMATCH, "the converted graph does not run");
 }
 
-static tw_status judge_concrete(const tw_graph *g, const tw_array *const *in, const tw_array *want, bool known,
-                                files *f, tw_diag *diag) {
+typedef enum way { SIMPLIFIED, FUSED, KNOWN } way;
+
+static tw_status judge_concrete(const tw_graph *g, const tw_array *const *in, const tw_array *want, way w, files *f,
+                                tw_diag *diag) {
+    const bool known = w == KNOWN;
     bool all[OPERANDS];
     tw_graph *concrete;
     memset(all, known, sizeof all);
@@ -86,10 +90,11 @@ static tw_status judge_concrete(const tw_graph *g, const tw_array *const *in, co
     /* Extents may depend on contents. */
     if (st == TW_ERR_UNSUPPORTED && !known) return TW_OK;
     if (st != TW_OK) return tw_fail(diag, TW_ERR_MISMATCH, "the concrete graph is refused");
-    if (!known) st = tw_graph_simplify(concrete, diag);
+    if (w == SIMPLIFIED) st = tw_graph_simplify(concrete, diag);
+    if (w == FUSED) st = tw_graph_fuse(concrete, NULL, diag);
     if (st != TW_OK) {
         tw_graph_free(concrete);
-        return tw_fail(diag, TW_ERR_MISMATCH, "the concrete graph cannot be simplified");
+        return tw_fail(diag, TW_ERR_MISMATCH, "the concrete graph cannot be rewritten");
     }
     st = concrete->n_nodes && known ? tw_fail(diag, TW_ERR_MISMATCH, "what is known does not fold")
                                     : judge(concrete, in, want, f, diag);
@@ -110,8 +115,7 @@ static tw_status run_graph(const tw_graph *g, files *f, const char *folder, tw_d
     }
     for (int i = 0; i < g->n_outputs && st == TW_OK; i++) st = read_array(f, folder, "output", i, &want[i], diag);
     if (st == TW_OK) st = judge(g, operands, want, f, diag);
-    if (st == TW_OK) st = judge_concrete(g, operands, want, false, f, diag);
-    if (st == TW_OK) st = judge_concrete(g, operands, want, true, f, diag);
+    for (way w = SIMPLIFIED; w <= KNOWN && st == TW_OK; w++) st = judge_concrete(g, operands, want, w, f, diag);
     return st;
 }
 

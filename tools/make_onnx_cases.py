@@ -4,11 +4,14 @@
 
     tools/make_onnx_cases.py model             needs packages onnx (1.22.0), onnxruntime and numpy
     tools/make_onnx_cases.py nodes PROGRAM     PROGRAM: build/bench/onnx_nodes
+    tools/make_onnx_cases.py exports           needs torch, transformers, onnx and onnxscript
 
 `model` writes encoder/model.onnx, a block of an encoder as exporters write it (layer norm of nine nodes, attention of
 primitives, GELU by erf, symbolic batch and length), branches/model.onnx, with If in If, functions/model.onnx, with functions
 in functions, and of each a case.npz, outputs by onnxruntime. `nodes` packs the package's
-node tests that pass (Apache-2.0, https://github.com/onnx/onnx).
+node tests that pass (Apache-2.0, https://github.com/onnx/onnx). `exports` writes tiny models of random weights (BERT, GPT-2,
+Llama, with and without a mask, attention of primitives and of torch's operator) by PyTorch's old and new exporter, at several
+sets of operators, and packs them into exports.tar.xz without traces of Python's stack.
 """
 import os
 import subprocess
@@ -148,10 +151,89 @@ def nodes(program):
     folder = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data", "node")
     said = subprocess.run([program, folder], stdout=subprocess.PIPE, text=True, check=False).stdout
     names = [line.split()[1] for line in said.splitlines() if line.startswith("passes ")]
-    same = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]
     archive = os.path.join(HERE, "node.tar.xz")
-    subprocess.run(["tar", *same, "-C", folder, "-I", "xz -9e", "-cf", archive, *names], check=True)
+    pack(archive, folder, names)
     print("%d tests, %d bytes" % (len(names), os.path.getsize(archive)))
+
+
+def pack(archive, folder, names):
+    same = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]
+    subprocess.run(["tar", *same, "-C", folder, "-I", "xz -9e", "-cf", archive, *names], check=True)
+
+
+def tiny_models():
+    import torch
+    from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+    size = {"vocab_size": 40, "num_hidden_layers": 2, "max_position_embeddings": 32}
+    kinds = [("bert", BertModel, BertConfig(hidden_size=16, num_attention_heads=2, intermediate_size=32, **size)),
+             ("gpt2", GPT2LMHeadModel, GPT2Config(vocab_size=40, n_embd=16, n_layer=2, n_head=2, n_positions=32)),
+             ("llama", LlamaForCausalLM, LlamaConfig(hidden_size=16, num_attention_heads=4, num_key_value_heads=2,
+                                                     intermediate_size=32, **size))]
+    for name, of, config in kinds:
+        for attention in ("eager", "sdpa"):
+            torch.manual_seed(0)
+            yield name + "-" + attention, of._from_config(config, attn_implementation=attention).eval()
+
+
+def export(model, masked, new, version, path):
+    """Returns whether the exporter can."""
+    import torch
+
+    class Whole(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, ids, mask=None):
+            more = {} if "Bert" in type(model).__name__ else {"use_cache": False}
+            return self.model(input_ids=ids, attention_mask=mask, return_dict=False, **more)[0]
+
+    names = ["ids", "mask"][:1 + masked]
+    given = (torch.randint(0, 40, (2, 7)), torch.ones(2, 7, dtype=torch.int64))[:1 + masked]
+    options = {"dynamo": new, "opset_version": version, "input_names": names, "output_names": ["y"]}
+    if new:
+        axes = {0: torch.export.Dim("batch", min=1, max=64), 1: torch.export.Dim("length", min=2, max=32)}
+        options.update(dynamic_shapes=[axes] * len(names), external_data=False, verbose=False)
+    else:
+        options.update(dynamic_axes={name: {0: "batch", 1: "length"} for name in names})
+    try:
+        torch.onnx.export(Whole().eval(), given, path, **options)
+    except torch.onnx.errors.UnsupportedOperatorError:
+        return False
+    return True
+
+
+def strip(path):
+    """Removes what a graph is not made of: traces, and extents that follow from others."""
+    import onnx
+
+    model = onnx.load(path)
+    graph = model.graph
+    del graph.value_info[:], graph.metadata_props[:], model.metadata_props[:]
+    for thing in [*graph.node, *graph.input, *graph.output, *graph.initializer]:
+        thing.doc_string = ""
+        if hasattr(thing, "metadata_props"):
+            del thing.metadata_props[:]
+    onnx.save(model, path)
+
+
+def exports():
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        names = []
+        for name, model in tiny_models():
+            for masked in (False, True):
+                for new, version in ((False, 11), (False, 14), (False, 17), (True, 18), (True, 23)):
+                    file = "%s-%s-%s%d.onnx" % (name, "mask" if masked else "nomask", "new" if new else "old", version)
+                    path = os.path.join(folder, file)
+                    if export(model, masked, new, version, path):
+                        strip(path)
+                        names.append(file)
+        archive = os.path.join(HERE, "exports.tar.xz")
+        pack(archive, folder, names)
+        print("%d models, %d bytes" % (len(names), os.path.getsize(archive)))
 
 
 if __name__ == "__main__":
@@ -160,5 +242,7 @@ if __name__ == "__main__":
         others()
     elif len(sys.argv) == 3 and sys.argv[1] == "nodes":
         nodes(sys.argv[2])
+    elif sys.argv[1:] == ["exports"]:
+        exports()
     else:
         sys.exit(__doc__)

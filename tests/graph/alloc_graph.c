@@ -5,6 +5,7 @@
 
 #include "graph/decoder.h"
 #include "graph/passes/passes.h"
+#include "graph/patterns/fuse.h"
 #include "graph/run.h"
 #include "graph/specialize.h"
 #include "graph/text.h"
@@ -102,6 +103,36 @@ static void test_concrete(void **state) {
     alloc_fail_exhaust(attempt_concrete, text);
 }
 
+/* Opens a model, makes it concrete, fuses it, and shows what was found. */
+static int attempt_fuse(void *context) {
+    (void)context;
+    tw_graph *g = NULL, *c = NULL;
+    tw_fusions found = {0};
+    tw_buf out = {0};
+    tw_diag diag = {0};
+    const tw_array x = {.type = TW_E_f32, .rank = 3, .dims = {2, 5, 16}},
+                   m = {.type = TW_E_i64, .rank = 2, .dims = {2, 5}};
+    const tw_array *in[] = {&x, &m};
+    tw_status s = tw_graph_open(&g, model, &diag);
+    if (s == TW_OK) s = tw_graph_specialize(&c, g, in, &diag);
+    tw_graph_free(g);
+    if (s == TW_OK) s = tw_graph_fuse(c, &found, &diag);
+    if (s == TW_OK) {
+        tw_fusions_print(&found, true, &out);
+        tw_graph_dot(c, &out);
+    }
+    const bool shown = s == TW_OK && !out.failed;
+    tw_buf_free(&out);
+    tw_fusions_free(&found);
+    tw_graph_free(c);
+    return s == TW_OK && !shown ? 1 : result(s, &diag);
+}
+
+static void test_fuse(void **state) {
+    (void)state;
+    alloc_fail_exhaust(attempt_fuse, NULL);
+}
+
 static void test_decoder(void **state) {
     (void)state;
     tw_model *m;
@@ -133,7 +164,7 @@ static void test_run(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open),     cmocka_unit_test(test_run),      cmocka_unit_test(test_decoder),
-        cmocka_unit_test(test_concrete), cmocka_unit_test(test_branches),
+        cmocka_unit_test(test_concrete), cmocka_unit_test(test_branches), cmocka_unit_test(test_fuse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

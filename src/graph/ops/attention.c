@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention (https://onnx.ai/onnx/operators/onnx__Attention.html): operands Q, K, V, a mask, keys and values of the
-   past, and how many of the keys count; results Y, keys and values of past and present, and a stage of the scores. */
+   past, and how many of the keys count; results Y, keys and values of past and present, and a stage of the scores.
+   zero_rows, an attribute of ours: a query that sees no key gets zeros, which exporters ask for by IsNaN. */
 #include "graph/ops/elementwise.h"
 #include "graph/ops/reduce.h"
 
@@ -109,11 +110,12 @@ static double bias_at(const bias *b, const int64_t index[TW_ARRAY_RANK]) {
     return b->mask->type == TW_E_bool ? (x != 0 ? 0 : -INFINITY) : x;
 }
 
-static void softmax(double *s, int64_t n) {
+/* zero: chances of what sees nothing are 0, and otherwise no numbers. */
+static void softmax(double *s, int64_t n, bool zero) {
     double most = -INFINITY, sum = 0;
     for (int64_t i = 0; i < n; i++) most = s[i] > most ? s[i] : most;
     for (int64_t i = 0; i < n; i++) sum += s[i] = exp(s[i] - most);
-    for (int64_t i = 0; i < n; i++) s[i] /= sum;
+    for (int64_t i = 0; i < n; i++) s[i] = zero && isnan(sum) ? 0 : s[i] / sum;
 }
 
 tw_status tw_attention_op_compute(tw_call *c) {
@@ -151,7 +153,7 @@ tw_status tw_attention_op_compute(tw_call *c) {
             s[j] += bias_at(&b, (const int64_t[TW_ARRAY_RANK]){batch, head, i, j});
             if (mode == 2) told[j] = s[j];
         }
-        softmax(s, a.total);
+        softmax(s, a.total, tw_node_integer(c->node, "zero_rows", 0));
         if (c->n_out > 3)
             tw_array_set_reals(c->out[3].type, tw_call_out(c, 3), row * a.total, a.total, mode == 3 ? s : told);
         memset(y, 0, (size_t)wide * sizeof *y);

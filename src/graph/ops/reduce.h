@@ -8,8 +8,8 @@
 tw_op_shape tw_reduce_shape, tw_arg_shape, tw_softmax_shape, tw_top_k_shape;
 tw_op_compute tw_reduce_compute, tw_arg_compute, tw_softmax_compute, tw_top_k_compute;
 /* product.c */
-tw_op_shape tw_matmul_shape, tw_gemm_op_shape;
-tw_op_compute tw_matmul_compute, tw_gemm_op_compute;
+tw_op_shape tw_matmul_shape, tw_gemm_op_shape, tw_product_shape;
+tw_op_compute tw_matmul_compute, tw_gemm_op_compute, tw_product_compute;
 /* norm.c */
 tw_op_shape tw_layer_norm_shape, tw_rms_norm_shape, tw_group_norm_shape, tw_batch_norm_shape, tw_lp_norm_shape;
 tw_op_compute tw_layer_norm_compute, tw_rms_norm_compute, tw_group_norm_compute, tw_batch_norm_compute,

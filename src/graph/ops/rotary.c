@@ -24,8 +24,9 @@ static tw_status rotation_of(const tw_call *c, rotation *r) {
         fits = fits && cosine->rank == 2 && cosine->dims[1] == r->dims / 2 && places->rank == 2 &&
                places->dims[0] == r->of.batch && places->dims[1] == r->of.length;
     else
-        fits = fits && cosine->rank == 3 && cosine->dims[0] == r->of.batch && cosine->dims[1] == r->of.length &&
-               cosine->dims[2] == r->dims / 2;
+        /* One batch of angles is that of all: exporters write it, though the standard has no such word. */
+        fits = fits && cosine->rank == 3 && (cosine->dims[0] == r->of.batch || cosine->dims[0] == 1) &&
+               cosine->dims[1] == r->of.length && cosine->dims[2] == r->dims / 2;
     return fits ? TW_OK : tw_call_fail(c, TW_ERR_FORMAT, "operands do not fit");
 }
 
@@ -57,8 +58,8 @@ tw_status tw_rotary_compute(tw_call *c) {
     if (!x) return tw_fail_memory(c->diag);
     for (int64_t batch = 0; batch < r.of.batch; batch++)
         for (int64_t i = 0; i < r.of.length; i++) {
-            int64_t row = batch * r.of.length + i;
-            if (places) row = tw_array_integer(places, row);
+            int64_t row = (cosine->dims[0] == 1 ? 0 : batch) * r.of.length + i;
+            if (places) row = tw_array_integer(places, batch * r.of.length + i);
             if (row < 0 || (places && row >= cosine->dims[0]))
                 return tw_call_fail(c, TW_ERR_FORMAT, "position %lld has no angles", (long long)row);
             for (int64_t head = 0; head < r.of.heads; head++)

@@ -17,6 +17,8 @@ static const tw_op table[] = {
 #include "graph/ops/elementwise.def"
 #define OP(name, first, least, most, results, shape, compute)                                                          \
     {#name, "", first, least, most, results, shape, compute, 0, 0},
+#define OWN(name, first, least, most, results, shape, compute)                                                         \
+    {#name, "tilewright", first, least, most, results, shape, compute, 0, 0},
 #define MS(name, first, least, most, results, shape, compute, optional)                                                \
     {#name, "com.microsoft", first, least, most, results, shape, compute, optional, 0},
 #define EXTENTS(name, first, least, most, results, shape, compute, extents)                                            \

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks of attention, of its masks, and of rotations. */
+#include "graph/ops/op.h"
+#include "graph/patterns/checks.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- heads */
+
+/* Heads before rows, or rows before heads. */
+static bool swaps_heads(const tw_graph *g, int v) {
+    return tw_has_perm(g, v, (const int64_t[]){0, 2, 1, 3}, 4);
+}
+
+/* [batch][row][head][width] of rows that are [batch][row][head * width]. */
+static bool splits_heads(const tw_graph *g, int v) {
+    const tw_value *y = &g->values[v], *x = &g->values[tw_value_node(g, v)->in[0]];
+    if (y->rank != 4 || (x->rank != 2 && x->rank != 3)) return false;
+    const int64_t row = y->dims[2] * y->dims[3];
+    return x->dims[x->rank - 1] == row && (x->rank == 2 || x->dims[1] == y->dims[1]);
+}
+
+/* Reshape(Expand(Unsqueeze(k))): each head of k is repeated for its group. */
+static bool repeats_heads(const tw_graph *g, int v) {
+    const tw_node *expand = tw_value_node(g, tw_value_node(g, v)->in[0]);
+    const tw_value *y = &g->values[v];
+    if (!expand || strcmp(expand->op, "Expand") != 0) return false;
+    const tw_value *few = &g->values[expand->in[0]], *many = &g->values[tw_value_node(g, v)->in[0]];
+    return y->rank == 4 && few->rank == 5 && many->rank == 5 && few->dims[2] == 1 && few->dims[1] == many->dims[1] &&
+           few->dims[0] == many->dims[0] && few->dims[3] == many->dims[3] && few->dims[4] == many->dims[4] &&
+           y->dims[0] == many->dims[0] && y->dims[1] == many->dims[1] * many->dims[2] && y->dims[2] == many->dims[3];
+}
+
+/* ---- rotations */
+
+static int64_t number_at(const tw_graph *g, const tw_node *n, int operand, int64_t usual) {
+    if (!tw_node_has(n, operand)) return usual;
+    const tw_array *a = g->values[n->in[operand]].content;
+    return a && tw_array_elements(a) == 1 && tw_element_kind(a->type) == TW_KIND_integer ? tw_array_integer(a, 0)
+                                                                                         : INT64_MIN;
+}
+
+/* Tells whether a Slice takes the first or the second half of the last axis. */
+static bool takes(const tw_graph *g, int v, bool second) {
+    const tw_node *n = tw_value_node(g, v);
+    const tw_value *x = &g->values[n->in[0]];
+    if (!x->rank || n->n_in < 4 || x->dims[x->rank - 1] % 2) return false;
+    const int64_t all = x->dims[x->rank - 1], axis = number_at(g, n, 3, INT64_MIN);
+    int64_t from = number_at(g, n, 1, INT64_MIN);
+    if (from < 0) from = from < -all ? -1 : from + all;
+    return tw_axis(axis, x->rank) == x->rank - 1 && number_at(g, n, 4, 1) == 1 && from == (second ? all / 2 : 0) &&
+           g->values[v].dims[x->rank - 1] == all / 2;
+}
+
+static bool takes_first(const tw_graph *g, int v) {
+    return takes(g, v, false);
+}
+
+static bool takes_second(const tw_graph *g, int v) {
+    return takes(g, v, true);
+}
+
+/* Tells whether the second half of each row of a constant is the first once more. */
+static bool repeats(const tw_array *a) {
+    const int64_t n = a->dims[a->rank - 1], all = tw_array_elements(a);
+    for (int64_t i = 0; i < all; i++)
+        if (i % n < n / 2 && tw_array_real(a, i) != tw_array_real(a, i + n / 2)) return false;
+    return true;
+}
+
+/* Angles of rows, or functions of them: the same for all heads, and each of them twice. */
+static bool are_angles(const tw_graph *g, int v) {
+    static const char *const ops[] = {"Cos", "Sin", "Cast", "Mul", "Reshape", "Unsqueeze", "Squeeze", "Expand"};
+    const tw_value *x = &g->values[v];
+    const int rank = x->rank;
+    if (rank < 2 || rank > 4 || x->dims[rank - 1] % 2 || (rank > 2 && x->dims[rank - 3] != 1)) return false;
+    const int64_t width = x->dims[rank - 1];
+    while (!g->values[v].content) {
+        const tw_node *n = tw_value_node(g, v);
+        const tw_value *y = &g->values[v];
+        if (!n || !y->rank || y->dims[y->rank - 1] != width) return false;
+        if (!strcmp(n->op, "Concat")) return n->n_in == 2 && n->in[0] == n->in[1] && tw_is_last(g, v);
+        size_t i = 0;
+        while (i < sizeof ops / sizeof *ops && strcmp(ops[i], n->op) != 0) i++;
+        if (i == sizeof ops / sizeof *ops) return false;
+        if (!strcmp(n->op, "Mul") && !tw_is_scalar(g, n->in[1])) return false;
+        v = n->in[0];
+    }
+    return g->values[v].content->dims[g->values[v].rank - 1] == width && repeats(g->values[v].content);
+}
+
+/* ---- masks of Attention */
+
+/* Queries, keys and values have heads as a dimension. */
+static bool has_heads(const tw_graph *g, int v) {
+    return g->values[tw_value_node(g, v)->in[0]].rank == 4;
+}
+
+/* Returns the rows of the past. */
+static int64_t past_of(const tw_graph *g, const tw_node *n) {
+    return tw_node_has(n, 4) ? g->values[n->in[4]].dims[2] : 0;
+}
+
+static bool mask_is(const tw_graph *g, int v, bool causal) {
+    const tw_node *n = tw_value_node(g, v);
+    const tw_array *m = tw_node_has(n, 3) ? g->values[n->in[3]].content : NULL;
+    const int64_t past = past_of(g, n), keys = g->values[n->in[1]].dims[g->values[n->in[1]].rank - 2] + past,
+                  rows = g->values[n->in[0]].dims[g->values[n->in[0]].rank - 2];
+    if (!m || m->rank < 2 || tw_node_integer(n, "is_causal", 0)) return false;
+    const int64_t all = tw_array_elements(m), of_keys = m->dims[m->rank - 1], of_rows = m->dims[m->rank - 2];
+    if (of_keys != keys && (causal || of_keys != 1)) return false;
+    if (causal && of_rows != rows) return false;
+    for (int64_t i = 0; i < all; i++) {
+        const bool want = !causal || i % of_keys <= i / of_keys % of_rows + past;
+        const double x = tw_array_real(m, i);
+        const bool seen = m->type == TW_E_bool ? x != 0 : x == 0, hidden = m->type == TW_E_bool ? x == 0 : x <= -1e4;
+        if (want ? !seen : !hidden) return false;
+    }
+    return true;
+}
+
+/* Truths of the elements on the diagonal and below it. */
+static bool is_lower(const tw_graph *g, int v) {
+    const tw_array *m = g->values[v].content;
+    const int64_t n = m && m->rank > 1 ? m->dims[m->rank - 1] : 0, all = m ? tw_array_elements(m) : 0;
+    if (n < 2 || m->dims[m->rank - 2] != n || m->type != TW_E_bool) return false;
+    for (int64_t i = 0; i < all; i++)
+        if ((tw_array_integer(m, i) != 0) != (i % n <= i / n % n)) return false;
+    return true;
+}
+
+static bool is_infinite(const tw_graph *g, int v) {
+    double x;
+    return tw_value_uniform(g, v, &x) && isinf(x) && x < 0;
+}
+
+static bool has_no_past(const tw_graph *g, int v) {
+    const tw_node *n = tw_value_node(g, v);
+    return !past_of(g, n) && !tw_node_integer(n, "is_causal", 0);
+}
+
+static bool is_causal(const tw_graph *g, int v) {
+    return mask_is(g, v, true);
+}
+
+static bool hides_nothing(const tw_graph *g, int v) {
+    return mask_is(g, v, false);
+}
+
+/* A GroupQueryAttention of a prompt: no sequence tw_node_has keys that are not among the rows that come with it, so
+   that row i is at position i. */
+static bool is_prompt(const tw_graph *g, int v) {
+    const tw_node *n = tw_value_node(g, v);
+    const tw_value *q = &g->values[n->in[0]];
+    const bool rotates = tw_node_integer(n, "do_rotary", 0);
+    const int64_t window = tw_node_integer(n, "local_window_size", -1);
+    if (q->rank != 3 || number_at(g, n, 6, 0) != q->dims[1] || tw_node_has(n, 10) || (tw_node_has(n, 9) && !rotates))
+        return false;
+    if (tw_node_has(n, 3) && g->values[n->in[3]].dims[2]) return false;
+    if (rotates && (!tw_node_has(n, 7) || !tw_node_has(n, 8) || g->values[n->in[7]].rank != 2)) return false;
+    return window < 1 || window >= q->dims[1];
+}
+
+static bool has_scale(const tw_graph *g, int v) {
+    return tw_node_real(tw_value_node(g, v), "scale", 0) != 0;
+}
+
+/* A RotaryEmbedding with a position for each row. */
+static bool has_positions(const tw_graph *g, int v) {
+    const tw_node *n = tw_value_node(g, v);
+    const tw_value *x = &g->values[n->in[0]], *places = &g->values[n->in[1]];
+    return places->rank == 2 && places->dims[1] == x->dims[x->rank - 2] &&
+           (x->rank == 4 || tw_node_integer(n, "num_heads", 0));
+}
+
+const tw_check_row tw_attention_checks[] = {
+    {"swaps_heads", swaps_heads},
+    {"splits_heads", splits_heads},
+    {"repeats_heads", repeats_heads},
+    {"causal", is_causal},
+    {"hides_nothing", hides_nothing},
+    {"heads", has_heads},
+    {"prompt", is_prompt},
+    {"scaled", has_scale},
+    {"positions", has_positions},
+    {"lower", is_lower},
+    {"infinite", is_infinite},
+    {"no_past", has_no_past},
+    {"first_half", takes_first},
+    {"second_half", takes_second},
+    {"angles", are_angles},
+    {NULL, NULL},
+};

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions that patterns name in what they make. */
+#include "graph/ops/op.h"
+#include "graph/patterns/make.h"
+
+#include <string.h>
+
+static int root_of(const tw_maker *k, int want) {
+    return want >= 0 ? want : k->g->nodes[k->root].out[0];
+}
+
+/* ones(x): a scale of the rows of x that changes nothing. */
+static int ones(tw_maker *k, const int *args, int n, int want) {
+    const tw_value *x = &k->g->values[args[0]];
+    (void)n, (void)want;
+    if (!x->rank) return -1;
+    const tw_element type = x->type;
+    const int64_t all = x->dims[x->rank - 1];
+    void *data = tw_arena_array(&k->g->arena, (size_t)all + 1, (size_t)tw_element_bits(type) / 8);
+    const double one = 1;
+    for (int64_t i = 0; i < all && data; i++) tw_array_set_reals(type, data, i, 1, &one);
+    return data ? tw_make_constant(k, &(tw_array){.type = type, .rank = 1, .dims = {all}, .data = data}) : -1;
+}
+
+/* shaped(x): x with the root's extents. */
+static int shaped(tw_maker *k, const int *args, int n, int want) {
+    const tw_value *to = &k->g->values[root_of(k, want)];
+    const int rank = to->rank;
+    int64_t dims[TW_ARRAY_RANK];
+    (void)n;
+    memcpy(dims, to->dims, sizeof dims);
+    return tw_make_reshape(k, args[0], rank, dims, want);
+}
+
+/* like(x, y): x with the extents of y. */
+static int like(tw_maker *k, const int *args, int n, int want) {
+    int64_t dims[TW_ARRAY_RANK];
+    (void)n;
+    memcpy(dims, k->g->values[args[1]].dims, sizeof dims);
+    return tw_make_reshape(k, args[0], k->g->values[args[1]].rank, dims, want);
+}
+
+/* rows(x): [batch][row][head * width] of [batch][row][head][width]. */
+static int rows(tw_maker *k, const int *args, int n, int want) {
+    const tw_value *x = &k->g->values[args[0]];
+    (void)n;
+    if (x->rank != 4) return -1;
+    return tw_make_reshape(k, args[0], 3, (const int64_t[]){x->dims[0], x->dims[1], x->dims[2] * x->dims[3]}, want);
+}
+
+/* row(x): x, which is a row with dimensions of 1 before it, with one dimension. */
+static int row(tw_maker *k, const int *args, int n, int want) {
+    const tw_value *x = &k->g->values[args[0]];
+    (void)n;
+    return x->rank ? tw_make_reshape(k, args[0], 1, (const int64_t[]){x->dims[x->rank - 1]}, want) : -1;
+}
+
+/* expanded(x): x, expanded to the root's extents. */
+static int expanded(tw_maker *k, const int *args, int n, int want) {
+    const tw_value *to = &k->g->values[root_of(k, want)];
+    const int rank = to->rank;
+    int64_t *list = tw_arena_array(&k->g->arena, (size_t)rank + 1, sizeof *list);
+    int *in = tw_arena_array(&k->g->arena, 3, sizeof *in);
+    (void)n;
+    if (!list || !in) return -1;
+    memcpy(list, to->dims, sizeof(int64_t) * (size_t)rank);
+    in[0] = args[0];
+    in[1] = tw_make_constant(k, &(tw_array){.type = TW_E_i64, .rank = 1, .dims = {rank}, .data = list});
+    if (in[1] < 0) return -1;
+    tw_node node = {.op = "Expand",
+                    .domain = "",
+                    .name = k->name,
+                    .version = TW_MAKE_VERSION,
+                    .in = in,
+                    .out = in + 2,
+                    .n_in = 2,
+                    .n_out = 1};
+    return tw_make_node(k, &node, want);
+}
+
+/* gemm_bias(n): what Gemm adds. */
+static int gemm_bias(tw_maker *k, const int *args, int n, int want) {
+    const tw_node *gemm = tw_value_node(k->g, args[0]);
+    const double beta = tw_node_real(gemm, "beta", 1);
+    const int c = gemm->in[2];
+    (void)n, (void)want;
+    if (beta == 1) return c;
+    const tw_element type = k->g->values[c].type;
+    double *data = tw_arena_alloc(&k->g->arena, sizeof *data);
+    int *in = tw_arena_array(&k->g->arena, 3, sizeof *in);
+    if (!data || !in) return -1;
+    tw_array_set_reals(type, data, 0, 1, &beta);
+    in[0] = c;
+    in[1] = tw_make_constant(k, &(tw_array){.type = type, .data = data});
+    tw_node node = {.op = "Mul",
+                    .domain = "",
+                    .name = k->name,
+                    .version = TW_MAKE_VERSION,
+                    .in = in,
+                    .out = in + 2,
+                    .n_in = 2,
+                    .n_out = 1};
+    return in[1] < 0 ? -1 : tw_make_node(k, &node, -1);
+}
+
+static int make_list(tw_maker *k, int64_t x) {
+    int64_t *data = tw_arena_alloc(&k->g->arena, sizeof *data);
+    if (!data) return -1;
+    *data = x;
+    return tw_make_constant(k, &(tw_array){.type = TW_E_i64, .rank = 1, .dims = {1}, .data = data});
+}
+
+/* Adds Slice(x) from `from` to below `to` along an axis. */
+static int make_slice(tw_maker *k, int x, int64_t axis, int64_t from, int64_t to) {
+    int *in = tw_arena_array(&k->g->arena, 5, sizeof *in);
+    if (!in || x < 0) return -1;
+    in[0] = x;
+    in[1] = make_list(k, from);
+    in[2] = make_list(k, to);
+    in[3] = make_list(k, axis);
+    tw_node node = {.op = "Slice",
+                    .domain = "",
+                    .name = k->name,
+                    .version = TW_MAKE_VERSION,
+                    .in = in,
+                    .out = in + 4,
+                    .n_in = 4,
+                    .n_out = 1};
+    return in[1] < 0 || in[2] < 0 || in[3] < 0 ? -1 : tw_make_node(k, &node, -1);
+}
+
+/* half(c): angles of [batch][row][width / 2], of ones that heads of all batches share and that come twice. */
+static int half(tw_maker *k, const int *args, int n, int want) {
+    const tw_value c = k->g->values[args[0]];
+    const int64_t width = c.dims[c.rank - 1] / 2;
+    (void)n;
+    const int narrow = make_slice(k, args[0], -1, 0, width);
+    const int64_t dims[] = {c.rank == 4 ? c.dims[0] : 1, c.dims[c.rank - 2], width};
+    return narrow < 0 ? -1 : tw_make_reshape(k, narrow, 3, dims, want);
+}
+
+/* ---- GroupQueryAttention */
+
+/* Adds RotaryEmbedding of one operand of attention, by angles of its positions, or of 0, 1 and so on. */
+static int rotate(tw_maker *k, const tw_node *of, int x, int64_t heads) {
+    const tw_value *v = &k->g->values[x], *angles = &k->g->values[of->in[7]];
+    const int64_t length = v->dims[1], width = angles->dims[1], dims[] = {1, length, width};
+    const bool placed = of->n_in > 9 && of->in[9] >= 0, interleaved = tw_node_integer(of, "rotary_interleaved", 0);
+    const int cosine = of->in[7], sine = of->in[8], places = placed ? of->in[9] : -1;
+    if (angles->dims[0] < length) return -1;
+    int *in = tw_arena_array(&k->g->arena, 5, sizeof *in);
+    tw_attribute *a = tw_arena_array(&k->g->arena, 3, sizeof *a);
+    if (!in || !a) return -1;
+    a[0] = (tw_attribute){.name = "num_heads", .kind = TW_ATTRIBUTE_INT, .integer = heads};
+    a[1] = (tw_attribute){.name = "interleaved", .kind = TW_ATTRIBUTE_INT, .integer = interleaved};
+    a[2] = (tw_attribute){.name = "rotary_embedding_dim", .kind = TW_ATTRIBUTE_INT, .integer = 2 * width};
+    in[0] = x;
+    in[1] = placed ? cosine : make_slice(k, cosine, 0, 0, length);
+    in[2] = placed ? sine : make_slice(k, sine, 0, 0, length);
+    for (int i = 1; i < 3 && !placed && in[i] >= 0; i++) in[i] = tw_make_reshape(k, in[i], 3, dims, -1);
+    in[3] = places;
+    tw_node node = {.op = "RotaryEmbedding",
+                    .domain = "",
+                    .name = k->name,
+                    .version = TW_MAKE_VERSION,
+                    .in = in,
+                    .out = in + 4,
+                    .n_in = placed ? 4 : 3,
+                    .n_out = 1,
+                    .attributes = a,
+                    .n_attributes = 3};
+    return in[1] < 0 || in[2] < 0 ? -1 : tw_make_node(k, &node, -1);
+}
+
+/* Makes what is attended: queries (0), keys (1) or values (2), which may lie beside one another in the queries. */
+static int part_of(tw_maker *k, int value, int which) {
+    const tw_node of = *tw_value_node(k->g, value);
+    const int64_t heads = tw_node_integer(&of, "num_heads", 0), few = tw_node_integer(&of, "kv_num_heads", 0);
+    const bool rotates = tw_node_integer(&of, "do_rotary", 0) && which < 2;
+    int x = of.in[which];
+    if (of.in[1] < 0) {
+        const int64_t width = k->g->values[of.in[0]].dims[2] / (heads + 2 * few);
+        const int64_t from = which == 0 ? 0 : which == 1 ? heads : heads + few;
+        x = make_slice(k, of.in[0], 2, from * width, (from + (which ? few : heads)) * width);
+    }
+    return x < 0 || !rotates ? x : rotate(k, &of, x, which ? few : heads);
+}
+
+static int queries(tw_maker *k, const int *args, int n, int want) {
+    (void)n, (void)want;
+    return part_of(k, args[0], 0);
+}
+
+static int keys(tw_maker *k, const int *args, int n, int want) {
+    (void)n, (void)want;
+    return part_of(k, args[0], 1);
+}
+
+static int values(tw_maker *k, const int *args, int n, int want) {
+    (void)n, (void)want;
+    return part_of(k, args[0], 2);
+}
+
+static const tw_attribute *perm_of(const tw_maker *k, int value) {
+    const tw_node *n = value < 0 ? NULL : tw_value_node(k->g, value);
+    return n && !strcmp(n->op, "Transpose") ? tw_node_attribute(n, "perm") : NULL;
+}
+
+/* Adds Transpose(x) with an order of dimensions, which is the arena's. */
+static int make_transpose(tw_maker *k, int x, int64_t *perm, int want) {
+    tw_array *list = tw_arena_alloc(&k->g->arena, sizeof *list);
+    tw_attribute *a = tw_arena_alloc(&k->g->arena, sizeof *a);
+    int *in = tw_arena_array(&k->g->arena, 2, sizeof *in);
+    if (!perm || !list || !a || !in) return -1;
+    *list = (tw_array){.type = TW_E_i64, .rank = 1, .dims = {k->g->values[x].rank}, .data = perm};
+    *a = (tw_attribute){.name = "perm", .kind = TW_ATTRIBUTE_ARRAY, .array = list};
+    in[0] = x;
+    tw_node node = {.op = "Transpose",
+                    .domain = "",
+                    .name = k->name,
+                    .version = TW_MAKE_VERSION,
+                    .in = in,
+                    .out = in + 1,
+                    .n_in = 1,
+                    .n_out = 1,
+                    .attributes = a,
+                    .n_attributes = 1};
+    return tw_make_node(k, &node, want);
+}
+
+/* transposed(t): what t transposes, whose operand is transposed, in one. */
+static int transposed(tw_maker *k, const int *args, int n, int want) {
+    const tw_node *outer = tw_value_node(k->g, args[0]);
+    const tw_attribute *of_outer = perm_of(k, args[0]), *of_inner = outer ? perm_of(k, outer->in[0]) : NULL;
+    int64_t *perm = tw_arena_array(&k->g->arena, TW_ARRAY_RANK, sizeof *perm);
+    (void)n;
+    if (!of_outer || !of_inner || !perm) return -1;
+    for (int i = 0; i < k->g->values[args[0]].rank; i++)
+        perm[i] = tw_array_integer(of_inner->array, tw_array_integer(of_outer->array, i));
+    return make_transpose(k, tw_value_node(k->g, outer->in[0])->in[0], perm, want);
+}
+
+/* swapped(x): the last two dimensions of x change places. */
+static int swapped(tw_maker *k, const int *args, int n, int want) {
+    const int rank = k->g->values[args[0]].rank;
+    int64_t *perm = tw_arena_array(&k->g->arena, TW_ARRAY_RANK, sizeof *perm);
+    (void)n;
+    if (rank < 2 || !perm) return -1;
+    for (int i = 0; i < rank; i++) perm[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+    return make_transpose(k, args[0], perm, want);
+}
+
+/* apart(x): x with the root's extents, of which the last two change places. */
+static int apart(tw_maker *k, const int *args, int n, int want) {
+    const tw_value to = k->g->values[root_of(k, want)];
+    int64_t dims[TW_ARRAY_RANK];
+    (void)n;
+    memcpy(dims, to.dims, sizeof dims);
+    dims[to.rank - 2] = to.dims[to.rank - 1];
+    dims[to.rank - 1] = to.dims[to.rank - 2];
+    return tw_make_reshape(k, args[0], to.rank, dims, -1);
+}
+
+static const struct {
+    const char *name;
+    tw_make_function *make;
+} table[] = {
+    {"ones", ones},         {"shaped", shaped},       {"rows", rows}, {"row", row},      {"transposed", transposed},
+    {"expanded", expanded}, {"gemm_bias", gemm_bias}, {"like", like}, {"half", half},    {"swapped", swapped},
+    {"apart", apart},       {"queries", queries},     {"keys", keys}, {"values", values}};
+
+tw_make_function *tw_make_find(const char *name) {
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (!strcmp(table[i].name, name)) return table[i].make;
+    return NULL;
+}
