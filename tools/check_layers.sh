@@ -25,7 +25,6 @@ export.c tune/lines.h
 import.c tune/interchange.h
 import.c tune/lines.h
 kernel.c ir/text.h
-kernel.c kernels/combine/combine.h
 kernel.c kernels/gemm/space.h
 kernel.c ptx/load.h
 kernel.c ptx/ptx.h
@@ -36,6 +35,11 @@ kernel.c tune/gemm_choose.h
 kernel.h space/space.h
 kernel_attention.c ir/text.h
 kernel_attention.c kernels/attention/attention.h
+kernel_words.c ir/text.h
+kernel_words.c kernels/combine/combine.h
+kernel_words.c kernels/pointwise/map_kernel.h
+kernel_words.c kernels/rows/rows_kernel.h
+kernel_words.c ptx/ptx.h
 problem.c kernels/gemm/space.h
 problem.h kernels/gemm/gemm.h
 select.c tune/axes.h

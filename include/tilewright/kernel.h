@@ -51,9 +51,11 @@ typedef struct tw_gpu_kernel tw_gpu_kernel;
 
 /* Compiles a kernel, or finds its machine code in the cache. `words` are a kind of kernel and a problem: a product, for
    example "gemm type=f16 m=512 n=256 k=1024 tb=1" (`tilewright kernel gemm --list` prints all words), attention, for
-   example "attention heads=32 kv_heads=8 head=128 queries=512 causal=1" (`tilewright kernel attention --list`), or sums
-   of neighbouring rows, "combine type=bf16 tokens=64 top=8 n=2048", which have no configuration. `configuration` has
-   tuning parameters, for example "mma=1 ms=32 ns=64". Parameters that it does not name are chosen; NULL names none.
+   example "attention heads=32 kv_heads=8 head=128 queries=512 causal=1" (`tilewright kernel attention --list`), sums of
+   neighbouring rows, "combine type=bf16 tokens=64 top=8 n=2048", an expression of each element, "map dims=4x512x768
+   x0=f16 x1=f16[0,0,1] expr=add(x0,x1) out=f16", or norms, softmaxes and reductions of rows, "rows of=softmax
+   dims=64x512 x0=f16 out=f16" (docs/kernels.md). `configuration` has tuning parameters, for example "mma=1 ms=32
+   ns=64"; combine and map have none. Parameters that it does not name are chosen; NULL names none.
    TW_ERR_USAGE: a word is unknown, or the configuration is illegal. The caller closes the kernel. */
 tw_status tw_gpu_kernel_open(tw_gpu_kernel **out, tw_gpu *g, const char *words, const char *configuration,
                              tw_diag *diag);
@@ -75,7 +77,8 @@ typedef struct tw_gpu_buffer {
        "scale_columns", "scale_a", "scale_b", "scales" of a narrow B, "ends" or "counts" of groups, "rows", "places" and
        "factors". Groups, and blocks that share tiles, also have "counters", and the latter "workspace". Of "attention":
        "q", "k", "v", "out"; if the problem has them "lse", "sinks", "starts" and "lengths" of ragged sequences,
-       "pages"; "counters", and if keys are split "workspace". Of "combine": "x", "y". */
+       "pages"; "counters", and if keys are split "workspace". Of "combine": "x", "y". Of "map" and "rows": "x0", "x1",
+       ... for the operands that the expression needs, "out", and if the problem has them "gain", "bias" and "kept". */
     const char *name;
     size_t bytes;
     int align;    /* Alignment of its address in bytes. */

@@ -136,10 +136,12 @@ tw_status tw_schedule_dot(const tw_schedule *s, const tw_report *report, const c
 void tw_checked_free(tw_checked *c);
 const tw_schedule *tw_checked_schedule(const tw_checked *c);
 
-/* Files that the check reads: ours, and those of AutoMegaKernel's IR 0.2, which nothing here runs. */
+/* Files that the check reads: programs of decoders, steps of any graph that are dealt out in ranges, and schedules of
+   AutoMegaKernel's IR 0.2, which nothing here runs. */
 typedef enum tw_schedule_format {
     TW_SCHEDULE_AUTO, /* recognised by its fields */
     TW_SCHEDULE_TILEWRIGHT,
+    TW_SCHEDULE_RANGES,
     TW_SCHEDULE_AMK
 } tw_schedule_format;
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const formats[] = {"auto", "tilewright", "amk"};
+static const char *const formats[] = {"auto", "tilewright", "ranges", "amk"};
 
 static void print_json(const char *path, tw_schedule_format format, const tw_schedule_info *info, const tw_report *r,
                        bool accepted) {
@@ -23,7 +23,10 @@ static void print_json(const char *path, tw_schedule_format format, const tw_sch
 }
 
 static void print_accepted(const char *path, tw_schedule_format format, const tw_schedule_info *info) {
-    if (format != TW_SCHEDULE_AMK)
+    if (format == TW_SCHEDULE_RANGES)
+        printf("%s: accepted: %lld tasks on %d workers, %d counters, every interleaving\n", path,
+               (long long)info->instructions, info->workers, info->counters);
+    else if (format != TW_SCHEDULE_AMK)
         printf("%s: accepted: %lld instructions on %d workers, %d counters, every interleaving of every step\n", path,
                (long long)info->instructions, info->workers, info->counters);
     else if (info->workers)
@@ -38,7 +41,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     const char *path, *name = "auto", *dot = NULL;
     bool json = false, explain = false;
     const cli_flag flags[] = {
-        {"--format", CLI_TEXT, &name, "auto|tilewright|amk", "the file's format (default auto); amk: AutoMegaKernel's"},
+        {"--format", CLI_TEXT, &name, "auto|tilewright|ranges|amk",
+         "the file's format (default auto); ranges: a graph's; amk: AutoMegaKernel's"},
         {"--explain", CLI_FLAG, &explain, NULL, "also what is ordered around a race, and a shortest run that shows it"},
         {"--dot", CLI_TEXT, &dot, "FILE", "write who waits for whom as a Graphviz graph, findings marked"},
         {"--json", CLI_FLAG, &json, NULL, "print the verdict and every finding as JSON"},
@@ -47,7 +51,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, &path, 1, 1, &n, &status)) return status;
     tw_schedule_format format = TW_SCHEDULE_AUTO;
     while (format <= TW_SCHEDULE_AMK && strcmp(name, formats[format])) format++;
-    if (format > TW_SCHEDULE_AMK) return cli_usage("--format: \"%s\" is not auto, tilewright or amk", name);
+    if (format > TW_SCHEDULE_AMK) return cli_usage("--format: \"%s\" is not auto, tilewright, ranges or amk", name);
     tw_schedule_file *f;
     tw_report r = {0};
     tw_diag d;

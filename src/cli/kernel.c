@@ -7,7 +7,6 @@
 #include "cli/problem.h"
 #include "cli/results.h"
 #include "ir/text.h"
-#include "kernels/combine/combine.h"
 #include "kernels/gemm/space.h"
 #include "ptx/load.h"
 #include "ptx/ptx.h"
@@ -419,43 +418,6 @@ static int perform_gemm(const request *asked) {
     return !r.emit && !r.emulate && !r.run && !r.space && g.why ? CLI_FAILED : cli_fail(&d);
 }
 
-/* -- sums of neighbouring rows */
-
-static tw_status emit_combine(const tw_combine_problem *p, const tw_target *t, const char *what, tw_diag *diag) {
-    tw_buf text = {0};
-    tw_kernel *k = tw_combine_make(p, t, true, diag);
-    tw_status st = k ? TW_OK : diag->status;
-    if (st == TW_OK && !strcmp(what, "ir"))
-        st = tw_kernel_print(&text, k) ? TW_OK : tw_fail_memory(diag);
-    else if (st == TW_OK)
-        st = tw_ptx_print(&text, k, t, diag);
-    if (st == TW_OK) st = cli_kernel_emit_text(t->name, &text, what, diag);
-    tw_kernel_free(k);
-    tw_buf_free(&text);
-    return st;
-}
-
-static int perform_combine(const request *r) {
-    const tw_target *t = tw_target_find(r->target ? r->target : "sm_90a");
-    tw_combine_problem p;
-    tw_buf words = {0};
-    tw_emu_report report = {0};
-    tw_diag d;
-    if (!r->emit && !r->emulate) return cli_usage("kernel combine: --emit or --emulate says what to do with it");
-    if (r->artefact || r->json)
-        return cli_usage("kernel combine: %s is of gemm alone", r->artefact ? "--artefact" : "--json");
-    for (int i = 0; i < r->n; i++) tw_buf_printf(&words, "%s ", r->words[i]);
-    tw_status st =
-        words.data || !r->n ? tw_combine_parse(&p, words.data ? words.data : (char[]){""}, &d) : tw_fail_memory(&d);
-    tw_buf_free(&words);
-    if (st == TW_OK) st = r->emit ? emit_combine(&p, t, r->emit, &d) : tw_combine_emulate(&p, t, r->seed, &report, &d);
-    if (st != TW_OK) return cli_fail(&d);
-    if (r->emulate)
-        printf("emulated for %s, seed %llu: correct, nothing found; %lld lane operations\n", t->name,
-               (unsigned long long)r->seed, (long long)report.lane_operations);
-    return CLI_OK;
-}
-
 /* -- which kernels there are */
 
 static const struct {
@@ -464,7 +426,9 @@ static const struct {
 } kernels[] = {
     {"gemm", perform_gemm},
     {"attention", cli_kernel_attention},
-    {"combine", perform_combine},
+    {"combine", cli_kernel_combine},
+    {"map", cli_kernel_map},
+    {"rows", cli_kernel_rows},
 };
 enum { KERNELS = sizeof kernels / sizeof *kernels };
 
@@ -503,7 +467,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     r.seed = (uint64_t)seed;
     for (int i = 0; i < KERNELS; i++)
         if (!strcmp(kernels[i].name, words[0])) return kernels[i].perform(&r);
-    return cli_usage("kernel: \"%s\" is no kernel; there are gemm, attention and combine", words[0]);
+    return cli_usage("kernel: \"%s\" is no kernel; there are gemm, attention, combine, map and rows", words[0]);
 }
 
 const cli_verb cli_kernel = {"kernel", "NAME k=v ...", "a generated GPU kernel: what it takes, its text, a checked run",

@@ -26,5 +26,8 @@ tw_status cli_kernel_emit_text(const char *target, const tw_buf *text, const cha
 
 /* kernel_attention.c: returns the command's status. */
 int cli_kernel_attention(const cli_kernel_request *r);
+int cli_kernel_combine(const cli_kernel_request *r);
+int cli_kernel_map(const cli_kernel_request *r);
+int cli_kernel_rows(const cli_kernel_request *r);
 
 #endif

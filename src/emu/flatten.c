@@ -332,7 +332,7 @@ static void constants(flattener *f, const uint64_t *arguments) {
     const tw_kernel *k = f->kernel;
     int units = 2;
     for (int v = 1; v < k->n_values; v++) {
-        const tw_value *x = &k->values[v];
+        const tw_ir_value *x = &k->values[v];
         if (x->kind != TW_V_CONSTANT && x->kind != TW_V_PARAMETER) continue;
         int wide = tw_type_bits(x->type) == 64;
         f->lives[v].ref = (emu_ref){.at = ~units, .wide = wide};
@@ -341,7 +341,7 @@ static void constants(flattener *f, const uint64_t *arguments) {
     f->code->constants = tw_arena_array(f->arena, (size_t)units, 128);
     if (f->arena->failed) return;
     for (int v = 1; v < k->n_values; v++) {
-        const tw_value *x = &k->values[v];
+        const tw_ir_value *x = &k->values[v];
         if (x->kind != TW_V_CONSTANT && x->kind != TW_V_PARAMETER) continue;
         uint64_t bits = x->kind == TW_V_CONSTANT ? x->bits : arguments[x->bits];
         if (tw_type_bits(x->type) < 64) bits &= (1ull << tw_type_bits(x->type)) - 1;

@@ -21,7 +21,7 @@ static bool grow(tw_kernel *k, void **table, int n, int *room, size_t size) {
     return grown;
 }
 
-static tw_val new_value(tw_kernel *k, tw_value v) {
+static tw_val new_value(tw_kernel *k, tw_ir_value v) {
     if (!grow(k, (void **)&k->values, k->n_values, &k->room_values, sizeof v)) return TW_NONE;
     k->values[k->n_values] = v;
     return (tw_val){k->n_values++};
@@ -31,8 +31,8 @@ tw_val tw_parameter_add(tw_builder *b, const char *name, tw_type type) {
     tw_kernel *k = b->kernel;
     if (!grow(k, (void **)&k->parameters, k->n_parameters, &k->room_parameters, sizeof *k->parameters)) return TW_NONE;
     name = tw_arena_strdup(&k->arena, name);
-    tw_val v =
-        new_value(k, (tw_value){.kind = TW_V_PARAMETER, .type = type, .bits = (uint64_t)k->n_parameters, .name = name});
+    tw_val v = new_value(
+        k, (tw_ir_value){.kind = TW_V_PARAMETER, .type = type, .bits = (uint64_t)k->n_parameters, .name = name});
     k->parameters[k->n_parameters++] = (tw_parameter){.name = name, .type = type, .value = v};
     return v;
 }
@@ -69,7 +69,7 @@ tw_val tw_const(tw_builder *b, tw_type t, uint64_t bits) {
     for (int i = k->n_values - 1, tries = 64; i > 0 && tries; i--, tries--)
         if (k->values[i].kind == TW_V_CONSTANT && k->values[i].type == t && k->values[i].bits == bits)
             return (tw_val){i};
-    return new_value(k, (tw_value){.kind = TW_V_CONSTANT, .type = t, .bits = bits});
+    return new_value(k, (tw_ir_value){.kind = TW_V_CONSTANT, .type = t, .bits = bits});
 }
 
 tw_val tw_i32(tw_builder *b, int32_t x) {
@@ -99,7 +99,7 @@ tw_ir_op *tw_emit(tw_builder *b, tw_opcode code, tw_attrs at, tw_val *results, c
     tw_ir_op *op = tw_arena_alloc(&k->arena, sizeof *op);
     tw_val *values = tw_arena_array(&k->arena, (size_t)(n_results + n_operands) + 1, sizeof *values);
     for (int i = 0; i < n_results; i++)
-        if (!results[i].id) results[i] = new_value(k, (tw_value){.kind = TW_V_REGISTER, .type = types[i]});
+        if (!results[i].id) results[i] = new_value(k, (tw_ir_value){.kind = TW_V_REGISTER, .type = types[i]});
     if (k->arena.failed) return NULL;
     op->code = (uint16_t)code;
     op->at = at;

@@ -180,8 +180,8 @@ void tw_check_statement(tw_statement *s); /* Asserts that the block is closed. *
     for (TW_STATEMENT_ s = {tw_push_while(b), 1}; s.round; tw_check_statement(&s))                                     \
         for (tw_push_while_body(b, s.scope, p); s.round; tw_end_statement(b, &s))
 
-/* Records of the profiler. They cost nothing, and change no instruction, unless a pass lowers them (prof/lower.h). Names
-   are copied. `engine` is TW_ENGINE_OF_*. */
+/* Records of the profiler. They cost nothing, and change no instruction, unless a pass lowers them (prof/lower.h).
+   Names are copied. `engine` is TW_ENGINE_OF_*. */
 void tw_record_begin(tw_builder *b, const char *region, int engine);
 /* Ends a region or a wait of this name in the same block. */
 void tw_record_end(tw_builder *b, const char *region);

@@ -251,7 +251,7 @@ tw_kernel *tw_kernel_new(const char *name, int target, int threads) {
         tw_kernel_free(k);
         return NULL;
     }
-    k->values[0] = (tw_value){.type = TW_T_none};
+    k->values[0] = (tw_ir_value){.type = TW_T_none};
     return k;
 }
 

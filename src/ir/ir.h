@@ -139,12 +139,12 @@ typedef struct tw_val {
 
 typedef enum tw_value_kind { TW_V_REGISTER, TW_V_VARIABLE, TW_V_CONSTANT, TW_V_PARAMETER } tw_value_kind;
 
-typedef struct tw_value {
+typedef struct tw_ir_value {
     tw_value_kind kind;
     tw_type type;
     uint64_t bits;    /* a constant's, zero-extended; a parameter's index */
     const char *name; /* for readers; NULL when nobody gave one */
-} tw_value;
+} tw_ir_value;
 
 typedef struct tw_block {
     struct tw_ir_op *first, *last;
@@ -201,7 +201,7 @@ typedef struct tw_kernel {
     int max_registers; /* 0: as the compiler likes */
     int cluster;       /* blocks; 0 or 1: none */
     bool cooperative;  /* needs all its blocks resident at once */
-    tw_value *values;
+    tw_ir_value *values;
     int n_values, room_values;
     tw_parameter *parameters;
     int n_parameters, room_parameters;

@@ -344,7 +344,7 @@ static void remember(parser *p, const reference *r, tw_val v) {
     }
     *e = (entry){.key = r->key, .n = r->n, .id = v.id};
     p->entries++;
-    tw_value *value = &p->k->values[v.id];
+    tw_ir_value *value = &p->k->values[v.id];
     if (r->variable) value->kind = TW_V_VARIABLE;
     if (r->name_n) value->name = tw_arena_strndup(&p->k->arena, r->name, r->name_n);
 }

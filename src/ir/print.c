@@ -25,12 +25,13 @@ static void start_line(printer *p) {
 /* -- values */
 
 static void print_constant(printer *p, tw_val v) {
-    const tw_value *x = &p->k->values[v.id];
+    const tw_ir_value *x = &p->k->values[v.id];
     if (tw_type_is_float(x->type)) {
         tw_buf_printf(p->out, "0x%0*" PRIx64 ":%s", tw_type_bits(x->type) / 4, x->bits, tw_type_name(x->type));
         bool known = false;
         for (int i = 0; i < p->n_explain; i++) {
-            const tw_value *other = &p->k->values[p->explain[i].id]; /* not by id: equal constants may be two values */
+            const tw_ir_value *other =
+                &p->k->values[p->explain[i].id]; /* not by id: equal constants may be two values */
             known |= other->type == x->type && other->bits == x->bits;
         }
         if (!known && x->bits && p->n_explain < EXPLAINED) p->explain[p->n_explain++] = v;
@@ -44,7 +45,7 @@ static void print_constant(printer *p, tw_val v) {
 }
 
 static void explain(printer *p, tw_val v) {
-    const tw_value *x = &p->k->values[v.id];
+    const tw_ir_value *x = &p->k->values[v.id];
     uint32_t low = (uint32_t)x->bits;
     switch (x->type) {
     case TW_T_f16:
@@ -79,7 +80,7 @@ static void end_line(printer *p) {
 
 /* A register or variable by its number, and by its name too where it has one. */
 static void print_numbered(printer *p, tw_val v) {
-    const tw_value *x = &p->k->values[v.id];
+    const tw_ir_value *x = &p->k->values[v.id];
     if (!p->number[v.id]) p->number[v.id] = ++p->numbers;
     tw_buf_printf(p->out, "%c%d", x->kind == TW_V_VARIABLE ? '$' : '%', p->number[v.id]);
     if (x->name) tw_buf_printf(p->out, ".%s", x->name);
@@ -90,7 +91,7 @@ static void print_operand(printer *p, tw_val v) {
         tw_buf_str(p->out, "_");
         return;
     }
-    const tw_value *x = &p->k->values[v.id];
+    const tw_ir_value *x = &p->k->values[v.id];
     if (x->kind == TW_V_CONSTANT)
         print_constant(p, v);
     else if (x->kind == TW_V_PARAMETER)

@@ -32,6 +32,10 @@ uint32_t tw_f32_to_tf32(float x) {
     return (u + 0x1000u) & ~0x1fffu;
 }
 
+int64_t tw_f32_to_s64(float x) {
+    return x >= 0x1p63f ? INT64_MAX : !(x > -0x1p63f) ? INT64_MIN : (int64_t)x;
+}
+
 int32_t tw_f32_to_s32(float x) {
     if (isnan(x)) return 0;
     double r = nearbyint((double)x);

@@ -114,6 +114,12 @@ static inline int32_t tw_div_s32(int32_t a, int32_t b) {
 static inline int32_t tw_rem_s32(int32_t a, int32_t b) {
     return b == 0 ? a : b == -1 ? 0 : a % b;
 }
+static inline int64_t tw_div_s64(int64_t a, int64_t b) {
+    return b == 0 ? -1 : a == INT64_MIN && b == -1 ? a : a / b;
+}
+static inline int64_t tw_rem_s64(int64_t a, int64_t b) {
+    return b == 0 ? a : b == -1 ? 0 : a % b;
+}
 /* The other one of a NaN, and -0 below +0, which C leaves open; without branches, so that loops become vectors. Equal
    numbers have the same bits, or are zeros. */
 static inline float tw_min_f32(float a, float b) {
@@ -137,6 +143,7 @@ uint32_t tw_prmt(uint32_t a, uint32_t b, uint32_t selector);
 int32_t tw_dp4a_s32(uint32_t a, uint32_t b, int32_t c);
 uint32_t tw_f32_to_tf32(float x); /* 10 bits of fraction, ties away from zero */
 int32_t tw_f32_to_s32(float x);   /* to nearest even, saturating, NaN to 0 */
+int64_t tw_f32_to_s64(float x);   /* towards zero, saturating, NaN to the least number */
 uint16_t tw_add_f16(uint16_t a, uint16_t b);
 uint16_t tw_mul_f16(uint16_t a, uint16_t b);
 uint16_t tw_fma_f16(uint16_t a, uint16_t b, uint16_t c); /* rounded once */

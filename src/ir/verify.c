@@ -76,7 +76,7 @@ static label label_of(const tw_verifier *v, const char *what, int i, tw_val x) {
 
 /* A value that an operation reads: its operand i, or its guard (i < 0). */
 static void use(tw_verifier *v, tw_val x, const char *what, int i) {
-    const tw_value *value = &v->k->values[x.id];
+    const tw_ir_value *value = &v->k->values[x.id];
     if (value->kind == TW_V_CONSTANT || value->kind == TW_V_PARAMETER) return;
     const char *wrong = v->state[x.id] == TW_UNSEEN         ? "is used before its definition"
                         : v->state[x.id] == TW_OUT_OF_SCOPE ? "is used outside of the block that defines it"
@@ -100,7 +100,7 @@ static void assign(tw_verifier *v, int id) {
 /* A value that an operation makes or assigns: its result i. */
 static void define(tw_verifier *v, const tw_ir_op *op, int i) {
     tw_val x = op->results[i];
-    const tw_value *value = &v->k->values[x.id];
+    const tw_ir_value *value = &v->k->values[x.id];
     const char *wrong = NULL;
     if (value->kind == TW_V_CONSTANT || value->kind == TW_V_PARAMETER) {
         wrong = "is a constant or parameter";
@@ -361,7 +361,7 @@ static void walk_blocks(tw_verifier *v, const tw_ir_op *op) {
 }
 
 static bool is_map(const tw_verifier *v, tw_val x) {
-    const tw_value *value = &v->k->values[x.id];
+    const tw_ir_value *value = &v->k->values[x.id];
     return value->kind == TW_V_PARAMETER && value->bits < (uint64_t)v->k->n_parameters &&
            v->k->parameters[value->bits].map;
 }
@@ -440,7 +440,7 @@ static bool in_register(tw_type t) {
 static void check_table(tw_verifier *v) {
     const tw_kernel *k = v->k;
     for (int i = 1; i < k->n_values; i++) {
-        const tw_value *x = &k->values[i];
+        const tw_ir_value *x = &k->values[i];
         if (!in_register(x->type))
             tw_verify_find(v, "value %d has no type of a register", i);
         else if (x->kind == TW_V_CONSTANT && tw_type_bits(x->type) < 64 && x->bits >> tw_type_bits(x->type))

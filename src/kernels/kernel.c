@@ -9,7 +9,9 @@
 #include <string.h>
 
 static const tw_kernel_kind kinds[] = {
-    {"gemm", tw_gemm_plan_words}, {"attention", tw_attention_plan_words}, {"combine", tw_combine_plan_words}};
+    {"gemm", tw_gemm_plan_words}, {"attention", tw_attention_plan_words}, {"combine", tw_combine_plan_words},
+    {"map", tw_map_plan_words},   {"rows", tw_rows_plan_words},
+};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static tw_status plan(tw_gpu_kernel *k, char *words, char *configuration, tw_diag *diag) {
@@ -17,7 +19,7 @@ static tw_status plan(tw_gpu_kernel *k, char *words, char *configuration, tw_dia
     for (int i = 0; i < KINDS; i++)
         if (strlen(kinds[i].name) == n && !strncmp(kinds[i].name, words, n))
             return kinds[i].plan(&k->plan, words + n, configuration, k->gpu->target, diag);
-    return tw_fail(diag, TW_ERR_USAGE, "\"%.*s\" is no kernel; there are gemm, attention and combine", (int)n, words);
+    return tw_fail(diag, TW_ERR_USAGE, "\"%.*s\" is no kernel; there are gemm, attention, combine, map and rows", (int)n, words);
 }
 
 static void describe(tw_gpu_kernel *k) {

@@ -28,5 +28,13 @@ tw_status tw_gemm_plan_words(tw_plan *out, char *words, char *configuration, con
 tw_status tw_attention_plan_words(tw_plan *out, char *words, char *configuration, const tw_target *target,
                                   tw_diag *diag);
 tw_status tw_combine_plan_words(tw_plan *out, char *words, char *configuration, const tw_target *target, tw_diag *diag);
+tw_status tw_map_plan_words(tw_plan *out, char *words, char *configuration, const tw_target *target, tw_diag *diag);
+tw_status tw_rows_plan_words(tw_plan *out, char *words, char *configuration, const tw_target *target, tw_diag *diag);
+
+/* Plan the kernel of a tw_map_problem and of a tw_rows_problem. Buffers are "x0", "x1", ... for the operands that the
+   value needs, "out", and where the problem has them "gain", "bias" and "kept". The address of each is that of the
+   element with all indices 0. There must be something to compute. */
+tw_status tw_map_plan(const void *problem, tw_plan *out, const tw_target *target, tw_diag *diag);
+tw_status tw_rows_plan(const void *problem, tw_plan *out, const tw_target *target, tw_diag *diag);
 
 #endif

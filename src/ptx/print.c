@@ -145,7 +145,7 @@ static const char *move_of(tw_type t) {
 }
 
 static void add_move(tw_ptx_printer *p, tw_val d, tw_val constant) {
-    const tw_value *v = &p->k->values[constant.id];
+    const tw_ir_value *v = &p->k->values[constant.id];
     indent(p, &p->body);
     tw_buf_str(&p->body, move_of(v->type));
     add_register(p, &p->body, d);

@@ -6,6 +6,7 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "schedule/dot.h"
+#include "schedule/effects.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,7 +237,8 @@ static bool make_buffers(check *c) {
         if (b->shape[0] < 1 || b->shape[1] < 1 || b->shape[2] < 1)
             tw_report_add(c->report, "shape", b->name, "[%lld, %lld, %lld] holds nothing", (long long)b->shape[0],
                           (long long)b->shape[1], (long long)b->shape[2]);
-        f->buffers[i] = (tw_flow_buffer){b->name, kinds[b->kind], {b->shape[0], b->shape[1], tw_buffer_row_bytes(b)}};
+        f->buffers[i] = (tw_flow_buffer){
+            .name = b->name, .kind = kinds[b->kind], .extent = {b->shape[0], b->shape[1], tw_buffer_row_bytes(b)}};
     }
     return f->buffers != NULL;
 }

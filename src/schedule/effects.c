@@ -3,9 +3,6 @@
 
 #include "base/diag.h"
 
-#include <limits.h>
-#include <stdlib.h>
-
 enum { MAX_ACCESSES = 1 << 13 };
 
 typedef struct effects {
@@ -105,17 +102,8 @@ static void access_box(effects *e, int operand, bool write, int64_t a0, int64_t 
         bad(e, "touches more pieces than an instruction may");
         return;
     }
-    if (l->count == l->room) {
-        int room = l->room > INT_MAX / 4 ? 0 : l->room ? 4 * l->room : 256;
-        tw_access *p = l->room > INT_MAX / 4 ? NULL : realloc(l->item, (size_t)room * sizeof *p);
-        if (!p) {
-            e->status = tw_fail_memory(e->diag);
-            return;
-        }
-        l->item = p;
-        l->room = room;
-    }
-    l->item[l->count++] = (tw_access){e->in->operand[operand], write, {a0, b0, c0}, {a1, b1, c1}};
+    const tw_access a = {e->in->operand[operand], write, {a0, b0, c0}, {a1, b1, c1}};
+    if (!tw_access_list_add(l, &a)) e->status = tw_fail_memory(e->diag);
 }
 
 static void rows_of(effects *e, int operand, bool write, int64_t from, int64_t to) {
@@ -652,9 +640,4 @@ tw_status tw_instr_effects(const tw_schedule *s, const tw_instr *in, tw_access_l
     effects e = {s, in, tw_instr_op_describe(in->op), list, diag, list->count, TW_OK};
     of[in->op](&e);
     return e.status;
-}
-
-void tw_access_list_free(tw_access_list *list) {
-    free(list->item);
-    *list = (tw_access_list){0};
 }

@@ -4,7 +4,7 @@
 #ifndef TW_SCHEDULE_FLOW_H
 #define TW_SCHEDULE_FLOW_H
 
-#include "schedule/effects.h"
+#include "schedule/access.h"
 #include "schedule/report.h"
 
 typedef enum tw_flow_kind {
@@ -18,6 +18,9 @@ typedef struct tw_flow_buffer {
     const char *name;
     tw_flow_kind kind;
     int64_t extent[3]; /* of an output: what "whole" is */
+    /* Bytes of memory that buffers share. A buffer has its bytes from its first access in a step to its last. 0, 0: it
+       shares none. */
+    int64_t at, below;
 } tw_flow_buffer;
 
 typedef struct tw_flow_task {

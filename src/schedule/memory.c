@@ -29,8 +29,18 @@ typedef struct state {
     tw_coverage seen; /* How often the box's bytes were written. */
 } state;
 
+/* A buffer whose memory others share. */
+typedef struct tenant {
+    const int *other; /* Buffers that share a byte of its memory. */
+    int n_other;
+    int32_t *at;  /* [worker]: the last access to the buffer, index + 1. */
+    int *cleared; /* [worker]: in how many steps its accesses were found to come after those to others. */
+    int gone;     /* The buffer that was accessed after this one in the first step, + 1. */
+} tenant;
+
 struct tw_memory {
     const tw_flow *f;
+    tenant *tenant; /* [buffer] */
     tw_report *report;
     tw_boxes boxes; /* The arena of the boxes has all memory of the check. */
     state *state;
@@ -92,13 +102,37 @@ static bool make_states(tw_memory *m) {
     return ok && !m->boxes.arena.failed;
 }
 
+static bool shares(const tw_flow *f, int a, int b) {
+    const tw_flow_buffer *x = &f->buffers[a], *y = &f->buffers[b];
+    return a != b && x->at < y->below && y->at < x->below && x->at < x->below && y->at < y->below;
+}
+
+/* Finds which buffers share memory. */
+static bool make_tenants(tw_memory *m) {
+    const tw_flow *f = m->f;
+    tw_arena *arena = &m->boxes.arena;
+    m->tenant = tw_arena_array(arena, (size_t)f->n_buffers + 1, sizeof *m->tenant);
+    for (int b = 0; b < f->n_buffers && !arena->failed; b++) {
+        tenant *t = &m->tenant[b];
+        for (int o = 0; o < f->n_buffers; o++) t->n_other += shares(f, b, o);
+        if (!t->n_other) continue;
+        int *other = tw_arena_array(arena, (size_t)t->n_other, sizeof *other), n = 0;
+        t->at = tw_arena_array(arena, (size_t)f->n_workers, sizeof *t->at);
+        t->cleared = tw_arena_array(arena, (size_t)f->n_workers, sizeof *t->cleared);
+        for (int o = 0; o < f->n_buffers && other; o++)
+            if (shares(f, b, o)) other[n++] = o;
+        t->other = other;
+    }
+    return !arena->failed;
+}
+
 tw_status tw_memory_open(tw_memory **out, const tw_flow *f, tw_report *report) {
     tw_memory *m = calloc(1, sizeof *m);
     *out = NULL;
     if (!m) return TW_ERR_MEMORY;
     m->f = f;
     m->report = report;
-    if (tw_boxes_find(&m->boxes, f) == TW_OK && make_states(m)) {
+    if (tw_boxes_find(&m->boxes, f) == TW_OK && make_states(m) && make_tenants(m)) {
         *out = m;
         return TW_OK;
     }
@@ -298,12 +332,47 @@ static void second_step(party *p, const tw_box *b, state *s, int done) {
     mark(mine, p->worker, p->index);
 }
 
+/* Checks that an access comes after all accesses to buffers that share the buffer's memory, of which none follows in
+   this step. Then no run has two of them live at once. */
+static void check_tenant(party *p, int step) {
+    tw_memory *m = p->m;
+    tenant *t = &m->tenant[p->a->buffer];
+    const char *name = m->f->buffers[p->a->buffer].name;
+    char me[128], them[128];
+    if (!t->n_other) return;
+    t->at[p->worker] = (int32_t)p->index + 1;
+    if (t->gone && !step) {
+        name_task(m->f, me, sizeof me, p->worker, p->index);
+        tw_report_add(m->report, "memory reuse", me, "%s %s, whose memory %s has taken",
+                      p->a->write ? "writes" : "reads", name, m->f->buffers[t->gone - 1].name);
+        return;
+    }
+    if (t->cleared[p->worker] > step) return;
+    t->cleared[p->worker] = step + 1;
+    for (int i = 0; i < t->n_other; i++) {
+        tenant *o = &m->tenant[t->other[i]];
+        const char *other = m->f->buffers[t->other[i]].name;
+        for (int w = 0; w < m->f->n_workers; w++) {
+            if (o->at[w]) o->gone = p->a->buffer + 1;
+            /* An instruction's own accesses have no order. */
+            if (o->at[w] <= (w == p->worker ? (int32_t)p->index : p->clock[w])) continue;
+            name_task(m->f, me, sizeof me, p->worker, p->index);
+            name_task(m->f, them, sizeof them, w, (int64_t)o->at[w] - 1);
+            tw_report_add(m->report, "memory reuse", me,
+                          "%s %s, whose memory %s still has: nothing orders %s before it",
+                          p->a->write ? "writes" : "reads", name, other, them);
+            return;
+        }
+    }
+}
+
 bool tw_memory_task(tw_memory *m, int worker, int64_t index, int step, const int32_t *clock) {
     const tw_flow *f = m->f;
     int n = f->first[worker + 1] - f->first[worker];
     const tw_flow_task *t = &f->tasks[f->first[worker] + index % n];
     for (int i = t->first_access; i < t->first_access + t->n_accesses; i++) {
         if (m->boxes.of[i] < 0) continue;
+        check_tenant(&(party){m, &f->accesses[i], worker, index, clock, false}, step);
         const tw_box *b = &m->boxes.box[m->boxes.of[i]];
         state *s = &m->state[m->boxes.of[i]];
         party p = {m, &f->accesses[i], worker, index, clock, false};

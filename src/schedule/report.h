@@ -3,7 +3,8 @@
 #ifndef TW_SCHEDULE_REPORT_H
 #define TW_SCHEDULE_REPORT_H
 
-#include "schedule/schedule.h"
+#include "base/arena.h"
+#include "tilewright/schedule.h"
 
 enum { TW_MAX_FINDINGS = 100 };
 

@@ -4,6 +4,7 @@
 #define TW_SCHEDULE_SCHEDULE_H
 
 #include "base/arena.h"
+#include "schedule/access.h"
 #include "tilewright/schedule.h"
 
 enum { TW_MAX_OPERANDS = 16, TW_MAX_PARAMS = 8, TW_MAX_WORKERS = 1024 };
@@ -52,11 +53,6 @@ typedef struct tw_buffer {
     int group; /* Quantised weights: columns that share a scale. 0: all of a row. */
     int64_t shape[3];
 } tw_buffer;
-
-typedef struct tw_wait {
-    int counter;
-    int64_t threshold; /* Arrivals in one step. A machine waits for threshold * the number of steps begun. */
-} tw_wait;
 
 typedef struct tw_instr {
     tw_instr_op op;

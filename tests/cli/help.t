@@ -213,7 +213,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
   prove a schedule safe, or say why it is not
   
   flags:
-    --format auto|tilewright|amk the file's format (default auto); amk: AutoMegaKernel's
+    --format auto|tilewright|ranges|amk the file's format (default auto); ranges: a graph's; amk: AutoMegaKernel's
     --explain                    also what is ordered around a race, and a shortest run that shows it
     --dot FILE                   write who waits for whom as a Graphviz graph, findings marked
     --json                       print the verdict and every finding as JSON

@@ -115,7 +115,7 @@ $ tilewright kernel
   tilewright: kernel: needs NAME k=v ... (tilewright kernel --help)
   [2]
 $ tilewright kernel gemv
-  tilewright: kernel: "gemv" is no kernel; there are gemm, attention and combine
+  tilewright: kernel: "gemv" is no kernel; there are gemm, attention, combine, map and rows
   [2]
 $ tilewright kernel combine tokens=4 top=2 n=24 type=f16 --emulate | cut -d';' -f1; tilewright kernel combine tokens=4 top=2 n=24 early=1 --emit ptx | grep -c griddepcontrol
   emulated for sm_90a, seed 1: correct, nothing found

@@ -78,7 +78,7 @@ static void add_value(generator *g, tw_val v) {
     if (g->n_values[t] < POOL) g->values[t][g->n_values[t]++] = v;
     if (chance(g, 15)) {
         static const char *const names[] = {"acc", "i", "row_0", "x1"};
-        tw_value *x = &g->k->values[v.id];
+        tw_ir_value *x = &g->k->values[v.id];
         if (!x->name) x->name = names[below(g, 4)];
     }
 }

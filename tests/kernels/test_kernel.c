@@ -160,7 +160,7 @@ static void wrong_use_is_named(void **state) {
     static const struct {
         const char *words, *configuration, *said;
     } bad[] = {
-        {"gem m=1 n=1 k=1", NULL, "\"gem\" is no kernel; there are gemm, attention and combine"},
+        {"gem m=1 n=1 k=1", NULL, "\"gem\" is no kernel; there are gemm, attention, combine, map and rows"},
         {"gemm m=8 n=8 k=8 ms=2", NULL, "\"ms=2\": says nothing of a product"},
         {"gemm m=8 n=8 type=f31", NULL, "\"type=f31\": no such value"},
         {"gemm m=8 n=8", NULL, "k = 0 is not within"},

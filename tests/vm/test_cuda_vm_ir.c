@@ -128,7 +128,7 @@ static bool adds(void *context, const tw_kernel *k, const tw_ir_op *op) {
 
 static bool choice(void *context, const tw_kernel *k, const tw_ir_op *op) {
     seen *s = context;
-    const tw_value *window = &k->values[op->operands[0].id], *ahead = &k->values[op->operands[1].id];
+    const tw_ir_value *window = &k->values[op->operands[0].id], *ahead = &k->values[op->operands[1].id];
     if (op->code != TW_OP_select || !test_depends_on(k, op->operands[2], loads_ready, (void *)s->plan, false))
         return true;
     if (window->bits != (uint64_t)s->plan->tuning.window || ahead->bits != (uint64_t)s->plan->tuning.ahead)

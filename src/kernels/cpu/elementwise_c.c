@@ -44,6 +44,19 @@ static void axpy(float *y, const float *x, float a, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
 }
 
+static float soften(float *x, float scale, const float *bias, int64_t n) {
+    float largest = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = x[i] * scale + (bias ? bias[i] : 0);
+        largest = x[i] > largest ? x[i] : largest;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = expf(x[i] - (largest == -INFINITY ? 0 : largest));
+        sum += x[i];
+    }
+    return sum;
+}
+
 static int64_t argmax(const float *x, int64_t n) {
     int64_t best = -1;
     for (int64_t i = 0; i < n; i++)
@@ -59,5 +72,6 @@ void tw_elementwise_c(tw_kernels *k) {
     k->gelu_tanh = gelu_tanh;
     k->add = add;
     k->axpy = axpy;
+    k->soften = soften;
     k->argmax = argmax;
 }

@@ -101,6 +101,27 @@ static void axpy(float *y, const float *x, float a, int64_t n) {
         v_store_part(y + i, n - i, v_fma(s, v_load_part(x + i, n - i), v_load_part(y + i, n - i)));
 }
 
+static float soften(float *x, float scale, const float *bias, int64_t n) {
+    vf top = v_set(-INFINITY), sum = v_zero(), by = v_set(scale);
+    for (int64_t i = 0; i < n; i += LANES) {
+        vf v = v_load_part(x + i, n - i);
+        v = bias ? v_fma(v, by, v_load_part(bias + i, n - i)) : v_mul(v, by);
+        v_store_part(x + i, n - i, v);
+        if (i + LANES <= n) top = v_max(v, top);
+    }
+    float largest = v_largest(top);
+    for (int64_t i = n - n % LANES; i < n; i++) largest = x[i] > largest ? x[i] : largest;
+    /* Of scores that are all -inf, -inf less -inf would be NaN. */
+    const vf shift = v_set(largest == -INFINITY ? 0 : largest);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vf e = v_exp(v_sub(v_load_part(x + i, n - i), shift));
+        v_store_part(x + i, n - i, e);
+        /* Lanes behind the last are not exponentials of anything. */
+        sum = v_add(sum, i + LANES <= n ? e : v_load_part(x + i, n - i));
+    }
+    return v_sum(sum);
+}
+
 /* First the largest value, in lanes that a NaN never enters, then where it first is. */
 static int64_t argmax(const float *x, int64_t n) {
     vf top = v_set(-INFINITY);
@@ -126,5 +147,6 @@ void VARIANT(tw_elementwise)(tw_kernels *k) {
     k->gelu_tanh = gelu_tanh;
     k->add = add;
     k->axpy = axpy;
+    k->soften = soften;
     k->argmax = argmax;
 }

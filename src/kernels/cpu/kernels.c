@@ -74,10 +74,12 @@ static const struct attention {
 static const struct elementwise {
     uint32_t needs;
     void (*fill)(tw_kernels *);
+    tw_map_fn *map;
+    tw_rows_fn *rows;
 } elementwises[] = {
-    {AVX512, tw_elementwise_avx512},
-    {AVX2, tw_elementwise_avx2},
-    {0, tw_elementwise_c},
+    {AVX512, tw_elementwise_avx512, tw_map_run_avx512, tw_rows_run_avx512},
+    {AVX2, tw_elementwise_avx2, tw_map_run_avx2, tw_rows_run_avx2},
+    {0, tw_elementwise_c, tw_map_run_c, tw_rows_run_c},
 };
 
 static bool within(uint32_t needs, uint32_t isa) {
@@ -110,6 +112,7 @@ void tw_kernels_choose_products(tw_kernels *k, uint32_t isa) {
     k->isa = isa;
     for (int t = 0; t < TW_DTYPE_COUNT; t++)
         if (BIT(t) & (FLOATS | INTEGERS)) choose_products(k, t);
+    k->split = within(AMX, isa) ? &tw_split_amx : NULL;
 }
 
 void tw_kernels_choose(tw_kernels *k, uint32_t isa) {
@@ -122,4 +125,6 @@ void tw_kernels_choose(tw_kernels *k, uint32_t isa) {
     const struct elementwise *e = elementwises;
     while (!within(e->needs, isa)) e++;
     e->fill(k);
+    k->map = e->map;
+    k->rows = e->rows;
 }

@@ -6,6 +6,8 @@
 #define TW_KERNELS_CPU_KERNELS_H
 
 #include "kernels/cpu/panel.h"
+#include "kernels/cpu/split.h"
+#include "kernels/rows/rows.h"
 #include "tilewright/device.h"
 
 /* y[16 p + r] = row r of panel p . x, for n_panels panels that follow each other; y is overwritten.
@@ -116,6 +118,7 @@ typedef struct tw_kernels {
     tw_gemm_pack_fn *gemm_pack;                     /* NULL where no weights have gemm_packed. */
     tw_gemm_pack_bytes_fn *gemm_pack_bytes;
     tw_gemm_packed_scratch_fn *gemm_packed_scratch;
+    const tw_split_kernels *split; /* NULL: products of f32 are computed in f32 alone. */
     tw_attention_fn *attention;
     const char *attention_name; /* "amx", ... */
     tw_attention_scratch_fn *attention_scratch;
@@ -128,7 +131,12 @@ typedef struct tw_kernels {
     void (*gelu_tanh)(const float *x, int64_t n, float *y);
     void (*add)(float *y, const float *x, int64_t n);           /* y += x */
     void (*axpy)(float *y, const float *x, float a, int64_t n); /* y += a x */
-    int64_t (*argmax)(const float *x, int64_t n);               /* the first of the largest; NaN never wins */
+    /* x = e^(scale x + bias - the largest of them); returns their sum. Without any number it is 0. `bias` may be NULL.
+     */
+    float (*soften)(float *x, float scale, const float *bias, int64_t n);
+    int64_t (*argmax)(const float *x, int64_t n); /* the first of the largest; NaN never wins */
+    tw_map_fn *map;                               /* kernels/pointwise/map.h */
+    tw_rows_fn *rows;                             /* kernels/rows/rows.h */
 } tw_kernels;
 
 /* The best of everything within `isa`, which the processor must have. */

@@ -47,6 +47,8 @@ tw_gemm_packed_scratch_fn tw_gemm_packed_scratch_amx;
 tw_attention_fn tw_attention_c, tw_attention_avx2, tw_attention_avx512, tw_attention_amx;
 tw_attention_scratch_fn tw_attention_scratch_c, tw_attention_scratch_avx2, tw_attention_scratch_avx512,
     tw_attention_scratch_amx;
+tw_map_fn tw_map_run_c, tw_map_run_avx2, tw_map_run_avx512;
+tw_rows_fn tw_rows_run_c, tw_rows_run_avx2, tw_rows_run_avx512;
 /* Norms, activations, sums, argmax. */
 void tw_elementwise_c(tw_kernels *k), tw_elementwise_avx2(tw_kernels *k), tw_elementwise_avx512(tw_kernels *k);
 

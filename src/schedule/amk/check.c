@@ -5,8 +5,6 @@
 #include "schedule/amk/ir.h"
 #include "schedule/dot.h"
 
-#include <stdlib.h>
-
 /* Tasks in the order in which workers have them. Flow task i is the file's task at[i]. */
 typedef struct naming {
     const tw_amk *p;
@@ -35,18 +33,6 @@ typedef struct assembly {
     tw_flow flow;
 } assembly;
 
-static bool push(tw_access_list *l, const tw_access *a) {
-    if (l->count == l->room) {
-        int room = l->room ? l->room * 2 : 256;
-        tw_access *p = l->room > INT32_MAX / 4 ? NULL : realloc(l->item, (size_t)room * sizeof *p);
-        if (!p) return false;
-        l->item = p;
-        l->room = room;
-    }
-    l->item[l->count++] = *a;
-    return true;
-}
-
 /* A tile of more rows counts as all bytes from the first to the last, which demands more order than is needed. */
 enum { MAX_STRETCHES = 4096 };
 
@@ -63,7 +49,7 @@ static bool push_page(assembly *a, const tw_access *x) {
     for (int64_t i = 0; i < (rows ? n : 1); i++) {
         page.lo[2] = (x->lo[1] + i) * extent[2] + x->lo[2];
         page.hi[2] = ((rows ? x->lo[1] + i + 1 : x->hi[1]) - 1) * extent[2] + x->hi[2];
-        if (!push(&a->used, &page)) return false;
+        if (!tw_access_list_add(&a->used, &page)) return false;
     }
     return true;
 }
@@ -76,17 +62,17 @@ static bool start_buffers(assembly *a) {
     if (!f->buffers) return false;
     for (int i = 0; i < p->n_buffers; i++) {
         const amk_buffer *b = &p->buffers[i];
-        f->buffers[i] = (tw_flow_buffer){b->name,
-                                         amk_read_only(b->kind)     ? TW_FLOW_CONSTANT
-                                         : b->kind == AMK_KV_CACHE  ? TW_FLOW_CACHE
-                                         : b->kind == AMK_IO_OUTPUT ? TW_FLOW_OUTPUT
-                                                                    : TW_FLOW_FRESH,
-                                         {0}};
+        f->buffers[i] = (tw_flow_buffer){.name = b->name,
+                                         .kind = amk_read_only(b->kind)     ? TW_FLOW_CONSTANT
+                                                 : b->kind == AMK_KV_CACHE  ? TW_FLOW_CACHE
+                                                 : b->kind == AMK_IO_OUTPUT ? TW_FLOW_OUTPUT
+                                                                            : TW_FLOW_FRESH};
         amk_extents(b, f->buffers[i].extent);
     }
     for (int i = 0; i < p->n_pages; i++)
-        f->buffers[p->n_buffers + i] =
-            (tw_flow_buffer){tw_arena_printf(&a->arena, "page %d", i), TW_FLOW_CACHE, {1, 1, p->pages[i].bytes}};
+        f->buffers[p->n_buffers + i] = (tw_flow_buffer){.name = tw_arena_printf(&a->arena, "page %d", i),
+                                                        .kind = TW_FLOW_CACHE,
+                                                        .extent = {1, 1, p->pages[i].bytes}};
     return !a->arena.failed;
 }
 
@@ -97,7 +83,7 @@ static bool add_task(assembly *a, int index, int task) {
     to->first_access = a->used.count;
     for (int i = a->first[task]; i < a->first[task + 1]; i++) {
         const tw_access *x = &a->found.item[i];
-        if (!push(&a->used, x) || (a->p->buffers[x->buffer].shares && !push_page(a, x))) return false;
+        if (!tw_access_list_add(&a->used, x) || (a->p->buffers[x->buffer].shares && !push_page(a, x))) return false;
     }
     to->n_accesses = a->used.count - to->first_access;
     to->first_wait = index ? f->tasks[index - 1].first_wait + f->tasks[index - 1].n_waits : 0;

@@ -24,7 +24,7 @@ tw_status tw_vm_take_pages(tw_vm *vm, size_t size, const char *what, void **out,
     struct tw_buffer_pages *p = tw_arena_alloc(&vm->arena, sizeof *p);
     if (!p) return tw_fail_memory(diag);
     p->size = size;
-    p->data = tw_vm_pages(p->size);
+    p->data = tw_pages(p->size);
     if (!p->data) return tw_fail(diag, TW_ERR_MEMORY, "no memory for %.1f MB of %s", (double)p->size / 1e6, what);
     p->next = vm->pages;
     vm->pages = p;
@@ -37,7 +37,7 @@ static tw_status new_pages(tw_vm *vm, const tw_buffer *b, void **out, tw_diag *d
 }
 
 void tw_vm_free_buffers(tw_vm *vm) {
-    for (struct tw_buffer_pages *p = vm->pages; p; p = p->next) tw_vm_pages_free(p->data, p->size);
+    for (struct tw_buffer_pages *p = vm->pages; p; p = p->next) tw_pages_free(p->data, p->size);
     vm->pages = NULL;
 }
 

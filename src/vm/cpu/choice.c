@@ -187,7 +187,7 @@ static tw_status run_contest(tw_vm_thread *thread, void *context) {
     const size_t x_bytes = tw_lines((size_t)(k->rows * k->strip.cols) * 4);
     trial t = {.k = k, .thread = thread, .y_bytes = tw_lines(tw_strip_product_bytes(&k->strip, k->rows))};
     size_t bytes = x_bytes + 2 * t.y_bytes + tw_product_scratch(thread->vm, &k->strip, k->rows);
-    unsigned char *pages = tw_vm_pages(bytes);
+    unsigned char *pages = tw_pages(bytes);
     if (!pages) return TW_OK; /* Without memory for a measurement our kernels are chosen. */
     t.scratch = (tw_scratch){pages};
     float *x = tw_scratch_take(&t.scratch, x_bytes);
@@ -198,7 +198,7 @@ static tw_status run_contest(tw_vm_thread *thread, void *context) {
     for (int64_t i = 0; i < k->rows * k->strip.cols; i++) x[i] = (float)tw_random_unit(&r) * 2 - 1;
     if (tw_product_rounds(thread->vm, &k->strip)) tw_product_round(thread->vm, &k->strip, x, k->strip.cols, k->rows, x);
     tw_status st = tw_measure(&calls, &t, k->c->n, &in_turn, NULL, &thread->diag);
-    tw_vm_pages_free(pages, bytes);
+    tw_pages_free(pages, bytes);
     return st;
 }
 

@@ -180,9 +180,9 @@ static tw_status make_scratch(tw_vm_thread *thread, void *context) {
         scratch = scratch > need ? scratch : need;
     }
     if (scratch <= thread->scratch_bytes) return TW_OK;
-    tw_vm_pages_free(thread->scratch, thread->scratch_bytes);
+    tw_pages_free(thread->scratch, thread->scratch_bytes);
     thread->scratch_bytes = scratch;
-    thread->scratch = tw_vm_pages(scratch);
+    thread->scratch = tw_pages(scratch);
     if (thread->scratch) return TW_OK;
     thread->scratch_bytes = 0;
     return tw_fail_memory(&thread->diag);

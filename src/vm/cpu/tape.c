@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weight tapes. Each worker packs the rows of its own instructions, in the order in which it reads them, into memory
    that its own thread touches first. */
-#define _GNU_SOURCE
 #include "base/diag.h"
 #include "base/divide.h"
 #include "model/quantize.h"
@@ -10,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 struct tw_tape_block {
     struct tw_tape_block *next;
@@ -23,18 +21,6 @@ struct tw_strip_entry {
     const char *key;
     tw_strip strip;
 };
-
-void *tw_vm_pages(size_t size) {
-    if (!size) size = 1;
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) return NULL;
-    madvise(p, size, MADV_HUGEPAGE); /* A page walk every 4 KiB costs a tenth of the bandwidth. Failure does no harm. */
-    return p;
-}
-
-void tw_vm_pages_free(void *p, size_t size) {
-    if (p) munmap(p, size ? size : 1);
-}
 
 /* ---- which rows ---- */
 
@@ -167,7 +153,7 @@ static unsigned char *take(tw_vm_thread *thread, size_t size) {
     if (!b || b->size - b->used < size) {
         b = calloc(1, sizeof *b);
         if (!b) return NULL;
-        b->data = tw_vm_pages(size);
+        b->data = tw_pages(size);
         if (!b->data) {
             free(b);
             return NULL;
@@ -184,7 +170,7 @@ static unsigned char *take(tw_vm_thread *thread, size_t size) {
 void tw_tape_free(tw_vm_thread *thread) {
     for (struct tw_tape_block *b = thread->blocks, *next; b; b = next) {
         next = b->next;
-        tw_vm_pages_free(b->data, b->size);
+        tw_pages_free(b->data, b->size);
         free(b);
     }
     thread->blocks = NULL;

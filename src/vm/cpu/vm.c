@@ -55,7 +55,7 @@ void tw_vm_close(tw_vm *vm) {
     tw_vm_trace_drop(vm);
     for (int i = 0; vm->threads && i < vm->n_threads; i++) {
         tw_vendor_close(vm->threads[i].vendor);
-        tw_vm_pages_free(vm->threads[i].scratch, vm->threads[i].scratch_bytes);
+        tw_pages_free(vm->threads[i].scratch, vm->threads[i].scratch_bytes);
         tw_tape_free(&vm->threads[i]);
     }
     tw_choices_close(vm->choices);

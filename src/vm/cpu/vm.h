@@ -11,6 +11,7 @@
 #include "model/model.h"
 #include "schedule/schedule.h"
 #include "tilewright/vm.h"
+#include "vm/cpu/pages.h"
 #include "vm/memory.h"
 #include "vm/weights.h"
 
@@ -122,8 +123,6 @@ tw_status tw_tape_reserve(tw_vm_thread *thread, size_t size, tw_diag *diag);
 tw_status tw_tape_strip(tw_vm_thread *thread, const tw_program *p, const tw_instr *in, tw_strip *out, tw_diag *diag);
 uint32_t tw_tape_types(const tw_vm_thread *thread); /* Returns the types of the tape's strips as bits 1 << tw_dtype. */
 void tw_tape_free(tw_vm_thread *thread);
-void *tw_vm_pages(size_t size); /* Allocates zeroed memory, in huge pages if possible. NULL: out of memory. */
-void tw_vm_pages_free(void *p, size_t size);
 
 /* True if activations are rounded to integers of 8 bits where such weights multiply them. */
 static inline bool tw_vm_takes_bytes(const tw_vm *vm, tw_dtype weights) {

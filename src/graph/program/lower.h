@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lowering of a graph's nodes to steps. A value is lazy until a step needs it in memory: it is an expression of
+   elements of buffers, so that what only moves elements costs nothing, and what computes them one by one becomes part
+   of the step behind it. */
+#ifndef TW_GRAPH_PROGRAM_LOWER_H
+#define TW_GRAPH_PROGRAM_LOWER_H
+
+#include "base/diag.h"
+#include "graph/program/program.h"
+#include "kernels/pointwise/map.h"
+#include "kernels/rows/rows.h"
+
+#include <string.h>
+
+/* An operand of an expression: a buffer's elements. */
+typedef struct tw_source {
+    int buffer;
+    int64_t offset; /* Bytes from the buffer's beginning to the element whose indices are all 0. */
+    tw_element type;
+    int64_t strides[TW_ARRAY_RANK]; /* In elements, along the dimensions of the lazy array. */
+    int by;                         /* The source of integers by which it gathers. -1: it does not. */
+    int64_t gather_stride;          /* Elements from one gathered place to the next. */
+    tw_view table;                  /* With `by`: all that may be read, the gathered dimension first. */
+} tw_source;
+
+typedef struct tw_lazy {
+    tw_element type;
+    int rank;
+    int64_t dims[TW_ARRAY_RANK];
+    int n; /* Number of sources. */
+    tw_source of[TW_POINT_OPERANDS];
+    tw_cells cells; /* No cells: an element is source 0's, which does not gather. The array is then a view. */
+} tw_lazy;
+
+static inline bool tw_lazy_is_view(const tw_lazy *x) {
+    return !x->cells.n;
+}
+
+/* What the kernels call an element type. False: they have no such type. */
+bool tw_memory_of(tw_element t, tw_memory_type *out);
+
+/* lazy.c. An array that is a view, and the view that such an array is. */
+tw_lazy tw_lazy_of_view(const tw_view *v);
+tw_view tw_lazy_view(const tw_lazy *x);
+/* Begins an array without sources and cells. */
+tw_lazy tw_lazy_begin(tw_element type, int rank, const int64_t *dims);
+/* Adds the value of another array, which is broadcast, as a cell. -1: there is no room for it, or it does not fit. `to`
+   is then of no use any more. */
+int tw_lazy_add(tw_lazy *to, const tw_lazy *x);
+/* Gives a view cells of its own, as any other array has. False: the kernels do not know its type. */
+bool tw_lazy_open(tw_lazy *x);
+/* Change how elements are numbered. False: there are no strides that do, and nothing changes. */
+bool tw_lazy_reshape(tw_lazy *x, int rank, const int64_t *dims);
+void tw_lazy_transpose(tw_lazy *x, const int *order);
+void tw_lazy_slice(tw_lazy *x, int axis, int64_t start, int64_t step, int64_t count);
+/* Broadcasts to extents. */
+void tw_lazy_expand(tw_lazy *x, int rank, const int64_t *dims);
+/* Strides for other extents of an array. False: there are none. */
+bool tw_reshape_strides(int rank, const int64_t *dims, const int64_t *strides, int new_rank, const int64_t *new_dims,
+                        int64_t *new_strides);
+/* Collapses dimensions that n lists of strides walk alike, also those of one element. Those from `keep` on stay as they
+   are. Returns the new rank. */
+int tw_collapse(int rank, int64_t *dims, int64_t *const *strides, int n, int keep);
+
+typedef struct tw_lowering {
+    tw_program *p;
+    const tw_graph *g;
+    tw_program_options options;
+    tw_lazy **values; /* By number of a value. NULL: it is not lowered yet. */
+    int *uses;        /* Operands of live nodes and outputs that a value is. */
+    int *consumers;   /* The last node that has it as an operand. -1: none. */
+    bool *live;       /* Nodes that outputs need. */
+    tw_view *masks;   /* Attention's mask that a value is, in memory. buffer -1: there is none yet. */
+    tw_view *targets; /* Where a value is to lie. buffer -1: anywhere. */
+    int node;         /* The node that is being lowered. */
+    bool failed;      /* Out of memory. */
+} tw_lowering;
+
+/* emit.c */
+/* The node that is being lowered, for steps. */
+static inline const tw_node *tw_lower_node(const tw_lowering *l) {
+    return l->node < 0 ? NULL : &l->g->nodes[l->node];
+}
+/* A new scratch buffer of a dense array, whose dimensions lie in memory in an order, the outermost first. order NULL:
+   as they are. */
+tw_view tw_lower_scratch(tw_lowering *l, const char *name, tw_element type, int rank, const int64_t *dims,
+                         const int *order);
+/* Where a value is to be stored: where another node wants it, or in a new buffer. */
+tw_view tw_lower_target(tw_lowering *l, int value);
+/* A constant buffer with content of its own, which is copied. */
+int tw_lower_constant(tw_lowering *l, const char *name, const void *content, int64_t bytes);
+void tw_lower_step(tw_lowering *l, tw_step_kind kind, const tw_step *s, const tw_view *in, int n_in, const tw_view *out,
+                   int n_out);
+/* Stores an array. False: no kernel does. */
+bool tw_lower_store(tw_lowering *l, const tw_lazy *x, const tw_view *to);
+/* An array that is a value's, which may still be an expression. Of one that several want it is a view. NULL: the value
+   is left out, or no kernel computes it. */
+const tw_lazy *tw_lower_take(tw_lowering *l, int value);
+/* The same without storing what several want. */
+const tw_lazy *tw_lower_peek(tw_lowering *l, int value);
+/* A value in memory, wherever it lies. False: no kernel stores it. */
+bool tw_lower_in_memory(tw_lowering *l, int value, tw_view *out);
+/* An array in memory: as it is, or stored in a buffer whose dimensions lie in an order. */
+bool tw_lower_stored(tw_lowering *l, const tw_lazy *x, const char *name, const int *order, tw_view *out);
+/* Sets what a value is. */
+void tw_lower_set(tw_lowering *l, int value, const tw_lazy *x);
+void tw_lower_set_view(tw_lowering *l, int value, const tw_view *v);
+/* An array as points of a map or of rows: collapses dimensions, all but the last `keep`. `also` are strides of more
+   operands over the same dimensions, which change alike. Only the last `keep` dimensions may be numbered in the
+   expression. False: it has too many dimensions. */
+bool tw_lower_points(tw_lowering *l, const tw_lazy *x, int keep, int64_t *const *also, int n_also, tw_points *out);
+tw_point_operand tw_lower_operand(const tw_lowering *l, const tw_view *v, int rank, const int64_t *strides);
+/* The operands' views of a step of points. */
+int tw_lower_point_views(const tw_lazy *x, tw_view *out);
+
+/* Each lowers a node of some kinds. False: it is of no such kind, or there is no step for it. */
+typedef bool tw_lower_fn(tw_lowering *l, const tw_node *n);
+tw_lower_fn tw_lower_elementwise; /* elementwise.c */
+tw_lower_fn tw_lower_move;        /* move.c */
+tw_lower_fn tw_lower_rows;        /* rows.c */
+tw_lower_fn tw_lower_product;     /* product.c */
+tw_lower_fn tw_lower_attention;   /* attention.c */
+tw_lower_fn tw_lower_rotary;      /* rotary.c */
+
+/* rows.c. Stores the softmax of x's last dimension. The last two dimensions may be numbered in x's expression. */
+bool tw_lower_softmax(tw_lowering *l, const tw_lazy *x, const tw_view *to);
+
+/* attention.c. A value's heads: [sequence][head][row][element]. False: it is no array of so many heads (0: any), or no
+   kernel stores it. */
+bool tw_lower_heads(tw_lowering *l, int value, int64_t heads, tw_view *out);
+/* Tells whether the GPU's kernel reads heads where they lie. */
+bool tw_heads_fit(const tw_view *v);
+
+/* product.c. Computes op(A) op(B) of stacks of matrices, whose rows and columns are the last two dimensions, into `to`,
+   which has the batch's dimensions, rows and columns. Operands are copied where kernels cannot read them. */
+typedef struct tw_lower_epilogue {
+    double alpha;
+    tw_gemm_activation activation;
+    tw_view bias, mul, residual; /* buffer -1: there is none. */
+} tw_lower_epilogue;
+bool tw_lower_multiply(tw_lowering *l, const tw_view *a, const tw_view *b, const tw_lower_epilogue *e,
+                       const tw_view *to);
+
+static inline const tw_value *tw_lower_of(const tw_lowering *l, int value) {
+    return &l->g->values[value];
+}
+static inline bool tw_is_op(const tw_node *n, const char *domain, const char *op) {
+    const char *own = !strcmp(n->domain, "ai.onnx") ? "" : n->domain;
+    return !strcmp(n->op, op) && !strcmp(own, domain);
+}
+
+#endif

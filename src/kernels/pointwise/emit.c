@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/pointwise/emit.h"
+
+#include "kernels/parts/activation.h"
+#include "kernels/parts/convert.h"
+
+tw_type tw_class_register(tw_class c) {
+    return c == TW_CLASS_real ? TW_T_f32 : c == TW_CLASS_integer ? TW_T_i64 : TW_T_pred;
+}
+
+/* -- what the table's columns are made of */
+
+/* The lesser or larger of two reals, or the one that is NaN. */
+static tw_val extreme(tw_builder *b, tw_val x, tw_val y, tw_val wins) {
+    return tw_select(b, tw_or(b, wins, tw_ne(b, x, x)), x, y);
+}
+
+static tw_val real_sign(tw_builder *b, tw_val x) {
+    tw_val one = tw_f32(b, 1), above = tw_select(b, tw_lt(b, tw_f32(b, 0), x), one, x);
+    return tw_select(b, tw_lt(b, x, tw_f32(b, 0)), tw_f32(b, -1), above);
+}
+
+static tw_val real_rem(tw_builder *b, tw_val x, tw_val y) {
+    tw_val times = tw_unary(b, TW_OP_trunc_f32, tw_binary(b, TW_OP_div_f32, x, y));
+    return tw_fma(b, tw_unary(b, TW_OP_neg_f32, times), y, x);
+}
+
+/* 2^(y log2|x|). Of a negative x there are only whole powers, and the odd ones are negative. */
+static tw_val power(tw_builder *b, tw_val x, tw_val y) {
+    tw_val none = tw_f32(b, 0), half = tw_mul(b, y, tw_f32(b, 0.5f));
+    tw_val size = tw_unary(b, TW_OP_log2_f32, tw_unary(b, TW_OP_abs_f32, x));
+    tw_val p = tw_unary(b, TW_OP_exp2_f32, tw_mul(b, y, size));
+    p = tw_select(b, tw_eq(b, y, none), tw_f32(b, 1), p);
+    tw_val odd = tw_ne(b, tw_unary(b, TW_OP_floor_f32, half), half),
+           whole = tw_eq(b, tw_unary(b, TW_OP_floor_f32, y), y);
+    tw_val of_negative = tw_select(b, odd, tw_unary(b, TW_OP_neg_f32, p), p);
+    of_negative = tw_select(b, whole, of_negative, tw_const(b, TW_T_f32, 0x7fc00000)); /* NaN */
+    return tw_select(b, tw_lt(b, x, none), of_negative, p);
+}
+
+static tw_val is_zero(tw_builder *b, tw_val x) {
+    return tw_eq(b, x, tw_i64(b, 0));
+}
+
+static tw_val whole_div(tw_builder *b, tw_val x, tw_val y) {
+    return tw_select(b, is_zero(b, y), tw_i64(b, 0), tw_binary(b, TW_OP_div_s64, x, y));
+}
+
+static tw_val whole_rem(tw_builder *b, tw_val x, tw_val y) {
+    return tw_select(b, is_zero(b, y), tw_i64(b, 0), tw_binary(b, TW_OP_rem_s64, x, y));
+}
+
+static tw_val whole_mod(tw_builder *b, tw_val x, tw_val y) {
+    tw_val r = whole_rem(b, x, y), apart = tw_lt(b, tw_xor(b, r, y), tw_i64(b, 0));
+    return tw_select(b, tw_and(b, apart, tw_not(b, is_zero(b, r))), tw_add(b, r, y), r);
+}
+
+/* The lowest bits of an integer, with their sign or without one. */
+static tw_val cut(tw_builder *b, tw_val x, int bits, bool sign) {
+    tw_val low = tw_unary(b, TW_OP_trunc_i32_i64, x);
+    if (bits == 16)
+        low = tw_unary(b, sign ? TW_OP_sext_i32_i16 : TW_OP_zext_i32_i16, tw_unary(b, TW_OP_trunc_i16_i32, low));
+    if (bits == 8) low = sign ? tw_unary(b, TW_OP_sext_i32_i8, low) : tw_and(b, low, tw_i32(b, 0xff));
+    return tw_unary(b, sign ? TW_OP_sext_i64_i32 : TW_OP_zext_i64_i32, low);
+}
+
+static bool is_truth(tw_builder *b, tw_val x) {
+    return tw_value_type(b->kernel, x) == TW_T_pred;
+}
+
+static tw_val same(tw_builder *b, tw_val x, tw_val y) {
+    return is_truth(b, x) ? tw_not(b, tw_xor(b, x, y)) : tw_eq(b, x, y);
+}
+
+static tw_val to_real(tw_builder *b, tw_val x) {
+    return is_truth(b, x) ? tw_select(b, x, tw_f32(b, 1), tw_f32(b, 0)) : tw_unary(b, TW_OP_cvt_f32_s64, x);
+}
+
+static tw_val real_to_whole(tw_builder *b, tw_val x) {
+    return tw_select(b, tw_eq(b, x, x), tw_unary(b, TW_OP_cvt_s64_f32, x), tw_i64(b, 0));
+}
+
+static tw_val to_integer(tw_builder *b, tw_val x) {
+    return is_truth(b, x) ? tw_select(b, x, tw_i64(b, 1), tw_i64(b, 0)) : x;
+}
+
+static tw_val to_truth(tw_builder *b, tw_val x) {
+    return is_truth(b, x) ? x : tw_ne(b, x, tw_i64(b, 0));
+}
+
+/* -- cells */
+
+#define NONE TW_NONE
+static tw_val emit_real(tw_builder *b, tw_cell_op op, tw_val x, tw_val y) {
+    switch ((int)op) {
+#define CELL(name, classes, real, whole, ir_real, ir_whole)                                                            \
+    case TW_CELL_##name:                                                                                               \
+        return ir_real;
+#include "kernels/pointwise/expression.def"
+    default:
+        return TW_NONE;
+    }
+}
+
+static tw_val emit_whole(tw_builder *b, tw_cell_op op, tw_val x, tw_val y) {
+    switch ((int)op) {
+#define CELL(name, classes, real, whole, ir_real, ir_whole)                                                            \
+    case TW_CELL_##name:                                                                                               \
+        return ir_whole;
+#include "kernels/pointwise/expression.def"
+    default:
+        return TW_NONE;
+    }
+}
+
+static tw_val number(tw_builder *b, const tw_cell *c) {
+    return c->class == TW_CLASS_real      ? tw_f32(b, (float)c->value.real)
+           : c->class == TW_CLASS_integer ? tw_i64(b, c->value.whole)
+                                          : tw_const(b, TW_T_pred, (uint64_t)c->value.whole);
+}
+
+static tw_val choose(tw_builder *b, tw_val p, tw_val yes, tw_val no) {
+    if (!is_truth(b, yes)) return tw_select(b, p, yes, no);
+    return tw_or(b, tw_and(b, p, yes), tw_and(b, tw_not(b, p), no));
+}
+
+tw_val tw_cells_emit(tw_builder *b, const tw_cells *e, const tw_val *operands, const tw_val *index) {
+    tw_val v[TW_CELLS];
+    for (int i = 0; i <= e->value && !tw_kernel_failed(b->kernel); i++) {
+        const tw_cell *c = &e->of[i];
+        const tw_cell_op op = (tw_cell_op)c->op;
+        const int a = c->of[0];
+        if (op == TW_CELL_operand)
+            v[i] = operands[a];
+        else if (op == TW_CELL_index)
+            v[i] = tw_widen(b, index[a]);
+        else if (op == TW_CELL_number)
+            v[i] = number(b, c);
+        else if (op == TW_CELL_where)
+            v[i] = choose(b, v[a], v[c->of[1]], v[c->of[2]]);
+        else if (e->of[a].class == TW_CLASS_real)
+            v[i] = emit_real(b, op, v[a], v[c->of[1]]);
+        else
+            v[i] = emit_whole(b, op, v[a], v[c->of[1]]);
+    }
+    return tw_kernel_failed(b->kernel) ? TW_NONE : v[e->value];
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Expressions in a generated kernel. A real is an f32 there, an integer an i64, and a truth a predicate. */
+#ifndef TW_KERNELS_POINTWISE_EMIT_H
+#define TW_KERNELS_POINTWISE_EMIT_H
+
+#include "ir/builder.h"
+#include "kernels/pointwise/expression.h"
+
+/* The register type of a class. */
+tw_type tw_class_register(tw_class c);
+/* Computes the expression of one element from its operands, and from its index (i32) where the expression uses that. */
+tw_val tw_cells_emit(tw_builder *b, const tw_cells *e, const tw_val *operands, const tw_val *index);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole numbers as expression.def computes with them: wrapping, with a value for every operand. */
+#ifndef TW_KERNELS_POINTWISE_WHOLE_H
+#define TW_KERNELS_POINTWISE_WHOLE_H
+
+#include <stdint.h>
+
+#define wrap(op)    (int64_t)((uint64_t)a op(uint64_t) b)
+#define negative(a) (int64_t)(0 - (uint64_t)(a))
+
+/* A quotient by 0 is 0, and the least number by -1 itself. */
+static inline int64_t whole_div(int64_t a, int64_t b) {
+    return b == 0 ? 0 : b == -1 ? negative(a) : a / b;
+}
+
+static inline int64_t whole_rem(int64_t a, int64_t b) {
+    return b == 0 || b == -1 ? 0 : a % b;
+}
+
+static inline int64_t whole_mod(int64_t a, int64_t b) {
+    const int64_t r = whole_rem(a, b);
+    return r && (r < 0) != (b < 0) ? r + b : r;
+}
+
+static inline int64_t real_to_whole(double a) {
+    return a != a ? 0 : a >= 0x1p63 ? INT64_MAX : a <= -0x1p63 ? INT64_MIN : (int64_t)a;
+}
+
+#endif

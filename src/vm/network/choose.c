@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Configurations of products: those that a search found, or else tiles that were measured, or else estimates. */
+#include "base/diag.h"
+#include "kernels/gemm/estimate.h"
+#include "tune/gemm_vendor.h"
+#include "vm/network/machine.h"
+#include "vm/prefill/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The best configuration so far. */
+typedef struct best {
+    const tw_cuda_network *n;
+    const tw_gemm_problem *problem;
+    tw_gemm_config config;
+    double time; /* Its estimated time. 1e30: there is none yet. */
+} best;
+
+/* Takes a configuration with as many stages as possible, if it is legal and estimated to be faster. */
+static void consider(best *o, tw_gemm_config c) {
+    enum { MOST = 8 };
+    for (c.stages = MOST; c.stages >= 2; c.stages--) {
+        if (!tw_gemm_legal(o->problem, &c, o->n->gpu->target, NULL, NULL)) continue;
+        const double time = tw_gemm_estimate(o->problem, &c, &o->n->info);
+        if (time >= o->time) return;
+        o->config = c;
+        o->time = time;
+        return;
+    }
+}
+
+/* Considers the ways to share a tile's work among blocks. */
+static void consider_tile(best *o, tw_gemm_config c) {
+    static const int splits[] = {1, 2, 3, 4, 6, 8};
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
+        c.kg = splits[i];
+        if (c.kg > 1 && o->n->options.unsplit) continue;
+        c.split = c.kg > 1 ? TW_JOIN_CLUSTER : 0;
+        consider(o, c);
+        c.split = c.kg > 1 ? TW_JOIN_SERIAL : 0;
+        if (c.kg > 1) consider(o, c);
+    }
+    if (c.mma != 2) return;
+    c.kg = 1;
+    c.split = 0;
+    c.persistent = o->n->info.sms;
+    for (int way = 0; way < 4; way++) {
+        c.pingpong = way % 2;
+        c.staged = way < 2 ? TW_GEMM_EXCHANGED : TW_GEMM_DIRECT;
+        consider(o, c);
+    }
+}
+
+/* Chooses by estimates among tiles of warpgroups, or if there are none of warps. */
+static bool estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out) {
+    static const int rows[] = {64, 128, 256}, columns[] = {16, 32, 64, 96, 128, 192, 256};
+    best o = {.n = n, .problem = p, .time = 1e30};
+    for (int i = 0; i < 2 * 3 * 7; i++) {
+        const tw_gemm_config c = {.mma = 2,
+                                  .ms = 64,
+                                  .ns = columns[i % 7],
+                                  .ml = rows[i / 7 % 3],
+                                  .nl = columns[i % 7],
+                                  .u = p->type == TW_GEMM_TF32X3 ? 32 : 64,
+                                  .ks = 1,
+                                  .kl = 1,
+                                  .kg = 1,
+                                  .vec = 16,
+                                  .frag = 16,
+                                  .swap = i / 21,
+                                  .group = 8};
+        consider_tile(&o, c);
+    }
+    static const int sides[] = {16, 32, 64, 128};
+    for (int i = 0; i < 64 && o.time >= 1e30; i++) {
+        const tw_gemm_config c = {.mma = 1,
+                                  .ms = sides[i % 4] > 32 ? sides[i % 4] / 2 : sides[i % 4],
+                                  .ns = sides[i / 4 % 4] > 32 ? sides[i / 4 % 4] / 2 : sides[i / 4 % 4],
+                                  .ml = sides[i % 4],
+                                  .nl = sides[i / 4 % 4],
+                                  .u = i / 16 % 2 ? 32 : 16,
+                                  .ks = 1,
+                                  .kl = 1,
+                                  .kg = 1,
+                                  .vec = 16,
+                                  .frag = 16,
+                                  .copy = i / 32,
+                                  .group = 8};
+        consider_tile(&o, c);
+    }
+    *out = o.config;
+    return o.time < 1e30;
+}
+
+/* Chooses when a product begins. */
+static int start_of(const tw_cuda_network *n, const tw_gemm_problem *p, const tw_gemm_config *c) {
+    if (c->mma != 2 || n->options.late) return TW_GEMM_LATE;
+    return p->weights ? TW_GEMM_AHEAD : TW_GEMM_EARLY;
+}
+
+/* Settles a configuration. False: no kernel computes the problem so. */
+static bool settle(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *c) {
+    c->early = start_of(n, p, c);
+    if (tw_gemm_legal(p, c, n->gpu->target, NULL, NULL)) return true;
+    c->early = TW_GEMM_LATE;
+    return tw_gemm_legal(p, c, n->gpu->target, NULL, NULL);
+}
+
+bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out) {
+    const bool tile = !p->pointers && n->gpu->target->sm == 90 &&
+                      tw_prefill_tile(p, NULL, n->gpu->target, n->info.sms, out) &&
+                      (out->kg == 1 || !n->options.unsplit);
+    if (tile && settle(n, p, out)) return true;
+    if (estimate(n, p, out) && settle(n, p, out)) return true;
+    *out = tw_gemm_config_default(p);
+    return tw_gemm_legal(p, out, n->gpu->target, NULL, NULL);
+}
+
+/* Reads a choice of our own kernels. False: it does not compute this problem. */
+static bool take_own(tw_cuda_network *n, const tw_gemm_problem *p, const tw_network_choice *c, tw_gemm_config *out) {
+    *out = tw_gemm_config_default(p);
+    if (strcmp(c->kind, "gemm") != 0 || tw_gemm_config_parse(out, c->configuration, NULL) != TW_OK) return false;
+    if (n->options.unsplit && (out->kg > 1 || out->stream)) return false;
+    return settle(n, p, out);
+}
+
+static bool take_vendor(tw_cuda_network *n, const tw_network_choice *c, tw_cublaslt_algorithm *out) {
+    uint32_t *const to[] = {&out->id,     &out->tile,   &out->split, &out->reduction, &out->swizzle,
+                            &out->custom, &out->stages, &out->inner, &out->cluster};
+    const char *at = c->configuration;
+    if (strcmp(c->kind, "cublaslt") != 0 || !tw_network_library(n)) return false;
+    for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
+        char *end;
+        *to[i] = (uint32_t)strtoul(at, &end, 10);
+        if (end == at) return false;
+        at = end;
+    }
+    return !n->options.unsplit || out->split < 2;
+}
+
+/* Estimates the microseconds of a map behind a product by the vendor. */
+static double epilogue_us(const tw_gemm_problem *p) {
+    const double launch = 1.5, bytes = 4e6 /* That memory moves in a microsecond. */;
+    const tw_gemm_epilogue *e = &p->epilogue;
+    const double size = p->out == TW_T_f32 ? 4 : 2, passes = 2 + e->mul + e->residual;
+    if (!e->bias && !e->mul && !e->residual && !e->activation) return 0;
+    return launch + passes * size * (double)(p->m * p->n * p->batch) / bytes;
+}
+
+/* Chooses among the plan's entries of a problem. False: none computes it. */
+static bool by_plan(tw_cuda_network *n, const tw_gemm_problem *p, const char *words, tw_network_chosen *out) {
+    const int by = n->options.by ? n->options.by : TW_NETWORK_OWN | TW_NETWORK_VENDOR;
+    double least = 1e30;
+    for (int i = tw_network_plan_find(n->plan, words, 0); i >= 0; i = tw_network_plan_find(n->plan, words, i + 1)) {
+        const tw_network_choice *c = &n->plan->choices[i];
+        tw_network_chosen x = {0};
+        if (by & TW_NETWORK_OWN && c->us < least && take_own(n, p, c, &x.config)) {
+            *out = x;
+            least = c->us;
+        } else if (by & TW_NETWORK_VENDOR && c->us + epilogue_us(p) < least && take_vendor(n, c, &x.algorithm)) {
+            x.vendor = true;
+            *out = x;
+            least = c->us + epilogue_us(p);
+        }
+    }
+    return least < 1e30;
+}
+
+tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_network_chosen *out, tw_diag *diag) {
+    char words[512];
+    tw_gemm_problem plain = *p;
+    tw_cublaslt_problem vendor;
+    tw_status st = TW_OK;
+    plain.epilogue = (tw_gemm_epilogue){0};
+    plain.weights = false;
+    tw_gemm_problem_print(&plain, words, sizeof words);
+    const bool known = n->plan && tw_network_plan_find(n->plan, words, 0) >= 0;
+    if (n->options.search && n->plan && !known && !plain.pointers && n->gpu->cuda)
+        st = tw_network_search(n, &plain, words, diag);
+    if (st != TW_OK) return st;
+    if (n->plan && by_plan(n, p, words, out)) return TW_OK;
+    *out = (tw_network_chosen){.vendor = n->options.by == TW_NETWORK_VENDOR, .first = true};
+    if (out->vendor && tw_gemm_vendor_problem(&plain, &vendor) && tw_network_library(n)) return TW_OK;
+    out->vendor = false;
+    if (tw_network_estimate(n, p, &out->config)) return TW_OK;
+    return tw_fail(diag, TW_ERR_UNSUPPORTED, "no kernel computes \"%s\"", words);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of a network on a GPU. */
+#ifndef TW_VM_NETWORK_MACHINE_H
+#define TW_VM_NETWORK_MACHINE_H
+
+#include "kernels/gemm/gemm.h"
+#include "kernels/gpu.h"
+#include "kernels/kernel.h"
+#include "kernels/pointwise/map.h"
+#include "kernels/rows/rows.h"
+#include "kernels/vendor/cublaslt.h"
+#include "vm/network/network.h"
+
+/* A constant on the device. */
+typedef struct tw_network_constant {
+    const void *content;
+    int64_t bytes;
+    uint64_t address;
+} tw_network_constant;
+
+struct tw_network_weights {
+    tw_gpu *gpu;
+    tw_network_constant *list;
+    int n, room;
+    int64_t bytes;
+    tw_cublaslt *vendor; /* NULL: it is not opened. */
+    bool asked;          /* It was looked for. */
+};
+
+/* A kernel, which launches share. */
+typedef struct tw_network_kernel {
+    struct tw_network_kernel *next;
+    const char *words, *configuration; /* What it was opened by. NULL: a problem. */
+    const void *problem;
+    size_t problem_bytes;
+    tw_gpu_kernel *kernel;
+} tw_network_kernel;
+
+/* A product by the vendor. */
+typedef struct tw_network_vendor {
+    tw_cublaslt_plan *plan;
+    int algorithm;
+} tw_network_vendor;
+
+typedef struct tw_network_launch {
+    int step;
+    bool behind;                     /* It computes the epilogue of a product by the vendor. */
+    const tw_network_kernel *kernel; /* NULL: the vendor's. */
+    tw_gpu_launch *launch;
+    tw_network_vendor vendor;
+} tw_network_launch;
+
+struct tw_cuda_network {
+    const tw_program *p;
+    tw_network_weights *weights;
+    tw_gpu *gpu;
+    tw_cuda_network_options options;
+    tw_network_plan *plan; /* While it is opened. */
+    tw_cuda_info info;     /* Describes the device, or one that the emulator stands for. */
+    tw_arena arena;
+    tw_network_kernel *kernels;
+    tw_network_launch *launches;
+    int n, room;
+    uint64_t scratch, zeroed, workspace; /* Memory of the program, and of kernels, which they share. */
+    uint64_t *at;                        /* By buffer: its address. */
+    uint64_t *tables;                    /* Tables of addresses. */
+    int n_tables, room_tables;
+    int64_t zeroed_bytes; /* Of the part of `zeroed` before counters. */
+    int64_t bytes;        /* Of all memory beside weights. */
+    tw_cuda_graph *graph;
+    bool ran, one_by_one;
+};
+
+/* cuda.c. Allocates memory of the network, filled with zeros. */
+tw_status tw_network_alloc(tw_cuda_network *n, const char *name, int64_t bytes, uint64_t *address, tw_diag *diag);
+/* The address of a view's first element. */
+static inline uint64_t tw_network_address(const tw_cuda_network *n, const tw_view *v) {
+    return v->buffer < 0 ? 0 : n->at[v->buffer] + (uint64_t)v->offset;
+}
+
+/* steps.c. Adds the launches of a step, whose buffers are not bound yet. */
+tw_status tw_network_add_step(tw_cuda_network *n, int step, tw_diag *diag);
+/* Binds all buffers of all launches. */
+tw_status tw_network_bind(tw_cuda_network *n, tw_diag *diag);
+/* Allocates what kernels need beside operands and results. */
+tw_status tw_network_alloc_workspace(tw_cuda_network *n, tw_diag *diag);
+
+/* product.c. The product of a step as kernels know it. TW_ERR_UNSUPPORTED: they do not. */
+tw_status tw_network_problem(const tw_cuda_network *n, const tw_step *s, tw_gemm_problem *out, tw_diag *diag);
+
+/* What the vendor does not compute of a product: a map of C in place. NULL: nothing. Operands of the step follow C. */
+const tw_map_problem *tw_network_epilogue(tw_cuda_network *n, const tw_step *s, const tw_gemm_problem *p);
+
+/* How a product is computed. */
+typedef struct tw_network_chosen {
+    bool vendor;
+    tw_gemm_config config;
+    bool first; /* The vendor's first choice is taken. */
+    tw_cublaslt_algorithm algorithm;
+} tw_network_chosen;
+/* choose.c. Chooses by the plan, after a search if there is to be one, or by estimates. */
+tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_network_chosen *out, tw_diag *diag);
+
+/* Chooses a configuration by estimates. False: no kernel computes the problem. */
+bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out);
+
+/* search.c. Measures how to compute a problem, and enters the fastest ways into the plan. */
+tw_status tw_network_search(tw_cuda_network *n, const tw_gemm_problem *p, const char *words, tw_diag *diag);
+/* The vendor's library, or NULL. */
+tw_cublaslt *tw_network_library(tw_cuda_network *n);
+
+#endif

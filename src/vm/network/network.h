@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs a graph's program on a GPU, or in the emulator: a list of launches, captured as one graph of the driver. */
+#ifndef TW_VM_NETWORK_NETWORK_H
+#define TW_VM_NETWORK_NETWORK_H
+
+#include "graph/program/program.h"
+#include "tilewright/kernel.h"
+#include "vm/network/plan.h"
+
+typedef struct tw_cuda_network tw_cuda_network;
+typedef struct tw_network_weights tw_network_weights;
+
+/* What may compute products. */
+enum { TW_NETWORK_OWN = 1, TW_NETWORK_VENDOR = 2 };
+
+typedef struct tw_cuda_network_options {
+    int by;       /* TW_NETWORK_ bits. 0: both, where products are searched, and otherwise our own kernels. */
+    bool unsplit; /* No product is split along k. */
+    bool search;  /* Products that the plan has no entry of are searched on the device, and entered. */
+    int measured; /* With `search`: configurations to measure of each. 0: as many as is usual. */
+    bool late;    /* No launch begins before the one before it is over. */
+} tw_cuda_network_options;
+
+/* Constants on a device, which programs with the same constants share: those of one graph for several extents. */
+tw_status tw_network_weights_open(tw_network_weights **out, tw_gpu *gpu, tw_diag *diag);
+void tw_network_weights_close(tw_network_weights *w); /* NULL is fine. Networks on it are closed before. */
+int64_t tw_network_weights_bytes(const tw_network_weights *w);
+
+/* Makes kernels and launches of a program that was lowered for a GPU. The program, the weights and their GPU must
+   outlive the result. `plan` says how products are computed, and gets what a search finds. It may be NULL, and need not
+   outlive the call. TW_ERR_UNSUPPORTED: a step has no kernel. TW_ERR_MEMORY: the device has no memory for it. */
+tw_status tw_cuda_network_open(tw_cuda_network **out, const tw_program *program, tw_network_weights *weights,
+                               const tw_cuda_network_options *options, tw_network_plan *plan, tw_diag *diag);
+void tw_cuda_network_close(tw_cuda_network *n); /* NULL is fine. */
+
+/* Computes outputs from contents of inputs, both dense, in the graph's order, and waits for them. */
+tw_status tw_cuda_network_run(tw_cuda_network *n, const void *const *inputs, void *const *outputs, tw_diag *diag);
+
+/* Takes samples of the device's microseconds for a run: each is the mean of `times` runs in turn, without copies of
+   inputs and outputs. The network has run before. TW_ERR_UNSUPPORTED: the device is an emulator. */
+tw_status tw_cuda_network_time(tw_cuda_network *n, int times, double *samples, int n_samples, tw_diag *diag);
+
+/* Writes a line for each launch: its step, its kernel, and if `timed` the microseconds it takes by itself. */
+tw_status tw_cuda_network_explain(tw_cuda_network *n, bool timed, tw_buf *out, tw_diag *diag);
+
+int tw_cuda_network_launches(const tw_cuda_network *n);
+int64_t tw_cuda_network_bytes(const tw_cuda_network *n); /* Bytes of the device's memory beside weights. */
+
+#endif

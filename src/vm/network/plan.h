@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How products are computed: what a search has found, to be kept with a model. */
+#ifndef TW_VM_NETWORK_PLAN_H
+#define TW_VM_NETWORK_PLAN_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "tilewright/base.h"
+
+typedef struct tw_network_choice {
+    const char *kind;          /* "gemm": one of our kernels. "cublaslt": an algorithm of the vendor's. */
+    const char *problem;       /* Words of the problem, without an epilogue. */
+    const char *configuration; /* Words of the configuration, or the algorithm's numbers. */
+    double us;                 /* As measured. */
+} tw_network_choice;
+
+/* Choices of a problem follow one another, the fastest first. Starts from {0}. */
+typedef struct tw_network_plan {
+    tw_arena arena;
+    tw_network_choice *choices;
+    int n, room;
+    double seconds; /* That searches took. */
+    int searched;   /* Problems that were searched. */
+    int measured;   /* Configurations that were measured. */
+} tw_network_plan;
+
+void tw_network_plan_free(tw_network_plan *p);
+/* Adds a choice, whose texts are copied. TW_ERR_MEMORY. */
+tw_status tw_network_plan_add(tw_network_plan *p, const tw_network_choice *c, tw_diag *diag);
+/* Finds the next choice for a problem from number `from` on. -1: there is none. */
+int tw_network_plan_find(const tw_network_plan *p, const char *problem, int from);
+
+/* Writes it as lines of text, and reads them. TW_ERR_FORMAT: they are none. */
+tw_status tw_network_plan_write(const tw_network_plan *p, tw_buf *out, tw_diag *diag);
+tw_status tw_network_plan_read(tw_network_plan *p, const char *text, size_t size, tw_diag *diag);
+
+#endif

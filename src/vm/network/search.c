@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Measuring how to compute a product: our own configurations, drawn and pruned by estimates, and the vendor's
+   algorithms, all with a cold L2. */
+#include "base/clock.h"
+#include "base/diag.h"
+#include "tune/gemm_bench.h"
+#include "tune/gemm_vendor.h"
+#include "vm/network/machine.h"
+
+#include <stdio.h>
+
+enum {
+    SAMPLED = 6000,       /* Configurations to draw. */
+    MEASURED = 64,        /* Those of them that are built. */
+    GENERATIONS = 2,      /* Of variations of the fastest. */
+    FINALISTS = 8,        /* Timed again, and entered into the plan. */
+    WORKSPACE = 64 << 20, /* Bytes of splits. */
+};
+
+tw_cublaslt *tw_network_library(tw_cuda_network *n) {
+    tw_network_weights *w = n->weights;
+    if (!w->asked && n->gpu->cuda) tw_cublaslt_open(&w->vendor, n->gpu->cuda, NULL);
+    w->asked = true;
+    return w->vendor;
+}
+
+/* Enters a way into the plan. */
+static tw_status enter(tw_cuda_network *n, const char *kind, const char *words, const char *configuration, double us,
+                       tw_diag *diag) {
+    return tw_network_plan_add(n->plan, &(tw_network_choice){kind, words, configuration, us}, diag);
+}
+
+/* Enters the finalists, the fastest first. What cannot be timed again is left out. */
+static tw_status enter_own(tw_cuda_network *n, tw_gemm_rig *rig, tw_gemm_found *found, int count, const char *words,
+                           tw_diag *diag) {
+    double us[FINALISTS];
+    tw_status st = TW_OK;
+    for (int i = 0; i < count; i++) {
+        tw_gemm_own own = {0};
+        tw_stats stats = {0};
+        us[i] = 1e30;
+        if (tw_gemm_own_load(&own, rig, &found[i].config, found[i].cubin.data, found[i].cubin.bytes, NULL) == TW_OK) {
+            const tw_gemm_candidate x = tw_gemm_own_candidate(&own);
+            if (tw_gemm_time(rig, &x, &stats, NULL) == TW_OK) us[i] = stats.median;
+        }
+        tw_gemm_own_unload(&own);
+    }
+    for (int k = 0; k < count && st == TW_OK; k++) {
+        char text[512];
+        int best = 0;
+        for (int i = 1; i < count; i++)
+            if (us[i] < us[best]) best = i;
+        if (us[best] >= 1e30) break;
+        tw_gemm_config_print(&found[best].config, text, sizeof text);
+        st = enter(n, "gemm", words, text, us[best], diag);
+        us[best] = 1e30;
+    }
+    return st;
+}
+
+static tw_status search_own(tw_cuda_network *n, tw_gemm_rig *rig, const tw_gemm_data *d, const char *words,
+                            tw_diag *diag) {
+    tw_gemm_found found[FINALISTS] = {0};
+    tw_gemm_search_report report;
+    tw_gemm_config keep = tw_gemm_config_any(), known[1];
+    int count = 0;
+    if (n->options.unsplit) keep.kg = 1, keep.stream = 0;
+    tw_gemm_search_options o = {.sampled = SAMPLED,
+                                .measured = n->options.measured ? n->options.measured : MEASURED,
+                                .generations = GENERATIONS,
+                                .seed = 1,
+                                .deterministic = true,
+                                .keep = &keep,
+                                .known = known};
+    o.offspring = o.measured / 3;
+    o.n_known = tw_network_estimate(n, &d->problem, &known[0]);
+    o.compiler = tw_ptx_compiler_for(n->gpu->cuda, true);
+    tw_status st = tw_gemm_search(rig, n->gpu->cuda, d, &o, FINALISTS, found, &count, &report, diag);
+    if (st == TW_OK) n->plan->measured += report.built;
+    if (st == TW_OK) st = enter_own(n, rig, found, count, words, diag);
+    for (int i = 0; i < count; i++) tw_cubin_free(&found[i].cubin);
+    return st;
+}
+
+static tw_status search_vendor(tw_cuda_network *n, tw_gemm_rig *rig, const tw_gemm_problem *p, const char *words,
+                               tw_diag *diag) {
+    tw_cublaslt_plan *plan;
+    tw_cublaslt_algorithm a;
+    double best = 1e30;
+    int at = -1;
+    tw_status st = tw_gemm_vendor_plan(tw_network_library(n), p, &plan, diag);
+    if (st != TW_OK || !plan) return st;
+    for (int i = 0; i < tw_cublaslt_algorithms(plan); i++) {
+        tw_gemm_vendor v = {plan, i};
+        const tw_gemm_candidate x = tw_gemm_vendor_candidate(&v);
+        tw_stats stats = {0};
+        if (n->options.unsplit && (tw_cublaslt_describe(plan, i, &a, NULL) != TW_OK || a.split > 1)) continue;
+        if (tw_gemm_time(rig, &x, &stats, NULL) != TW_OK || stats.median >= best) continue;
+        best = stats.median;
+        at = i;
+    }
+    n->plan->measured += tw_cublaslt_algorithms(plan);
+    if (at >= 0) st = tw_cublaslt_describe(plan, at, &a, diag);
+    if (at >= 0 && st == TW_OK) {
+        char text[256];
+        snprintf(text, sizeof text, "%u %u %u %u %u %u %u %u %u", a.id, a.tile, a.split, a.reduction, a.swizzle,
+                 a.custom, a.stages, a.inner, a.cluster);
+        st = enter(n, "cublaslt", words, text, best, diag);
+    }
+    tw_cublaslt_plan_free(plan);
+    return st;
+}
+
+tw_status tw_network_search(tw_cuda_network *n, const tw_gemm_problem *p, const char *words, tw_diag *diag) {
+    const int64_t began = tw_now_ns();
+    tw_gemm_data d;
+    tw_gemm_rig *rig = NULL;
+    const int by = n->options.by ? n->options.by : TW_NETWORK_OWN | TW_NETWORK_VENDOR;
+    tw_status st = tw_gemm_data_make(&d, p, 1, diag);
+    if (st != TW_OK) return st;
+    st = tw_gemm_rig_make(&rig, n->gpu->cuda, &d, WORKSPACE, diag);
+    if (st == TW_OK && by & TW_NETWORK_OWN) st = search_own(n, rig, &d, words, diag);
+    if (st == TW_OK && by & TW_NETWORK_VENDOR) st = search_vendor(n, rig, p, words, diag);
+    tw_gemm_rig_free(rig);
+    tw_gemm_data_free(&d);
+    n->plan->searched++;
+    n->plan->seconds += (double)(tw_now_ns() - began) * 1e-9;
+    return st;
+}

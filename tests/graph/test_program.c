@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs of graphs: what each kind of node becomes, and that programs compute what graphs do. */
+#include "base/diag.h"
+#include "base/random.h"
+#include "graph/build.h"
+#include "graph/onnx/onnx.h"
+#include "graph/passes/passes.h"
+#include "graph/patterns/fuse.h"
+#include "graph/run.h"
+#include "graph/run_program.h"
+#include "graph/specialize.h"
+#include "kernels/rows/rows.h"
+#include "support/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 8 /* Inputs and outputs. */ };
+
+/* ---- contents and comparisons */
+
+static tw_array random_array(tw_arena *arena, const tw_graph *g, int value, const int64_t *dims, uint64_t seed,
+                             int64_t below) {
+    const tw_value *v = &g->values[value];
+    tw_array a = {.type = v->type, .rank = v->rank};
+    memcpy(a.dims, dims, (size_t)v->rank * sizeof *dims);
+    const int64_t n = tw_array_elements(&a);
+    void *data = tw_arena_alloc(arena, (size_t)tw_array_bytes(&a) + 1);
+    tw_random r = tw_random_seed(seed);
+    for (int64_t i = 0; i < n; i++) {
+        const double x = tw_random_unit(&r) * 2 - 1;
+        const int64_t whole = (int64_t)((x + 1) / 2 * (double)below);
+        if (tw_element_kind(a.type) == TW_KIND_real)
+            tw_array_set_reals(a.type, data, i, 1, &x);
+        else
+            tw_array_set_integers(a.type, data, i, 1, &whole);
+    }
+    a.data = data;
+    return a;
+}
+
+static void compare(const tw_array *a, const tw_array *b, double most) {
+    const int64_t n = tw_array_elements(a);
+    double square = 0;
+    assert_int_equal(n, tw_array_elements(b));
+    assert_int_equal(a->type, b->type);
+    for (int64_t i = 0; i < n; i++) square += tw_array_real(a, i) * tw_array_real(a, i);
+    const double least = sqrt(square / (double)(n ? n : 1));
+    for (int64_t i = 0; i < n; i++) {
+        const double x = tw_array_real(a, i), y = tw_array_real(b, i);
+        if ((isnan(x) && isnan(y)) || x == y) continue;
+        if (!(fabs(x - y) <= most * fmax(fabs(x), least)))
+            fail_msg("element %lld is %g instead of %g", (long long)i, y, x);
+    }
+}
+
+static void assert_status(tw_status st, const tw_diag *diag) {
+    if (st != TW_OK) fail_msg("%s", diag->message);
+}
+
+/* Runs a concrete graph, and its programs for both kinds of devices. Returns the GPU's, which is the caller's. */
+static tw_program *check(const tw_graph *g, const tw_array *const *in, tw_program_fuse fuse, double most) {
+    tw_arena arena = {0};
+    tw_array want[MOST], have[MOST];
+    tw_program *p = NULL;
+    tw_diag diag = {0};
+    assert_status(tw_graph_run(g, in, &arena, want, &diag), &diag);
+    for (int gpu = 0; gpu < 2; gpu++) {
+        const tw_program_options o = {.gpu = gpu, .attention = fuse};
+        tw_program_free(p);
+        assert_status(tw_program_lower(&p, g, &o, &diag), &diag);
+        assert_status(run_program(p, in, &arena, have, &diag), &diag);
+        for (int i = 0; i < g->n_outputs; i++) compare(&want[i], &have[i], most);
+    }
+    tw_arena_free(&arena);
+    return p;
+}
+
+/* Makes a graph concrete, which it frees, and checks it with random inputs. */
+static tw_program *check_random(tw_graph *g, const int64_t *const *dims, tw_program_fuse fuse, double most,
+                                tw_graph **kept) {
+    tw_arena arena = {0};
+    tw_array in[MOST];
+    const tw_array *at[MOST];
+    tw_diag diag = {0};
+    tw_graph *c = NULL;
+    assert_status(tw_graph_resolve(g, "", &diag), &diag);
+    for (int i = 0; i < g->n_inputs; i++) {
+        in[i] =
+            random_array(&arena, g, g->inputs[i], dims ? dims[i] : g->values[g->inputs[i]].dims, 7 + (uint64_t)i, 5);
+        at[i] = &in[i];
+    }
+    assert_status(tw_graph_specialize(&c, g, at, &diag), &diag);
+    tw_graph_free(g);
+    tw_program *p = check(c, at, fuse, most);
+    tw_arena_free(&arena);
+    *kept = c;
+    return p;
+}
+
+static int count(const tw_program *p, tw_step_kind kind) {
+    int n = 0;
+    for (int i = 0; i < p->n_steps; i++) n += p->steps[i].kind == kind;
+    return n;
+}
+
+#define DIMS(...) ((const tw_dim[]){__VA_ARGS__})
+
+static int constant(tw_graph *g, tw_element type, int rank, const int64_t *dims, uint64_t seed) {
+    const int v = tw_graph_add_value(g, "w");
+    g->values[v].type = type;
+    g->values[v].rank = rank;
+    const tw_array a = random_array(&g->arena, g, v, dims, seed, 5);
+    return tw_graph_constant(g, &a);
+}
+
+/* ---- tests */
+
+static void chains_are_one_map(void **state) {
+    (void)state;
+    tw_graph *g = tw_graph_new(), *kept;
+    const int x = tw_graph_input(g, "x", TW_E_f32, 3, DIMS(2, 3, 8)), y = tw_graph_input(g, "y", TW_E_f32, 1, DIMS(8));
+    const int a = tw_graph_op(g, "Add", TW_OPERANDS(x, y), TW_NO_ATTRIBUTES);
+    const int b = tw_graph_op(g, "Erf", TW_OPERANDS(a), TW_NO_ATTRIBUTES);
+    const int t = tw_graph_op(g, "Transpose", TW_OPERANDS(b), TW_NO_ATTRIBUTES);
+    const int r = tw_graph_op(g, "Reshape", TW_OPERANDS(t, tw_graph_integers(g, TW_INTEGERS(8, 6))), TW_NO_ATTRIBUTES);
+    const int two = tw_graph_real(g, 2);
+    tw_graph_output(g, tw_graph_op(g, "Mul", TW_OPERANDS(r, two), TW_NO_ATTRIBUTES), "out");
+    tw_program *p = check_random(g, NULL, TW_PROGRAM_FUSE_GPU, 1e-5, &kept);
+    /* [8, 3, 2] has no strides as [8, 6]: what is transposed is stored. */
+    assert_int_equal(p->n_steps, 2);
+    tw_program_free(p);
+    tw_graph_free(kept);
+}
+
+static void norms_take_what_is_before_them(void **state) {
+    (void)state;
+    tw_graph *g = tw_graph_new(), *kept;
+    const int ids = tw_graph_input(g, "ids", TW_E_i64, 2, DIMS(2, 3));
+    const int words = constant(g, TW_E_f32, 2, DIMS(5, 16), 3), places = constant(g, TW_E_f32, 2, DIMS(3, 16), 4);
+    const int gain = constant(g, TW_E_f32, 1, DIMS(16), 5), bias = constant(g, TW_E_f32, 1, DIMS(16), 6);
+    const int e = tw_graph_op(g, "Gather", TW_OPERANDS(words, ids), TW_NO_ATTRIBUTES);
+    const int x = tw_graph_op(g, "Add", TW_OPERANDS(e, places), TW_NO_ATTRIBUTES);
+    const int n = tw_graph_op(g, "LayerNormalization", TW_OPERANDS(x, gain, bias), TW_NO_ATTRIBUTES);
+    const int s = tw_graph_op(g, "Softmax", TW_OPERANDS(n), TW_ATTRIBUTES(TW_INT("axis", 1)));
+    tw_graph_output(g, tw_graph_op(g, "Add", TW_OPERANDS(s, x), TW_NO_ATTRIBUTES), "out");
+    tw_program *p = check_random(g, NULL, TW_PROGRAM_FUSE_GPU, 1e-5, &kept);
+    assert_int_equal(p->n_steps, 3); /* The norm, which keeps the sum; the softmax; the last sum. */
+    assert_int_equal(count(p, TW_STEP_ROWS), 2);
+    assert_true(p->steps[0].of.rows->has_kept);
+    tw_program_free(p);
+    tw_graph_free(kept);
+}
+
+static void reductions_of_any_axes(void **state) {
+    (void)state;
+    static const char *const ops[] = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"};
+    tw_graph *g = tw_graph_new(), *kept;
+    const int x = tw_graph_input(g, "x", TW_E_f32, 3, DIMS(4, 3, 5));
+    for (int i = 0; i < 4; i++) {
+        const int axes = i % 2 ? tw_graph_integers(g, TW_INTEGERS(0, -1)) : tw_graph_integers(g, TW_INTEGERS(1));
+        tw_graph_output(g, tw_graph_op(g, ops[i], TW_OPERANDS(x, axes), TW_ATTRIBUTES(TW_INT("keepdims", i < 2))),
+                        ops[i]);
+    }
+    tw_program *p = check_random(g, NULL, TW_PROGRAM_FUSE_GPU, 1e-5, &kept);
+    assert_int_equal(count(p, TW_STEP_ROWS), 4);
+    tw_program_free(p);
+    tw_graph_free(kept);
+}
+
+static void parts_and_wholes(void **state) {
+    (void)state;
+    tw_graph *g = tw_graph_new(), *kept;
+    const int x = tw_graph_input(g, "x", TW_E_f32, 2, DIMS(6, 8)), w = constant(g, TW_E_f32, 2, DIMS(8, 8), 9);
+    const int y = tw_graph_op(g, "MatMul", TW_OPERANDS(x, w), TW_NO_ATTRIBUTES);
+    const int z = tw_graph_op(g, "Neg", TW_OPERANDS(x), TW_NO_ATTRIBUTES);
+    const int all = tw_graph_op(g, "Concat", TW_OPERANDS(y, z, x), TW_ATTRIBUTES(TW_INT("axis", 0)));
+    const int halves = tw_graph_op_several(g, "Split", TW_OPERANDS(all),
+                                           TW_ATTRIBUTES(TW_INT("axis", 1), TW_INT("num_outputs", 2)), 2);
+    const int cut =
+        tw_graph_op(g, "Slice",
+                    TW_OPERANDS(halves, tw_graph_integers(g, TW_INTEGERS(-2)), tw_graph_integers(g, TW_INTEGERS(-100)),
+                                tw_graph_integers(g, TW_INTEGERS(0)), tw_graph_integers(g, TW_INTEGERS(-3))),
+                    TW_NO_ATTRIBUTES);
+    tw_graph_output(g, cut, "cut");
+    tw_graph_output(g,
+                    tw_graph_op(g, "Expand", TW_OPERANDS(halves + 1, tw_graph_integers(g, TW_INTEGERS(2, 18, 4))),
+                                TW_NO_ATTRIBUTES),
+                    "wide");
+    tw_graph_output(g, all, "all");
+    tw_program *p = check_random(g, NULL, TW_PROGRAM_FUSE_GPU, 1e-5, &kept);
+    /* The product and two maps store the concatenation's parts, and two maps store what is cut from it. */
+    assert_int_equal(p->n_steps, 5);
+    tw_program_free(p);
+    tw_graph_free(kept);
+}
+
+static const int64_t last_swapped[] = {0, 1, 3, 2};
+static const tw_array swap = {.type = TW_E_i64, .rank = 1, .dims = {4}, .data = last_swapped};
+
+static int swapped(tw_graph *g, int x) {
+    const tw_attribute perm = {.name = "perm", .kind = TW_ATTRIBUTE_ARRAY, .array = &swap};
+    return tw_graph_op(g, "Transpose", TW_OPERANDS(x), &perm, 1);
+}
+
+static void products_of_all_shapes(void **state) {
+    (void)state;
+    tw_graph *g = tw_graph_new(), *kept;
+    const int x = tw_graph_input(g, "x", TW_E_f32, 4, DIMS(2, 3, 4, 8)),
+              v = tw_graph_input(g, "v", TW_E_f32, 1, DIMS(8));
+    const int w = constant(g, TW_E_f32, 2, DIMS(8, 5), 9), t = swapped(g, x);
+    const int one = tw_graph_op(g, "Slice",
+                                TW_OPERANDS(x, tw_graph_integers(g, TW_INTEGERS(1)),
+                                            tw_graph_integers(g, TW_INTEGERS(2)), tw_graph_integers(g, TW_INTEGERS(1))),
+                                TW_NO_ATTRIBUTES);
+    const int in[][2] = {{x, w}, {x, v}, {v, w}, {x, t}, {t, x}, {one, t}, {t, one}, {v, t}};
+    const int n = sizeof in / sizeof *in;
+    for (int i = 0; i < n; i++)
+        tw_graph_output(g, tw_graph_op(g, "MatMul", TW_OPERANDS(in[i][0], in[i][1]), TW_NO_ATTRIBUTES), "out");
+    tw_program *p = check_random(g, NULL, TW_PROGRAM_FUSE_GPU, 1e-5, &kept);
+    assert_int_equal(count(p, TW_STEP_PRODUCT), n);
+    assert_int_equal(count(p, TW_STEP_PLAIN), 0);
+    tw_program_free(p);
+    tw_graph_free(kept);
+}
+
+/* ---- whole models */
+
+/* Reads a model, and checks its programs before and after patterns are found. */
+static tw_program *check_model(const char *path, const int64_t *const *dims, bool fused, tw_program_fuse attention,
+                               tw_graph **kept) {
+    tw_arena arena = {0};
+    tw_array in[MOST];
+    const tw_array *at[MOST];
+    tw_diag diag = {0};
+    tw_graph *g = NULL, *c = NULL;
+    assert_status(tw_onnx_open(&g, path, &diag), &diag);
+    assert_status(tw_graph_resolve(g, path, &diag), &diag);
+    for (int i = 0; i < g->n_inputs; i++) {
+        in[i] = random_array(&arena, g, g->inputs[i], dims[i], 7 + (uint64_t)i, 2);
+        at[i] = &in[i];
+    }
+    assert_status(tw_graph_specialize(&c, g, at, &diag), &diag);
+    tw_graph_free(g);
+    assert_status(tw_graph_simplify(c, &diag), &diag);
+    if (fused) assert_status(tw_graph_fuse(c, NULL, &diag), &diag);
+    if (fused) assert_status(tw_graph_simplify(c, &diag), &diag);
+    assert_status(tw_graph_resolve(c, path, &diag), &diag);
+    tw_program *p = check(c, at, attention, 1e-4);
+    tw_arena_free(&arena);
+    *kept = c;
+    return p;
+}
+
+static void show(const char *path) {
+    static const int64_t dims[3][2] = {{2, 7}, {2, 7}, {2, 7}};
+    const int64_t *const all[] = {dims[0], dims[1], dims[2]};
+    for (int fused = 0; fused < 2; fused++) {
+        tw_graph *g;
+        tw_program *p = check_model(path, all, fused, fused ? TW_PROGRAM_FUSE_ALL : TW_PROGRAM_FUSE_GPU, &g);
+        tw_buf text = {0};
+        tw_program_print(p, &text);
+        fprintf(stderr, "%s fused %d: %d steps, %lld bytes\n%.*s\n", path, fused, p->n_steps,
+                (long long)p->scratch_bytes, (int)text.size, text.data);
+        tw_buf_free(&text);
+        tw_program_free(p);
+        tw_graph_free(g);
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) return show(argv[1]), 0;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chains_are_one_map),     cmocka_unit_test(norms_take_what_is_before_them),
+        cmocka_unit_test(reductions_of_any_axes), cmocka_unit_test(parts_and_wholes),
+        cmocka_unit_test(products_of_all_shapes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

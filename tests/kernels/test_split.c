@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products of f32 by terms of bf16, and softmax's exponentials, against double. */
+#include "base/random.h"
+#include "kernels/cpu/kernels.h"
+#include "support/support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static float draw(tw_random *r) {
+    return (float)ldexp(tw_random_unit(r) - 0.5, (int)tw_random_below(r, 12));
+}
+
+typedef struct taken {
+    int64_t rows, parts;
+} taken;
+
+static void take(void *context, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+    taken *t = context;
+    (void)row;
+    assert_int_equal(col % TW_SINK_COLS, 0);
+    t->rows += rows * cols;
+    t->parts++;
+}
+
+static void one_product(const tw_split_kernels *s, tw_random *r, int64_t rows, int64_t panels, int64_t cols) {
+    const int64_t n = panels * TW_PANEL_ROWS, ldx = cols + 3, ldy = n + 5;
+    float *x = calloc((size_t)(rows * ldx), sizeof *x), *w = calloc((size_t)(n * cols), sizeof *w),
+          *y = calloc((size_t)(rows * ldy), sizeof *y);
+    const size_t of_panel = s->bytes(TW_PANEL_ROWS, cols);
+    char *packed = aligned_alloc(64, of_panel * (size_t)panels), *of_x = aligned_alloc(64, s->bytes(rows, cols)),
+         *scratch = aligned_alloc(64, s->scratch_bytes);
+    for (int64_t i = 0; i < rows * ldx; i++) x[i] = draw(r);
+    for (int64_t i = 0; i < n * cols; i++) w[i] = draw(r);
+    for (int64_t i = 0; i < rows * ldy; i++) y[i] = -77;
+    for (int64_t p = 0; p < panels; p++) s->pack_w(w + p * cols * TW_PANEL_ROWS, cols, packed + (size_t)p * of_panel);
+    taken t = {0, 0};
+    s->pack_x(x, ldx, rows, cols, of_x);
+    s->gemm(packed, panels, cols, of_x, rows, y, ldy, &(tw_gemm_sink){take, &t}, scratch);
+    assert_int_equal(t.rows, rows * n);
+    for (int64_t m = 0; m < rows; m++) {
+        for (int64_t c = 0; c < n; c++) {
+            double sum = 0, most = 0;
+            for (int64_t k = 0; k < cols; k++) {
+                const double one =
+                    (double)x[m * ldx + k] *
+                    (double)w[c / TW_PANEL_ROWS * cols * TW_PANEL_ROWS + k * TW_PANEL_ROWS + c % TW_PANEL_ROWS];
+                sum += one;
+                most += fabs(one);
+            }
+            if (!(fabs(y[m * ldy + c] - sum) <= 2e-7 * most + 1e-30))
+                fail_msg("%lldx%lldx%lld: [%lld][%lld] is %.9g, not %.9g", (long long)rows, (long long)n,
+                         (long long)cols, (long long)m, (long long)c, (double)y[m * ldy + c], sum);
+        }
+        for (int64_t c = n; c < ldy; c++) assert_true(y[m * ldy + c] == -77);
+    }
+    free(x), free(w), free(y), free(packed), free(of_x), free(scratch);
+}
+
+static void products_are_as_exact_as_floats(void **state) {
+    (void)state;
+    tw_cpu cpu;
+    tw_kernels k;
+    tw_cpu_detect(&cpu);
+    tw_kernels_choose(&k, cpu.isa);
+    if (!k.split) skip();
+    tw_random r = tw_random_seed(5);
+    one_product(k.split, &r, 256, 33, 200);
+    for (int i = 0; i < 60; i++)
+        one_product(k.split, &r, 1 + (int64_t)tw_random_below(&r, 70), 1 + (int64_t)tw_random_below(&r, 5),
+                    1 + (int64_t)tw_random_below(&r, i % 5 ? 100 : 500));
+}
+
+static void exponentials_are_right(void **state) {
+    (void)state;
+    tw_cpu cpu;
+    tw_cpu_detect(&cpu);
+    const uint32_t sets[] = {0, TW_CPU_AVX2, cpu.isa};
+    tw_random r = tw_random_seed(6);
+    for (int i = 0; i < 300; i++) {
+        tw_kernels k;
+        float x[200] = {0}, bias[200], y[200];
+        tw_kernels_choose(&k, sets[i % 3] & cpu.isa);
+        const int64_t n = 1 + (int64_t)tw_random_below(&r, 150);
+        const float scale = i % 4 ? 0.125f : -1;
+        double most = -INFINITY, sum = 0;
+        for (int64_t j = 0; j < n; j++) {
+            x[j] = 20 * draw(&r);
+            bias[j] = tw_random_below(&r, 4) && i % 7 ? draw(&r) : -INFINITY;
+            most = fmax(most, (double)(x[j] * scale) + (double)bias[j]);
+        }
+        memcpy(y, x, sizeof y);
+        y[n] = 5;
+        const double got = k.soften(y, scale, bias, n);
+        for (int64_t j = 0; j < n; j++) {
+            const double want = most == -INFINITY ? 0 : exp((double)x[j] * (double)scale + (double)bias[j] - most);
+            assert_true(fabs(y[j] - want) <= 1e-4 * want + 1e-30);
+            sum += want;
+        }
+        assert_true(fabs(got - sum) <= 1e-4 * sum);
+        assert_true(y[n] == 5);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_as_exact_as_floats),
+                                       cmocka_unit_test(exponentials_are_right)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

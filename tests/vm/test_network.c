@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs of graphs in the emulator of a GPU, compared with graphs that are run plainly. */
+#include "base/diag.h"
+#include "base/random.h"
+#include "graph/build.h"
+#include "graph/onnx/onnx.h"
+#include "graph/passes/passes.h"
+#include "graph/patterns/fuse.h"
+#include "graph/run.h"
+#include "graph/specialize.h"
+#include "support/support.h"
+#include "vm/network/network.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 8 /* Inputs and outputs. */ };
+
+static void good(tw_status st, const tw_diag *diag) {
+    if (st != TW_OK) fail_msg("%s", diag->message);
+}
+
+static tw_array random_array(tw_arena *arena, const tw_value *v, const int64_t *dims, uint64_t seed, int64_t below) {
+    tw_array a = {.type = v->type, .rank = v->rank};
+    memcpy(a.dims, dims, (size_t)v->rank * sizeof *dims);
+    const int64_t n = tw_array_elements(&a);
+    void *data = tw_arena_alloc(arena, (size_t)tw_array_bytes(&a) + 1);
+    tw_random r = tw_random_seed(seed);
+    for (int64_t i = 0; i < n; i++) {
+        const double x = tw_random_unit(&r) * 2 - 1;
+        const int64_t whole = (int64_t)((x + 1) / 2 * (double)below);
+        if (tw_element_kind(a.type) == TW_KIND_real)
+            tw_array_set_reals(a.type, data, i, 1, &x);
+        else
+            tw_array_set_integers(a.type, data, i, 1, &whole);
+    }
+    a.data = data;
+    return a;
+}
+
+static void compare(const tw_array *a, const tw_array *b, double most) {
+    const int64_t n = tw_array_elements(a);
+    double square = 0;
+    for (int64_t i = 0; i < n; i++) square += tw_array_real(a, i) * tw_array_real(a, i);
+    const double least = sqrt(square / (double)(n ? n : 1));
+    for (int64_t i = 0; i < n; i++) {
+        const double x = tw_array_real(a, i), y = tw_array_real(b, i);
+        if ((isnan(x) && isnan(y)) || x == y) continue;
+        if (!(fabs(x - y) <= most * fmax(fabs(x), least)))
+            fail_msg("element %lld is %g instead of %g", (long long)i, y, x);
+    }
+}
+
+/* Runs a concrete graph plainly and in the emulator. */
+static void check(const tw_graph *g, const tw_array *const *in, const tw_program_options *o, double most, bool show) {
+    tw_arena arena = {0};
+    tw_array want[MOST], have[MOST];
+    tw_program *p = NULL;
+    tw_diag diag = {0};
+    tw_gpu *gpu;
+    tw_network_weights *w;
+    tw_cuda_network *n;
+    const void *inputs[MOST];
+    void *outputs[MOST];
+    good(tw_graph_run(g, in, &arena, want, &diag), &diag);
+    good(tw_program_lower(&p, g, o, &diag), &diag);
+    tw_buf text = {0};
+    if (show) {
+        tw_program_print(p, &text);
+        fprintf(stderr, "%.*s\n", (int)text.size, text.data);
+    }
+    good(tw_gpu_open(&gpu, "emulator", &diag), &diag);
+    good(tw_network_weights_open(&w, gpu, &diag), &diag);
+    good(tw_cuda_network_open(&n, p, w, &(tw_cuda_network_options){0}, NULL, &diag), &diag);
+    text.size = 0;
+    good(tw_cuda_network_explain(n, false, &text, &diag), &diag);
+    if (show) fprintf(stderr, "%.*s\n", (int)text.size, text.data);
+    for (int i = 0; i < g->n_inputs; i++) inputs[i] = in[i]->data;
+    for (int i = 0; i < g->n_outputs; i++) {
+        have[i] = want[i];
+        outputs[i] = tw_arena_alloc(&arena, (size_t)tw_array_bytes(&want[i]) + 1);
+        have[i].data = outputs[i];
+    }
+    for (int times = 0; times < 2; times++) {
+        good(tw_cuda_network_run(n, inputs, outputs, &diag), &diag);
+        for (int i = 0; i < g->n_outputs; i++) compare(&want[i], &have[i], most);
+    }
+    tw_cuda_network_close(n);
+    tw_network_weights_close(w);
+    tw_gpu_close(gpu);
+    tw_buf_free(&text);
+    tw_program_free(p);
+    tw_arena_free(&arena);
+}
+
+/* Makes a graph concrete, which it frees, and checks it with random inputs. */
+static void check_random(tw_graph *g, const int64_t *const *dims, const tw_program_options *o, double most,
+                         tw_element to, bool show) {
+    tw_arena arena = {0};
+    tw_array in[MOST];
+    const tw_array *at[MOST];
+    tw_diag diag = {0};
+    tw_graph *c = NULL;
+    good(tw_graph_resolve(g, "", &diag), &diag);
+    for (int i = 0; i < g->n_inputs; i++) {
+        const tw_value *v = &g->values[g->inputs[i]];
+        int64_t extents[TW_ARRAY_RANK];
+        for (int d = 0; d < v->rank; d++) extents[d] = v->dims[d] < 0 ? dims[i][d] : v->dims[d];
+        in[i] = random_array(&arena, v, extents, 7 + (uint64_t)i, 2);
+        at[i] = &in[i];
+    }
+    good(tw_graph_specialize(&c, g, at, &diag), &diag);
+    tw_graph_free(g);
+    good(tw_graph_simplify(c, &diag), &diag);
+    good(tw_graph_fuse(c, NULL, &diag), &diag);
+    if (to != TW_E_none) good(tw_graph_convert(c, to, &diag), &diag);
+    good(tw_graph_simplify(c, &diag), &diag);
+    good(tw_graph_resolve(c, "", &diag), &diag);
+    check(c, at, o, most, show);
+    tw_graph_free(c);
+    tw_arena_free(&arena);
+}
+
+#define DIMS(...) ((const tw_dim[]){__VA_ARGS__})
+
+static int constant(tw_graph *g, tw_element type, int rank, const int64_t *dims, uint64_t seed) {
+    const tw_value v = {.type = type, .rank = rank};
+    const tw_array a = random_array(&g->arena, &v, dims, seed, 5);
+    return tw_graph_constant(g, &a);
+}
+
+static void maps_run(void **state) {
+    (void)state;
+    tw_graph *g = tw_graph_new();
+    const int x = tw_graph_input(g, "x", TW_E_f32, 3, DIMS(2, 3, 8)), y = tw_graph_input(g, "y", TW_E_f16, 1, DIMS(8));
+    const int z = tw_graph_op(g, "Cast", TW_OPERANDS(y), TW_ATTRIBUTES(TW_INT("to", 1)));
+    const int a = tw_graph_op(g, "Add", TW_OPERANDS(x, z), TW_NO_ATTRIBUTES);
+    tw_graph_output(g, tw_graph_op(g, "Erf", TW_OPERANDS(a), TW_NO_ATTRIBUTES), "out");
+    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-4, TW_E_none, false);
+}
+
+/* A layer of a transformer in 16 bits. */
+static void products_and_attention_run(void **state) {
+    (void)state;
+    tw_graph *g = tw_graph_new();
+    enum { S = 40, DIM = 64, HEADS = 2 };
+    const int x = tw_graph_input(g, "x", TW_E_f16, 3, DIMS(2, S, DIM));
+    int parts[3];
+    for (int i = 0; i < 3; i++)
+        parts[i] = tw_graph_op(g, "MatMul", TW_OPERANDS(x, constant(g, TW_E_f16, 2, DIMS(DIM, DIM), (uint64_t)i)),
+                               TW_NO_ATTRIBUTES);
+    const int a = tw_graph_op(g, "Attention", TW_OPERANDS(parts[0], parts[1], parts[2]),
+                              TW_ATTRIBUTES(TW_INT("q_num_heads", HEADS), TW_INT("kv_num_heads", HEADS)));
+    const int y =
+        tw_graph_op(g, "MatMul", TW_OPERANDS(a, constant(g, TW_E_f16, 2, DIMS(DIM, DIM), 9)), TW_NO_ATTRIBUTES);
+    tw_graph_output(g, tw_graph_op(g, "Add", TW_OPERANDS(y, x), TW_NO_ATTRIBUTES), "out");
+    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-2, TW_E_none, false);
+}
+
+static int scaled(tw_graph *g, int x, double by) {
+    return tw_graph_op(g, "Mul", TW_OPERANDS(x, tw_graph_real(g, by)), TW_NO_ATTRIBUTES);
+}
+
+static int linear(tw_graph *g, int x, int64_t in, int64_t out, uint64_t seed) {
+    const int w = scaled(g, constant(g, TW_E_f32, 2, DIMS(in, out), seed), 0.2);
+    return tw_graph_op(g, "MatMul", TW_OPERANDS(x, w), TW_NO_ATTRIBUTES);
+}
+
+static int rotated(tw_graph *g, int x, int cosine, int sine, int places, int64_t heads) {
+    return tw_graph_op(g, "RotaryEmbedding", TW_OPERANDS(x, cosine, sine, places),
+                       TW_ATTRIBUTES(TW_INT("num_heads", heads)));
+}
+
+/* A layer with heads that are rotated, several to a key, and a mask. */
+static tw_graph *llama(bool mask) {
+    enum { S = 24, HEADS = 4, KV = 2, HEAD = 32, DIM = HEADS * HEAD };
+    tw_graph *g = tw_graph_new();
+    const int x = tw_graph_input(g, "x", TW_E_f32, 3, DIMS(2, S, DIM));
+    const int places = tw_graph_input(g, "places", TW_E_i64, 2, DIMS(2, S));
+    const int seen = tw_graph_input(g, "seen", TW_E_i64, 2, DIMS(1, S));
+    const int cosine = constant(g, TW_E_f32, 2, DIMS(S, HEAD / 2), 5),
+              sine = constant(g, TW_E_f32, 2, DIMS(S, HEAD / 2), 6);
+    const int n =
+        tw_graph_op(g, "RMSNormalization", TW_OPERANDS(x, constant(g, TW_E_f32, 1, DIMS(DIM), 7)), TW_NO_ATTRIBUTES);
+    const int q = rotated(g, linear(g, n, DIM, DIM, 1), cosine, sine, places, HEADS);
+    const int k = rotated(g, linear(g, n, DIM, KV * HEAD, 2), cosine, sine, places, KV);
+    const int v = linear(g, n, DIM, KV * HEAD, 3);
+    /* Each query sees the first key, and those that are said to be seen. */
+    const int first = tw_graph_integers(g, (const int64_t[S]){1}, S);
+    const int any =
+        tw_graph_op(g, "Cast", TW_OPERANDS(tw_graph_op(g, "Add", TW_OPERANDS(seen, first), TW_NO_ATTRIBUTES)),
+                    TW_ATTRIBUTES(TW_INT("to", 9)));
+    const int a =
+        tw_graph_op(g, "Attention", mask ? (const int[]){q, k, v, any} : (const int[]){q, k, v}, 3 + mask,
+                    TW_ATTRIBUTES(TW_INT("q_num_heads", HEADS), TW_INT("kv_num_heads", KV), TW_INT("is_causal", 1)));
+    const int y = tw_graph_op(g, "Add", TW_OPERANDS(linear(g, a, DIM, DIM, 4), x), TW_NO_ATTRIBUTES);
+    const int gate = linear(g, y, DIM, 64, 8), up = linear(g, y, DIM, 64, 9);
+    const int act = tw_graph_op(
+        g, "Mul", TW_OPERANDS(gate, tw_graph_op(g, "Sigmoid", TW_OPERANDS(gate), TW_NO_ATTRIBUTES)), TW_NO_ATTRIBUTES);
+    tw_graph_output(g, linear(g, tw_graph_op(g, "Mul", TW_OPERANDS(act, up), TW_NO_ATTRIBUTES), 64, 40, 10), "out");
+    return g;
+}
+
+static void rotated_heads_run(void **state) {
+    (void)state;
+    check_random(llama(false), NULL, &(tw_program_options){.gpu = true}, 1e-3, TW_E_none, false);
+    check_random(llama(false), NULL, &(tw_program_options){.gpu = true}, 3e-2, TW_E_f16, false);
+}
+
+static void masks_run(void **state) {
+    (void)state;
+    check_random(llama(true), NULL, &(tw_program_options){.gpu = true}, 1e-3, TW_E_none, false);
+    check_random(llama(true), NULL, &(tw_program_options){.gpu = true}, 3e-2, TW_E_f16, false);
+    check_random(llama(true), NULL, &(tw_program_options){.gpu = true, .attention = TW_PROGRAM_FUSE_NONE}, 3e-2,
+                 TW_E_f16, false);
+}
+
+static void an_encoder_runs(void **state) {
+    (void)state;
+    static const int64_t ids[] = {2, 9};
+    static const int64_t *const dims[] = {ids, ids, ids};
+    tw_diag diag = {0};
+    tw_graph *g = NULL;
+    good(tw_onnx_open(&g, TW_SOURCE_DIR "/tests/data/onnx/encoder/model.onnx", &diag), &diag);
+    check_random(g, dims, &(tw_program_options){.gpu = true}, 1e-3, TW_E_none, false);
+}
+
+static void plans_are_kept(void **state) {
+    (void)state;
+    tw_network_plan p = {0}, q = {0};
+    tw_buf text = {0};
+    tw_diag diag = {0};
+    good(tw_network_plan_add(&p, &(tw_network_choice){"gemm", "type=f16 m=1", "mma=1", 2.5}, &diag), &diag);
+    good(tw_network_plan_add(&p, &(tw_network_choice){"cublaslt", "type=f16 m=1", "1 2 3", 3}, &diag), &diag);
+    good(tw_network_plan_write(&p, &text, &diag), &diag);
+    good(tw_network_plan_read(&q, text.data, text.size, &diag), &diag);
+    assert_int_equal(q.n, 2);
+    assert_int_equal(tw_network_plan_find(&q, "type=f16 m=1", 1), 1);
+    assert_int_equal(tw_network_plan_find(&q, "type=f16 m=2", 0), -1);
+    assert_string_equal(q.choices[0].configuration, "mma=1");
+    assert_true(q.choices[1].us == 3);
+    static const char *const none[] = {"gemm\tx\ty\n", "other\tx\ty\t1\n", "gemm\tx\ty\t0\n", "gemm\tx\ty\t1\t2\n"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        assert_int_equal(tw_network_plan_read(&q, none[i], strlen(none[i]), &diag), TW_ERR_FORMAT);
+    tw_buf_free(&text);
+    tw_network_plan_free(&p);
+    tw_network_plan_free(&q);
+}
+
+static void show(const char *path, int64_t batch, int64_t length, const char *type) {
+    tw_element to;
+    const int64_t dims[2] = {batch, length};
+    const int64_t *const all[] = {dims, dims, dims};
+    tw_diag diag = {0};
+    tw_graph *g = NULL;
+    good(tw_onnx_open(&g, path, &diag), &diag);
+    const bool narrow = tw_element_from_name(type, &to) && to != TW_E_f32;
+    check_random(g, all, &(tw_program_options){.gpu = true}, narrow ? 3e-2 : 1e-3, narrow ? to : TW_E_none, true);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 4) return show(argv[1], atoi(argv[2]), atoi(argv[3]), argv[4]), 0;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(maps_run),          cmocka_unit_test(products_and_attention_run),
+        cmocka_unit_test(rotated_heads_run), cmocka_unit_test(masks_run),
+        cmocka_unit_test(an_encoder_runs),   cmocka_unit_test(plans_are_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
