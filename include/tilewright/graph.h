@@ -137,7 +137,7 @@ typedef enum tw_network_view {
     TW_NETWORK_GRAPH,   /* The graph behind all passes, as text. */
     TW_NETWORK_DOT,     /* The same for Graphviz. */
     TW_NETWORK_STEPS,   /* The program's steps. */
-    TW_NETWORK_LAUNCHES /* On a GPU: kernels, with the microseconds of each. */
+    TW_NETWORK_LAUNCHES /* On a GPU: kernels, with the microseconds of each. On a processor: the schedule as JSON. */
 } tw_network_view;
 /* Returns a text about the program that was prepared last, which the caller frees. NULL: `diag` says why. */
 char *tw_network_text(tw_network *n, tw_network_view view, tw_diag *diag);
