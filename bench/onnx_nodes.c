@@ -2,13 +2,13 @@
 #define _GNU_SOURCE
 /* Runs node tests of the ONNX project, as its package has them up to version 1.22.0 (onnx/backend/test/data/node):
 
-     onnx_nodes FOLDER [--json]
+     onnx_nodes FOLDER [--json COMMIT]
 
    Each graph is run as it is, then as a concrete graph that is simplified, then with its patterns fused, then as one
    that is converted to f16, which need only run, and then as one whose inputs' contents are known, so that all of it
-   folds. FOLDER has a folder for each test, with model.onnx and test_data_set_0/input_0.pb, output_0.pb and so on. A line
-   says of each test whether it passes, is refused, and why, or is wrong; --json prints all lines as JSON. Tolerances are
-   the runner's, 1e-3 of an element and 1e-7. Exit 1: a test is wrong. */
+   folds. FOLDER has a folder for each test, with model.onnx and test_data_set_0/input_0.pb, output_0.pb and so on. A
+   line says of each test whether it passes, is refused, and why, or is wrong; --json prints a file of results for
+   bench/results. Tolerances are the runner's, 1e-3 of an element and 1e-7. Exit 1: a test is wrong. */
 #include "base/diag.h"
 #include "graph/check.h"
 #include "graph/onnx/onnx.h"
@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { OPERANDS = 128, FOLDER = 2048, PATH = FOLDER + 64 };
 
@@ -133,17 +134,31 @@ static verdict run_test(const char *folder, tw_diag *diag) {
     return st == TW_OK ? PASSES : st == TW_ERR_UNSUPPORTED ? REFUSED : WRONG;
 }
 
-static void print(const char *name, verdict v, const tw_diag *diag, bool json) {
-    const char *why = v == PASSES ? "" : diag->message;
-    if (!json) {
-        printf("%-8s %s%s%.*s\n", verdicts[v], name, *why ? ": " : "", (int)strcspn(why, "\n"), why);
-        return;
-    }
+static json_t *row_of(const char *name, verdict v, const char *why) {
     json_t *row = json_pack("{s:s, s:s}", "case", name, "verdict", verdicts[v]);
+    if (v != REFUSED) json_object_set_new(row, "correct", json_boolean(v == PASSES));
     if (*why) json_object_set_new(row, "why", json_stringn(why, strcspn(why, "\n")));
+    return row;
+}
+
+static void print_row(json_t *row) {
     json_dumpf(row, stdout, JSON_PRESERVE_ORDER);
     putchar('\n');
     json_decref(row);
+}
+
+/* Prints a file of results: its first line has the counts. */
+static void print_results(json_t *rows, const char *commit, const int counts[VERDICTS]) {
+    char date[16], command[128];
+    const time_t now = time(NULL);
+    struct tm t;
+    strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &t));
+    snprintf(command, sizeof command, "build/bench/onnx_nodes FOLDER --json %.64s", commit);
+    print_row(json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i}", "device", "cpu", "date", date, "commit",
+                        commit, "command", command, "suite", "onnx 1.22.0, backend/test/data/node", "tests",
+                        (int)json_array_size(rows), "passes", counts[PASSES], "refused", counts[REFUSED], "wrong",
+                        counts[WRONG]));
+    for (size_t i = 0; i < json_array_size(rows); i++) print_row(json_incref(json_array_get(rows, i)));
 }
 
 static int is_test(const struct dirent *e) {
@@ -151,10 +166,11 @@ static int is_test(const struct dirent *e) {
 }
 
 int main(int argc, char **argv) {
-    const bool json = argc == 3 && !strcmp(argv[2], "--json");
+    const char *commit = argc == 4 && !strcmp(argv[2], "--json") ? argv[3] : NULL;
     struct dirent **entries;
+    json_t *rows = json_array();
     int counts[VERDICTS] = {0};
-    const int n = argc == 2 || json ? scandir(argv[1], &entries, is_test, alphasort) : -1;
+    const int n = argc == 2 || commit ? scandir(argv[1], &entries, is_test, alphasort) : -1;
     if (n < 0) {
         fprintf(stderr, "onnx_nodes: needs a folder of node tests\n");
         return 2;
@@ -164,15 +180,19 @@ int main(int argc, char **argv) {
         tw_diag diag = {0};
         snprintf(folder, sizeof folder, "%.*s/%.255s", FOLDER - 300, argv[1], entries[i]->d_name);
         const verdict v = run_test(folder, &diag);
+        const char *why = v == PASSES ? "" : diag.message;
         counts[v]++;
-        print(entries[i]->d_name, v, &diag, json);
+        if (commit)
+            json_array_append_new(rows, row_of(entries[i]->d_name, v, why));
+        else
+            printf("%-8s %s%s%.*s\n", verdicts[v], entries[i]->d_name, *why ? ": " : "", (int)strcspn(why, "\n"), why);
         free(entries[i]);
     }
     free(entries);
-    if (json)
-        printf("{\"case\": \"summary\", \"tests\": %d, \"passes\": %d, \"refused\": %d, \"wrong\": %d}\n", n,
-               counts[PASSES], counts[REFUSED], counts[WRONG]);
+    if (commit)
+        print_results(rows, commit, counts);
     else
         printf("%d tests: %d pass, %d are refused, %d are wrong\n", n, counts[PASSES], counts[REFUSED], counts[WRONG]);
+    json_decref(rows);
     return counts[WRONG] != 0;
 }

@@ -44,6 +44,104 @@ typedef struct tw_graph_verdict {
    has an out_ array that is none of the graph's outputs. */
 tw_status tw_graph_verify(const tw_graph *graph, const char *golden, tw_graph_verdict *verdict, tw_diag *diag);
 
+/* ---- networks: models that are run */
+
+enum { TW_TENSOR_RANK = 8 /* The most dimensions of a tensor. */ };
+
+/* An input or output: row-major, dense. */
+typedef struct tw_tensor {
+    const char *name;
+    const char *type; /* "f32", "i64" and so on. */
+    int rank;         /* -1: the model does not say. */
+    int64_t dims[TW_TENSOR_RANK];
+    const char *symbols[TW_TENSOR_RANK]; /* Of a model's input: the names of dimensions that are open, or NULL. */
+    const void *data;
+} tw_tensor;
+
+/* Bits: what may compute products on a GPU. */
+enum { TW_PRODUCTS_OWN = 1, TW_PRODUCTS_VENDOR = 2 };
+
+typedef struct tw_network_options {
+    const char *device; /* NULL or "auto": a GPU that has all kernels, or else the processor. "cpu", "cuda", "cuda:1",
+                           "emulator", or "plain": node by node in double, for comparison. */
+    const char *dtype;  /* NULL: as the model has it. "f16", "bf16": what it computes in f32 is computed in it. */
+    int threads;        /* Of a processor. 0: one for each core. */
+    int products;       /* TW_PRODUCTS_ bits. 0: both. */
+    bool search;        /* On a GPU: measure how each product is computed best, and keep that. */
+    bool unsplit;       /* On a GPU: no product is split along k. */
+    bool unfused;       /* No patterns are looked for. */
+    bool apart;         /* On a GPU: attention is computed as products and softmax. */
+} tw_network_options;
+
+typedef struct tw_network tw_network;
+
+/* Opens a model (.onnx) or a package (.tw). `options` may be NULL, and is copied. The caller closes the network. */
+tw_status tw_network_open(tw_network **out, const char *path, const tw_network_options *options, tw_diag *diag);
+void tw_network_close(tw_network *n); /* NULL is fine. */
+
+/* Plain facts. Texts are the network's. */
+typedef struct tw_network_info {
+    const char *name, *device, *dtype;
+    int inputs, outputs;
+    int prepared;           /* Numbers of extents that there are programs for. */
+    int steps, launches;    /* Of the program that was prepared last. launches: on a GPU. */
+    int64_t weight_bytes;   /* Of constants of that program. */
+    int64_t memory_bytes;   /* Beside weights, of that program. 0: not known. */
+    double operations;      /* Of its products and attention: multiplications and additions. */
+    double prepare_seconds; /* That its preparation took. */
+} tw_network_info;
+void tw_network_describe(const tw_network *n, tw_network_info *info);
+/* Describe an input or output of the model. `data` is NULL. An output's extents may be open, too. */
+void tw_network_input(const tw_network *n, int i, tw_tensor *out);
+void tw_network_output(const tw_network *n, int i, tw_tensor *out);
+/* Returns the number that an input of integers must be below, as far as the model says: rows of a table that it looks
+   up. 0: it does not say. */
+int64_t tw_network_input_limit(const tw_network *n, int i);
+
+/* Makes the program for extents of inputs, in the model's order, unless there is one. `data` is not looked at.
+   TW_ERR_UNSUPPORTED: a GPU lacks kernels for nodes, all of which are listed; or a package has no such extents. */
+tw_status tw_network_prepare(tw_network *n, const tw_tensor *inputs, tw_diag *diag);
+/* Computes outputs, and prepares for the inputs' extents if need be. Outputs lie in memory of the network until the
+   next call. */
+tw_status tw_network_run(tw_network *n, const tw_tensor *inputs, tw_tensor *outputs, tw_diag *diag);
+/* Takes samples of the microseconds of a run like the last one: on a GPU of the device's, without copies of inputs and
+   outputs; elsewhere of a call. */
+tw_status tw_network_time(tw_network *n, double *us, int samples, tw_diag *diag);
+
+/* What a comparison of a network came to: differences are relative to the root of the mean square of an output. */
+typedef struct tw_network_verdict {
+    tw_graph_verdict elements; /* Of elements: with a network in f16 1e-2 is allowed, in bf16 8e-2. */
+    double worst, rms;         /* The largest difference, and the root of the mean square of differences. */
+    bool agrees;               /* All elements are within what is allowed. */
+} tw_network_verdict;
+
+/* Does what tw_graph_verify does, on the network's device. A difference that is not allowed is no error: the verdict
+   has it, and `why`, if not NULL, a text. */
+tw_status tw_network_verify(tw_network *n, const char *golden, tw_network_verdict *verdict, char *why, size_t why_size,
+                            tw_diag *diag);
+
+/* Compares the outputs of the last run with those of the model, computed node by node in double. That takes seconds for
+   each 10^9 operations. Of a package it is the graph that it has. */
+tw_status tw_network_check(tw_network *n, tw_network_verdict *verdict, char *why, size_t why_size, tw_diag *diag);
+
+/* Reads all of a package. TW_ERR_FORMAT: it is damaged. Of a model it does nothing. */
+tw_status tw_network_check_file(const tw_network *n, tw_diag *diag);
+
+/* Writes a package of what was prepared so far: graphs, constants in the network's type, and what searches found. It
+   opens without preparing any of it anew, on this kind of device or another. */
+tw_status tw_network_save(const tw_network *n, const char *path, tw_diag *diag);
+
+/* What tw_network_text writes. */
+typedef enum tw_network_view {
+    TW_NETWORK_FUSIONS, /* Which patterns were found where. */
+    TW_NETWORK_GRAPH,   /* The graph behind all passes, as text. */
+    TW_NETWORK_DOT,     /* The same for Graphviz. */
+    TW_NETWORK_STEPS,   /* The program's steps. */
+    TW_NETWORK_LAUNCHES /* On a GPU: kernels, with the microseconds of each. */
+} tw_network_view;
+/* Returns a text about the program that was prepared last, which the caller frees. NULL: `diag` says why. */
+char *tw_network_text(tw_network *n, tw_network_view view, tw_diag *diag);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -82,11 +82,17 @@ bool tw_write_all(int fd, const void *from, size_t n) {
     return true;
 }
 
+static bool write_pieces(int fd, const tw_file_piece *pieces, size_t n) {
+    bool ok = true;
+    for (size_t i = 0; i < n && ok; i++) ok = tw_write_all(fd, pieces[i].data, pieces[i].size);
+    return ok;
+}
+
 /* A pipe or a device is written to, not replaced. */
-static tw_status write_through(const char *path, const void *data, size_t size, tw_diag *diag) {
+static tw_status write_through(const char *path, const tw_file_piece *pieces, size_t n, tw_diag *diag) {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0) return io_error(diag, path, "write");
-    bool ok = tw_write_all(fd, data, size);
+    bool ok = write_pieces(fd, pieces, n);
     ok = close(fd) == 0 && ok;
     return ok ? TW_OK : io_error(diag, path, "write");
 }
@@ -126,15 +132,19 @@ static tw_status begin_replacement(replacement *r, const char *path, bool there,
 }
 
 tw_status tw_file_write(const char *path, const void *data, size_t size, tw_diag *diag) {
+    return tw_file_write_pieces(path, &(tw_file_piece){data, size}, 1, diag);
+}
+
+tw_status tw_file_write_pieces(const char *path, const tw_file_piece *pieces, size_t n, tw_diag *diag) {
     if (!strcmp(path, "-"))
-        return tw_write_all(STDOUT_FILENO, data, size) ? TW_OK : io_error(diag, "(standard output)", "write");
+        return write_pieces(STDOUT_FILENO, pieces, n) ? TW_OK : io_error(diag, "(standard output)", "write");
     struct stat st;
     bool there = stat(path, &st) == 0;
-    if (there && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) return write_through(path, data, size, diag);
+    if (there && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) return write_through(path, pieces, n, diag);
     replacement r;
     tw_status s = begin_replacement(&r, path, there, diag);
     if (r.fd < 0) goto done;
-    bool ok = tw_write_all(r.fd, data, size) && fsync(r.fd) == 0;
+    bool ok = write_pieces(r.fd, pieces, n) && fsync(r.fd) == 0;
     ok = close(r.fd) == 0 && ok;
     if (!ok || rename(r.beside, r.target) < 0) {
         s = io_error(diag, path, "write");

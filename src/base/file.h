@@ -21,6 +21,13 @@ tw_status tw_file_read(tw_buf *out, const char *path, tw_diag *diag);
    "-" is standard output. */
 tw_status tw_file_write(const char *path, const void *data, size_t size, tw_diag *diag);
 
+/* The same, of several pieces one after another. */
+typedef struct tw_file_piece {
+    const void *data;
+    size_t size;
+} tw_file_piece;
+tw_status tw_file_write_pieces(const char *path, const tw_file_piece *pieces, size_t n, tw_diag *diag);
+
 /* Tells before there is anything to write whether tw_file_write can write `path`: makes a file beside it and removes
    that again. TW_ERR_IO: it cannot. */
 tw_status tw_file_check(const char *path, tw_diag *diag);

@@ -5,6 +5,7 @@
 #include "cli/bench_gemm.h"
 #include "cli/bench_memory.h"
 #include "cli/bench_sequences.h"
+#include "cli/network.h"
 #include "cli/results.h"
 #include "engine/timing.h"
 
@@ -305,6 +306,7 @@ static int prompt_lengths(const char *text, int64_t p[MAX_PROMPTS]) {
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
+    if (cli_is_network(argc, argv)) return cli_bench_network(argc, argv);
     if (argc && !strcmp(argv[0], "gemm")) return cli_bench_gemm(argc - 1, argv + 1);
     cli_model_flags m = {0};
     const char *path = NULL, *shape = NULL, *dtype = "bf16";

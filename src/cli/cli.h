@@ -75,6 +75,6 @@ void cli_interrupt_forget(void);
 
 extern const cli_verb cli_doctor, cli_run, cli_chat_verb, cli_verify, cli_bench, cli_ppl, cli_tokenize, cli_compile,
     cli_check, cli_kernel, cli_tune, cli_measure, cli_train, cli_eval, cli_select, cli_explain, cli_export, cli_import,
-    cli_trace;
+    cli_trace, cli_build;
 
 #endif

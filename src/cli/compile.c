@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cli.h"
+#include "cli/network.h"
 #include "device/target.h"
 #include "vm/cuda/vm.h"
 
@@ -45,6 +46,7 @@ static tw_status lower(tw_schedule **out, tw_lowering *l, const tw_machine_tunin
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
+    if (cli_is_network(argc, argv)) return cli_compile_network(argc, argv);
     cli_model_flags m = {.threads_flag = "--workers"};
     const char *model_path, *out = "-", *target = "cpu", *shape = NULL;
     int64_t workers = 0, tokens = 0;

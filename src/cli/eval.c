@@ -224,8 +224,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--problems", CLI_INT, &problems, "N", "problems, drawn at random (default 10)"},
         {"--budget", CLI_REAL, &o.seconds, "SECONDS", "no problem begins after it"},
         {"--models", CLI_TEXT, &models, "NAMES",
-         "judge these too: mlp,trees,tree,near,spline,residual,mix,distilled,analytic, each also as mlp-own, "
-         "mlp-again"},
+         "judge these too: mlp,trees,tree,near,spline,residual,mix,distilled,analytic,linear, each also as "
+         "mlp-own, mlp-again"},
         {"--decisions", CLI_FLAG, &e.timed, NULL, "of --json: how long decisions took, in the summaries"},
         {"--seed", CLI_INT, &seed, "N", "decides the problems (default 1000)"},
         {"--commit", CLI_TEXT, &commit, "NAME", "commit of this build, for --json"},

@@ -7,7 +7,7 @@
 static const cli_verb *const verbs[] = {&cli_doctor,  &cli_run,      &cli_chat_verb, &cli_verify, &cli_bench,
                                         &cli_ppl,     &cli_tokenize, &cli_compile,   &cli_check,  &cli_kernel,
                                         &cli_tune,    &cli_measure,  &cli_train,     &cli_eval,   &cli_select,
-                                        &cli_explain, &cli_export,   &cli_import,    &cli_trace};
+                                        &cli_explain, &cli_export,   &cli_import,    &cli_trace,  &cli_build};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static int help(FILE *to) {
@@ -29,7 +29,7 @@ static int perform(int argc, char **argv) {
         if (!strcmp(argv[1], verbs[i]->name)) return verbs[i]->run(verbs[i], argc - 2, argv + 2);
     return cli_usage(
         "\"%s\" is not a verb; the verbs are doctor, run, chat, verify, bench, ppl, tokenize, compile, check, "
-        "kernel, tune, measure, train, eval, select, explain, export, import, trace",
+        "kernel, tune, measure, train, eval, select, explain, export, import, trace, build",
         argv[1]);
 }
 

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "cli/generate.h"
+#include "cli/network.h"
 #include "cli/prompts.h"
 #include "cli/results.h"
 
@@ -151,6 +152,7 @@ static tw_status generate(run_flags *f, const char *model_path, const tw_model *
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
+    if (cli_is_network(argc, argv)) return cli_run_network(argc, argv);
     run_flags f = {.n = 128, .sequences = 8, .sampling = CLI_SAMPLING_UNSET};
     const char *model_path;
     const cli_flag flags[] = {

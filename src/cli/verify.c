@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "cli/verify.h"
 #include "cli/cli.h"
+#include "cli/network.h"
 #include "cli/results.h"
 
 #include <jansson.h>
@@ -100,14 +100,14 @@ static tw_status against_golden(const tw_model *m, tw_engine_options o, const ch
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
+    if (cli_is_network(argc, argv)) return cli_verify_network(argc, argv);
     cli_model_flags m = {0};
     const char *model_path, *golden = NULL, *rope = "auto";
     bool json = false;
     int64_t seed = 1, chunk = 0;
     const cli_flag flags[] = {
         CLI_MODEL_FLAGS(m),
-        {"--golden", CLI_TEXT, &golden, "FILE",
-         "the reference (default: golden.json in the model's folder; of MODEL.onnx: a CASE.npz)"},
+        {"--golden", CLI_TEXT, &golden, "FILE", "the reference (default: golden.json in the model's folder)"},
         {"--rope", CLI_TEXT, &rope, "auto|float|stored",
          "frequencies as float32, or rounded to the weights' type (default: whichever agrees)"},
         {"--chunk", CLI_INT, &chunk, "N",
@@ -124,12 +124,6 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_model *model = NULL;
     tw_engine_options o;
     tw_diag d;
-    if (cli_is_onnx(model_path)) {
-        if (!golden) return cli_usage("--golden: an ONNX model needs a file with inputs and outputs, CASE.npz");
-        const tw_status verified = cli_verify_onnx(model_path, golden, json, &d);
-        if (verified == TW_ERR_MISMATCH && json) print_difference(&d);
-        return verified == TW_OK ? CLI_OK : cli_fail(&d);
-    }
     tw_status st = cli_engine_options(&m, &o, &d);
     if (chunk) o.prefill = chunk;
     if (st == TW_OK) st = tw_model_open(&model, model_path, &d);
@@ -141,5 +135,6 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }
 
-const cli_verb cli_verify = {"verify", "MODEL", "compare logits, greedy tokens and loss with a reference file",
+const cli_verb cli_verify = {"verify", "MODEL|M.onnx|M.tw",
+                             "compare logits, greedy tokens and loss with a reference file",
                              "tilewright verify models/demo", run};

@@ -22,6 +22,12 @@ static const struct {
     {"|i1", TW_E_i8},  {"<u8", TW_E_u64}, {"<u4", TW_E_u32}, {"<u2", TW_E_u16}, {"|u1", TW_E_u8},  {"|b1", TW_E_bool},
 };
 
+const char *tw_npy_type(tw_element type) {
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].type == type) return types[i].descr;
+    return NULL;
+}
+
 /* Finds the value of a key in the header, which is a dictionary of Python. */
 static const char *value_of(const char *header, const char *key) {
     char quoted[32];

@@ -18,4 +18,11 @@ typedef struct tw_npz_entry {
 tw_status tw_npz_open(tw_arena *arena, const char *path, tw_npz_entry **out, int *n, tw_diag *diag);
 const tw_array *tw_npz_find(const tw_npz_entry *entries, int n, const char *name); /* NULL: there is none. */
 
+/* Returns NumPy's name of a type. NULL: it has none. */
+const char *tw_npy_type(tw_element type);
+
+/* numpy_write.c. Writes a .npz file, stored, beside the path, and renames it. Elements of bf16 are written as f32.
+   TW_ERR_UNSUPPORTED: NumPy has no such elements. */
+tw_status tw_npz_write(const char *path, const tw_npz_entry *entries, int n, tw_diag *diag);
+
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/diag.h"
 #include "tune/analytic.h"
+#include "tune/linear.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ struct tw_model {
     tw_mlp *mlp;
     tw_boost *boost;
     tw_policy *policy;
+    tw_linear *linear;
     tw_rates rates; /* Constants of the analytic model. */
     /* Room for a decision. */
     float *rows;    /* [configs][columns]: rows of the configurations that may be chosen. */
@@ -26,8 +28,8 @@ struct tw_model {
 };
 
 const char *tw_model_name(tw_model_form form) {
-    static const char *const names[] = {"mlp",      "trees", "tree",      "near",    "spline",
-                                        "residual", "mix",   "distilled", "analytic"};
+    static const char *const names[] = {"mlp",      "trees", "tree",      "near",     "spline",
+                                        "residual", "mix",   "distilled", "analytic", "linear"};
     return names[form];
 }
 
@@ -178,11 +180,12 @@ static tw_status fit_parts(tw_model *m, const tw_trials *t, const tw_model_optio
     if (uses_spline(m->form)) st = tw_spline_fit(&m->spline, m->family, t, diag);
     if (st == TW_OK && uses_spline(m->form) && !m->spline)
         st = tw_fail(diag, TW_ERR_USAGE, "there are too few measurements for a spline");
-    if (st == TW_OK && (uses_mlp(m->form) || uses_boost(m->form)))
+    if (st == TW_OK && (uses_mlp(m->form) || uses_boost(m->form) || m->form == TW_MODEL_LINEAR))
         st = tw_table_make(&table, m->features, lists, 2, o->held, o->seed, diag);
     if (st == TW_OK && m->form == TW_MODEL_RESIDUAL) leave_residual(m, lists, 2, &table);
     if (st == TW_OK && uses_boost(m->form)) st = tw_boost_fit(&m->boost, &table, &boost, diag);
     if (st == TW_OK && uses_mlp(m->form)) st = tw_mlp_fit(&m->mlp, &table, &mlp, diag);
+    if (st == TW_OK && m->form == TW_MODEL_LINEAR) st = tw_linear_fit(&m->linear, &table, diag);
     if (st == TW_OK && (m->form == TW_MODEL_TREE || m->form == TW_MODEL_NEAR))
         st = tw_policy_fit(&m->policy, m->features, lists, 2, m->allowed, &policy, diag);
     if (st == TW_OK && m->form == TW_MODEL_DISTILLED) st = distil(m, t, o, diag);
@@ -226,6 +229,7 @@ void tw_model_free(tw_model *m) {
     tw_mlp_free(m->mlp);
     tw_boost_free(m->boost);
     tw_policy_free(m->policy);
+    tw_linear_free(m->linear);
     free(m->allowed);
     free(m->rows);
     free(m->y);
@@ -301,7 +305,7 @@ void tw_model_score(tw_model *m, const int64_t *problem, double *scores) {
         return;
     }
     const double work = log(tw_family_work(m->family, problem)), part = m->form == TW_MODEL_MIX ? 1.0 / 3 : 1;
-    const int rows = m->boost || m->mlp ? list_rows(m, problem) : 0;
+    const int rows = m->boost || m->mlp || m->linear ? list_rows(m, problem) : 0;
     if (m->spline) {
         score_spline(m, problem, scores);
         for (int i = 0; i < m->features->configs; i++) scores[i] *= part;
@@ -315,6 +319,10 @@ void tw_model_score(tw_model *m, const int64_t *problem, double *scores) {
     }
     if (m->mlp) {
         tw_mlp_predict(m->mlp, m->rows, rows, m->y);
+        add_scores(m, rows, part, work, scores);
+    }
+    if (m->linear) {
+        tw_linear_predict(m->linear, m->rows, rows, m->y);
         add_scores(m, rows, part, work, scores);
     }
 }
@@ -345,7 +353,8 @@ bool tw_model_choose(tw_model *m, const int64_t *problem, char *out, size_t size
 /* ---- sizes */
 
 int64_t tw_model_weights(const tw_model *m) {
-    return (m->mlp ? tw_mlp_weights(m->mlp) : 0) + (m->boost ? tw_boost_nodes(m->boost) : 0);
+    return (m->mlp ? tw_mlp_weights(m->mlp) : 0) + (m->boost ? tw_boost_nodes(m->boost) : 0) +
+           (m->linear ? tw_linear_weights(m->linear) : 0);
 }
 
 static int64_t spline_bytes(const tw_spline *s) {
@@ -356,9 +365,11 @@ static int64_t spline_bytes(const tw_spline *s) {
 
 int64_t tw_model_bytes(const tw_model *m) {
     const int64_t features = (int64_t)m->features->configs * m->features->params * (int64_t)sizeof(float);
-    return (m->mlp || m->boost ? features : 0) + (m->mlp ? tw_mlp_weights(m->mlp) * (int64_t)sizeof(float) : 0) +
-           (m->boost ? tw_boost_bytes(m->boost) : 0) + (m->policy ? tw_policy_bytes(m->policy) : 0) +
-           (m->spline ? spline_bytes(m->spline) : 0) + (m->form == TW_MODEL_ANALYTIC ? (int64_t)sizeof m->rates : 0);
+    return (m->mlp || m->boost || m->linear ? features : 0) +
+           (m->linear ? tw_linear_weights(m->linear) * (int64_t)sizeof(double) : 0) +
+           (m->mlp ? tw_mlp_weights(m->mlp) * (int64_t)sizeof(float) : 0) + (m->boost ? tw_boost_bytes(m->boost) : 0) +
+           (m->policy ? tw_policy_bytes(m->policy) : 0) + (m->spline ? spline_bytes(m->spline) : 0) +
+           (m->form == TW_MODEL_ANALYTIC ? (int64_t)sizeof m->rates : 0);
 }
 
 tw_mlp *tw_model_network(tw_model *m) {

@@ -20,6 +20,7 @@ typedef enum tw_model_form {
     TW_MODEL_MIX,       /* The geometric mean of the times by the spline, boosted trees and a network. */
     TW_MODEL_DISTILLED, /* The spline, which also learns from a network's predictions of random problems. */
     TW_MODEL_ANALYTIC,  /* The analytic model (kernels/demand.h), whose constants are fitted to the trials. */
+    TW_MODEL_LINEAR,    /* The linear model of tune/linear.h. */
     TW_MODEL_FORMS      /* Number of forms. */
 } tw_model_form;
 
@@ -68,8 +69,9 @@ int tw_model_rank(tw_model *m, const int64_t *problem, int most, tw_choice *out)
 /* Writes the choice for a problem. False: there is none. Uses memory of the model. */
 bool tw_model_choose(tw_model *m, const int64_t *problem, char *out, size_t size);
 
-int64_t tw_model_bytes(const tw_model *m);   /* Size of what decisions read, features included. */
-int64_t tw_model_weights(const tw_model *m); /* Weights of a network, nodes of trees. 0: the form has neither. */
-tw_mlp *tw_model_network(tw_model *m);       /* The network. NULL: the form has none. */
+int64_t tw_model_bytes(const tw_model *m); /* Size of what decisions read, features included. */
+int64_t tw_model_weights(
+    const tw_model *m); /* Weights of a network or of the linear model, nodes of trees. 0: there are none. */
+tw_mlp *tw_model_network(tw_model *m); /* The network. NULL: the form has none. */
 
 #endif

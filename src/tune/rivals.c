@@ -43,9 +43,10 @@ static tw_status add(tw_rivals *r, const tw_family *f, tw_store *store, const tw
     tw_model_options o = tw_model_defaults();
     tw_model_form form;
     if (!tw_model_form_find(name, form_length, &form))
-        return tw_fail(diag, TW_ERR_USAGE,
-                       "\"%.*s\" is no model: mlp, trees, tree, near, spline, residual, mix, distilled or analytic",
-                       (int)length, name);
+        return tw_fail(
+            diag, TW_ERR_USAGE,
+            "\"%.*s\" is no model: mlp, trees, tree, near, spline, residual, mix, distilled, analytic or linear",
+            (int)length, name);
     for (int i = 0; i < r->n; i++)
         if (strlen(r->of[i].name) == length && !memcmp(r->of[i].name, name, length))
             return tw_fail(diag, TW_ERR_USAGE, "the model %.*s is given twice", (int)length, name);

@@ -85,7 +85,7 @@ $ RECORDED="--device recorded --range m=16:40 --range n=256:320 --range k=256:51
   1
   true
   true
-  tilewright: "far" is no model: mlp, trees, tree, near, spline, residual, mix, distilled or analytic
+  tilewright: "far" is no model: mlp, trees, tree, near, spline, residual, mix, distilled, analytic or linear
   tilewright: the model near is given twice
   tilewright: t.db has no measurements of gemm type=f32
   tilewright: "type=f33" is not type=f32, f16, bf16, i8 or i4

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `run` and `verify` of ONNX models and packages. */
+#include "base/clock.h"
+#include "base/diag.h"
+#include "cli/network.h"
+#include "cli/results.h"
+#include "graph/numpy.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- run */
+
+static tw_status write_outputs(const char *path, const tw_network_info *info, const tw_tensor *out, tw_arena *arena,
+                               tw_diag *d) {
+    tw_npz_entry *entries = tw_arena_array(arena, (size_t)info->outputs + 1, sizeof *entries);
+    if (!entries) return tw_fail_memory(d);
+    for (int i = 0; i < info->outputs; i++) {
+        entries[i].name = out[i].name;
+        tw_element_from_name(out[i].type, &entries[i].array.type);
+        entries[i].array.rank = out[i].rank;
+        entries[i].array.data = out[i].data;
+        memcpy(entries[i].array.dims, out[i].dims, sizeof out[i].dims);
+    }
+    return tw_npz_write(path, entries, info->outputs, d);
+}
+
+/* Prints an output's type, shape and first elements. */
+static void print_output(const tw_tensor *t) {
+    enum { SHOWN = 6 };
+    tw_array a = {.rank = t->rank, .data = t->data};
+    char text[128];
+    tw_element_from_name(t->type, &a.type);
+    memcpy(a.dims, t->dims, sizeof a.dims);
+    tw_array_describe(&a, text, sizeof text);
+    const int64_t n = tw_array_elements(&a);
+    printf("%s %s:", t->name, text);
+    for (int64_t i = 0; i < n && i < SHOWN; i++) printf(" %.6g", tw_array_real(&a, i));
+    printf("%s\n", n > SHOWN ? " ..." : "");
+}
+
+static void print_run(const tw_network *n, const tw_tensor *out, double seconds, const char *path, bool json) {
+    tw_network_info info;
+    tw_network_describe(n, &info);
+    if (!json) {
+        for (int i = 0; i < info.outputs; i++) print_output(&out[i]);
+        fprintf(stderr, "[%d steps on %s in %.3f ms, prepared in %.3f s]\n", info.steps, info.device, seconds * 1e3,
+                info.prepare_seconds);
+        return;
+    }
+    json_t *outputs = json_array();
+    for (int i = 0; i < info.outputs; i++) {
+        json_t *dims = json_array();
+        for (int k = 0; k < out[i].rank; k++) json_array_append_new(dims, json_integer(out[i].dims[k]));
+        json_array_append_new(outputs,
+                              json_pack("{s:s, s:s, s:o}", "name", out[i].name, "type", out[i].type, "shape", dims));
+    }
+    cli_results_print(json_pack("{s:o, s:s, s:s, s:i, s:f, s:f, s:s}", "outputs", outputs, "device", info.device,
+                                "dtype", info.dtype, "steps", info.steps, "seconds", seconds, "prepare_seconds",
+                                info.prepare_seconds, "written", path ? path : ""),
+                      CLI_RESULTS_DIGITS);
+}
+
+static const cli_verb run_verb = {
+    "run", "M.onnx|M.tw", "compute a model's outputs",
+    "tilewright run tests/data/onnx/encoder/model.onnx --input tests/data/onnx/encoder/case.npz -o out.npz", NULL};
+
+int cli_run_network(int argc, char **argv) {
+    cli_network_flags f = {0};
+    cli_list files = {0}, dims = {0};
+    const char *path, *out = NULL;
+    bool random = false, json = false;
+    const cli_flag flags[] = {
+        {"--input", CLI_LIST, &files, "NAME=FILE",
+         "content of an input: .npy, .npz or TensorProto (.pb); FILE.npz: all"},
+        {"--random", CLI_FLAG, &random, NULL, "draw inputs that have no file"},
+        CLI_DIM_FLAG(dims),
+        {"-o", CLI_TEXT, &out, "OUT.npz", "write the outputs"},
+        {"--json", CLI_FLAG, &json, NULL, "print shapes and timings as JSON"},
+        CLI_NETWORK_FLAGS(f),
+    };
+    int status, n;
+    if (!cli_parse(&run_verb, argc, argv, flags, sizeof flags / sizeof *flags, &path, 1, 1, &n, &status)) return status;
+    const int choices = cli_dims_count(&dims);
+    if (choices != 1) return choices ? cli_usage("run: a dimension has one extent") : CLI_USAGE;
+    tw_network *net;
+    cli_inputs in = {0};
+    tw_diag d;
+    tw_network_info info = {0};
+    tw_status st = cli_network_open(&net, path, &f, &d);
+    if (st == TW_OK) st = cli_inputs_read(&in, net, &files, (cli_dims){&dims, 0}, random, &d);
+    if (st == TW_OK) tw_network_describe(net, &info);
+    tw_tensor *outputs = tw_arena_array(&in.arena, (size_t)info.outputs + 1, sizeof *outputs);
+    if (st == TW_OK && !outputs) st = tw_fail_memory(&d);
+    if (st == TW_OK) st = tw_network_prepare(net, in.list, &d);
+    const int64_t begin = tw_now_ns();
+    if (st == TW_OK) st = tw_network_run(net, in.list, outputs, &d);
+    const double seconds = (double)(tw_now_ns() - begin) / 1e9;
+    if (st == TW_OK && out) st = write_outputs(out, &info, outputs, &in.arena, &d);
+    if (st == TW_OK) print_run(net, outputs, seconds, out, json);
+    cli_inputs_free(&in);
+    tw_network_close(net);
+    return st == TW_OK ? CLI_OK : cli_fail(&d);
+}
+
+/* ---- verify */
+
+static double finite(double x) {
+    return isfinite(x) ? x : 1e300;
+}
+
+static void print_verdict(const char *golden, const tw_network_info *info, const tw_network_verdict *v, bool json) {
+    if (json)
+        cli_results_print(json_pack("{s:b, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:f}", "agrees", v->agrees, "reference",
+                                    golden, "device", info->device, "dtype", info->dtype, "outputs",
+                                    (json_int_t)v->elements.outputs, "elements", (json_int_t)v->elements.elements,
+                                    "worst", finite(v->elements.worst), "worst_relative", finite(v->worst),
+                                    "rms_relative", finite(v->rms)),
+                          JSON_REAL_PRECISION(9));
+    else if (v->agrees)
+        printf("agrees with %s: %lld outputs, %lld elements within %.3f of what is allowed%s%s\n", golden,
+               (long long)v->elements.outputs, (long long)v->elements.elements, v->elements.worst,
+               strcmp(info->device, "cpu") ? " on " : "", strcmp(info->device, "cpu") ? info->device : "");
+}
+
+static const cli_verb verify_verb = {
+    "verify", "M.onnx|M.tw", "compare a model's outputs with those of a file, or with plainer ways to compute them",
+    "tilewright verify tests/data/onnx/encoder/model.onnx --golden tests/data/onnx/encoder/case.npz", NULL};
+
+/* Without a file outputs of random inputs are compared with those that the model has node by node. */
+static tw_status verify(tw_network *net, const char *golden, cli_dims dims, tw_network_verdict *v, char *why,
+                        size_t size, tw_diag *d) {
+    if (golden) return tw_network_verify(net, golden, v, why, size, d);
+    const cli_list none = {.count = 0};
+    cli_inputs in = {0};
+    tw_network_info info;
+    tw_network_describe(net, &info);
+    tw_status st = cli_inputs_read(&in, net, &none, dims, true, d);
+    tw_tensor *outputs = tw_arena_array(&in.arena, (size_t)info.outputs + 1, sizeof *outputs);
+    if (st == TW_OK && !outputs) st = tw_fail_memory(d);
+    if (st == TW_OK) st = tw_network_run(net, in.list, outputs, d);
+    if (st == TW_OK) st = tw_network_check(net, v, why, size, d);
+    cli_inputs_free(&in);
+    return st;
+}
+
+int cli_verify_network(int argc, char **argv) {
+    cli_network_flags f = {0};
+    cli_list dims = {0};
+    const char *path, *golden = NULL;
+    bool json = false;
+    const cli_flag flags[] = {
+        {"--golden", CLI_TEXT, &golden, "CASE.npz",
+         "arrays in_NAME and out_NAME, or out_0, out_1 and so on (default: the model itself, node by node)"},
+        CLI_DIM_FLAG(dims),
+        {"--json", CLI_FLAG, &json, NULL, "print the verdict as JSON"},
+        CLI_NETWORK_FLAGS(f),
+    };
+    int status, count;
+    if (!cli_parse(&verify_verb, argc, argv, flags, sizeof flags / sizeof *flags, &path, 1, 1, &count, &status))
+        return status;
+    const int choices = cli_dims_count(&dims);
+    if (choices != 1) return choices ? cli_usage("verify: a dimension has one extent") : CLI_USAGE;
+    tw_network *net;
+    tw_network_info info;
+    tw_network_verdict v;
+    tw_diag d;
+    char why[512];
+    tw_status st = cli_network_open(&net, path, &f, &d);
+    if (st == TW_OK) st = tw_network_check_file(net, &d);
+    if (st == TW_OK) st = verify(net, golden, (cli_dims){&dims, 0}, &v, why, sizeof why, &d);
+    if (st == TW_OK) {
+        tw_network_describe(net, &info);
+        print_verdict(golden ? golden : "the model, node by node", &info, &v, json);
+        if (!v.agrees) st = tw_fail(&d, TW_ERR_MISMATCH, "%s", why);
+    }
+    tw_network_close(net);
+    return st == TW_OK ? CLI_OK : cli_fail(&d);
+}

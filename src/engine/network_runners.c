@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The machines that compute networks. */
+#include "base/diag.h"
+#include "engine/network.h"
+#include "graph/run.h"
+#include "tilewright/device.h"
+#include "vm/network/cpu.h"
+#include "vm/network/network.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- node by node */
+
+static tw_status open_plain(struct tw_network *n, const char *device, tw_diag *diag) {
+    (void)device;
+    (void)diag;
+    snprintf(n->device, sizeof n->device, "plain");
+    return TW_OK;
+}
+
+static void close_nothing(struct tw_network *n) {
+    (void)n;
+}
+
+static tw_status run_plain(struct tw_network *n, tw_bucket *b, const void *const *in, void *const *out, tw_diag *diag) {
+    const tw_graph *g = b->graph ? b->graph : n->model;
+    (void)in; /* The bucket has them. */
+    (void)out;
+    tw_arena_free(&b->results);
+    const tw_array **inputs = tw_arena_array(&b->results, (size_t)g->n_inputs + 1, sizeof *inputs);
+    if (!inputs) return tw_fail_memory(diag);
+    for (int i = 0; i < g->n_inputs; i++) inputs[i] = &b->inputs[i];
+    return tw_graph_run(g, inputs, &b->results, b->outputs, diag);
+}
+
+const tw_network_runner tw_runner_plain = {
+    .name = "plain", .open = open_plain, .close = close_nothing, .run = run_plain};
+
+/* ---- a processor */
+
+static tw_status open_cpu(struct tw_network *n, const char *device, tw_diag *diag) {
+    (void)device;
+    (void)diag;
+    snprintf(n->device, sizeof n->device, "cpu");
+    return TW_OK;
+}
+
+static tw_status prepare_cpu(struct tw_network *n, tw_bucket *b, tw_diag *diag) {
+    return tw_cpu_network_open((tw_cpu_network **)&b->state, b->program, n->options.threads, NULL, diag);
+}
+
+static void drop_cpu(tw_bucket *b) {
+    tw_cpu_network_close(b->state);
+}
+
+static tw_status run_cpu(struct tw_network *n, tw_bucket *b, const void *const *in, void *const *out, tw_diag *diag) {
+    if (!b->state) return run_plain(n, b, in, out, diag);
+    return tw_cpu_network_run(b->state, in, out, diag);
+}
+
+static void describe_cpu(const struct tw_network *n, const tw_bucket *b, tw_network_info *info) {
+    (void)n;
+    if (!b->state) return;
+    const tw_cpu_network_memory m = tw_cpu_network_memory_of(b->state);
+    info->memory_bytes = m.packed + m.scratch;
+}
+
+const tw_network_runner tw_runner_cpu = {.name = "cpu",
+                                         .lowers = true,
+                                         .open = open_cpu,
+                                         .close = close_nothing,
+                                         .prepare = prepare_cpu,
+                                         .drop = drop_cpu,
+                                         .run = run_cpu,
+                                         .describe = describe_cpu};
+
+/* ---- a GPU */
+
+typedef struct gpu_machine {
+    tw_gpu *gpu;
+    tw_network_weights *weights;
+} gpu_machine;
+
+static void close_cuda(struct tw_network *n) {
+    gpu_machine *m = n->machine;
+    n->machine = NULL;
+    if (!m) return;
+    tw_network_weights_close(m->weights);
+    tw_gpu_close(m->gpu);
+    free(m);
+}
+
+static tw_status open_cuda(struct tw_network *n, const char *device, tw_diag *diag) {
+    gpu_machine *m = n->machine = calloc(1, sizeof *m);
+    if (!m) return tw_fail_memory(diag);
+    tw_status st = tw_gpu_open(&m->gpu, device, diag);
+    if (st == TW_OK) st = tw_network_weights_open(&m->weights, m->gpu, diag);
+    snprintf(n->device, sizeof n->device, "%s", device);
+    if (st != TW_OK) close_cuda(n);
+    return st;
+}
+
+static tw_status prepare_cuda(struct tw_network *n, tw_bucket *b, tw_diag *diag) {
+    const gpu_machine *m = n->machine;
+    const tw_cuda_network_options o = {.by = (n->options.products & TW_PRODUCTS_OWN ? TW_NETWORK_OWN : 0) |
+                                             (n->options.products & TW_PRODUCTS_VENDOR ? TW_NETWORK_VENDOR : 0),
+                                       .unsplit = n->options.unsplit,
+                                       .search = n->options.search};
+    return tw_cuda_network_open((tw_cuda_network **)&b->state, b->program, m->weights, &o, &n->plan, diag);
+}
+
+static void drop_cuda(tw_bucket *b) {
+    tw_cuda_network_close(b->state);
+}
+
+static tw_status run_cuda(struct tw_network *n, tw_bucket *b, const void *const *in, void *const *out, tw_diag *diag) {
+    (void)n;
+    return tw_cuda_network_run(b->state, in, out, diag);
+}
+
+static tw_status time_cuda(struct tw_network *n, tw_bucket *b, double *us, int samples, tw_diag *diag) {
+    enum { TIMES = 3 };
+    (void)n;
+    return tw_cuda_network_time(b->state, TIMES, us, samples, diag);
+}
+
+static void describe_cuda(const struct tw_network *n, const tw_bucket *b, tw_network_info *info) {
+    (void)n;
+    info->launches = tw_cuda_network_launches(b->state);
+    info->memory_bytes = tw_cuda_network_bytes(b->state);
+}
+
+static tw_status explain_cuda(struct tw_network *n, tw_bucket *b, tw_buf *out, tw_diag *diag) {
+    return tw_cuda_network_explain(b->state, !!strncmp(n->device, "emulator", 8), out, diag);
+}
+
+const tw_network_runner tw_runner_cuda = {.name = "cuda",
+                                          .lowers = true,
+                                          .gpu = true,
+                                          .open = open_cuda,
+                                          .close = close_cuda,
+                                          .prepare = prepare_cuda,
+                                          .drop = drop_cuda,
+                                          .run = run_cuda,
+                                          .time = time_cuda,
+                                          .describe = describe_cuda,
+                                          .explain = explain_cuda};
