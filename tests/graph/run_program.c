@@ -161,7 +161,7 @@ tw_status run_program(const tw_program *p, const tw_array *const *in, tw_arena *
         r.at[i] = b->kind == TW_PROGRAM_SCRATCH    ? scratch + (b->offset < 0 ? 0 : b->offset)
                   : b->kind == TW_PROGRAM_CONSTANT ? (char *)b->content
                   : b->kind == TW_PROGRAM_INPUT    ? (char *)in[b->number]->data
-                                                  : tw_arena_alloc(arena, (size_t)b->bytes + 1);
+                                                   : tw_arena_alloc(arena, (size_t)b->bytes + 1);
         if (b->kind == TW_PROGRAM_OUTPUT) memset(r.at[i], 0xff, (size_t)b->bytes);
     }
     tw_status st = TW_OK;
