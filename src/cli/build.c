@@ -13,10 +13,10 @@
 static tw_status prepare_all(tw_network *net, const cli_list *dims, int choices, tw_diag *d) {
     tw_status st = TW_OK;
     for (int i = 0; i < choices && st == TW_OK; i++) {
-        cli_inputs in = {0};
-        st = cli_inputs_shape(&in, net, (cli_dims){dims, i}, d);
-        if (st == TW_OK) st = tw_network_prepare(net, in.list, d);
-        cli_inputs_free(&in);
+        tw_tensors *in;
+        st = cli_inputs(&in, net, NULL, dims, i, false, d);
+        if (st == TW_OK) st = tw_network_prepare(net, tw_tensors_list(in), d);
+        tw_tensors_free(in);
     }
     return st;
 }
@@ -83,7 +83,8 @@ int cli_compile_network(int argc, char **argv) {
         CLI_DIM_FLAG(dims),
         {"--explain", CLI_FLAG, &explain, NULL, "which patterns were found, and how often"},
         {"--steps", CLI_FLAG, &steps, NULL, "the program's steps"},
-        {"--launches", CLI_FLAG, &launches, NULL, "on a GPU: kernels, with the microseconds of each"},
+        {"--launches", CLI_FLAG, &launches, NULL,
+         "on a GPU: kernels, with the microseconds of each; on a processor: the schedule, for `tilewright check`"},
         {"--dot", CLI_FLAG, &dot, NULL, "the graph for Graphviz, instead of as text"},
         {"-o", CLI_TEXT, &out, "FILE", "where to write (default: standard output)"},
         CLI_NETWORK_FLAGS(f),

@@ -42,13 +42,17 @@ const tw_network_runner tw_runner_plain = {
 
 static tw_status open_cpu(struct tw_network *n, const char *device, tw_diag *diag) {
     (void)device;
-    (void)diag;
     snprintf(n->device, sizeof n->device, "cpu");
-    return TW_OK;
+    return tw_cpu_pool_open((tw_cpu_pool **)&n->machine, n->options.threads, NULL, diag);
+}
+
+static void close_cpu(struct tw_network *n) {
+    tw_cpu_pool_close(n->machine);
+    n->machine = NULL;
 }
 
 static tw_status prepare_cpu(struct tw_network *n, tw_bucket *b, tw_diag *diag) {
-    return tw_cpu_network_open((tw_cpu_network **)&b->state, b->program, n->options.threads, NULL, diag);
+    return tw_cpu_network_open((tw_cpu_network **)&b->state, b->program, n->machine, diag);
 }
 
 static void drop_cpu(tw_bucket *b) {
@@ -61,20 +65,23 @@ static tw_status run_cpu(struct tw_network *n, tw_bucket *b, const void *const *
 }
 
 static void describe_cpu(const struct tw_network *n, const tw_bucket *b, tw_network_info *info) {
-    (void)n;
-    if (!b->state) return;
-    const tw_cpu_network_memory m = tw_cpu_network_memory_of(b->state);
-    info->memory_bytes = m.packed + m.scratch;
+    if (b->state) info->memory_bytes = tw_cpu_pool_bytes(n->machine) + tw_cpu_network_bytes(b->state);
+}
+
+static tw_status explain_cpu(struct tw_network *n, tw_bucket *b, tw_buf *out, tw_diag *diag) {
+    if (!b->state) return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s runs this plainly, without a schedule", n->device);
+    return tw_ranges_print(tw_cpu_network_schedule(b->state), out) ? TW_OK : tw_fail_memory(diag);
 }
 
 const tw_network_runner tw_runner_cpu = {.name = "cpu",
                                          .lowers = true,
                                          .open = open_cpu,
-                                         .close = close_nothing,
+                                         .close = close_cpu,
                                          .prepare = prepare_cpu,
                                          .drop = drop_cpu,
                                          .run = run_cpu,
-                                         .describe = describe_cpu};
+                                         .describe = describe_cpu,
+                                         .explain = explain_cpu};
 
 /* ---- a GPU */
 

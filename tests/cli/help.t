@@ -6,7 +6,7 @@ $ tilewright --help
     doctor                             what this machine offers, what is missing and what that costs
     run       MODEL                    generate text
     chat      MODEL                    a conversation: turns, the cache kept between them, line editing
-    verify    MODEL                    compare logits, greedy tokens and loss with a reference file
+    verify    MODEL|M.onnx|M.tw        compare logits, greedy tokens and loss with a reference file
     bench     MODEL | --shape NAME     tokens per second beside what this machine could do
     ppl       MODEL -f FILE            perplexity of a text
     tokenize  MODEL [TEXT]             ids and pieces of a text or a chat; MODEL may be a tokenizer.json
@@ -22,6 +22,7 @@ $ tilewright --help
     export    STORE                    the measurements of a store as text
     import    STORE FILE               add exported measurements, T4 or a cache of Kernel Tuner to a store
     trace     MODEL|kernel gemm|attention WORD... when each warp of a kernel or worker of a model's step did what, and what it waited for
+    build     M.onnx -o M.tw           an ONNX model into a package that starts at once
   
   "tilewright VERB --help" shows a verb's flags and an example. Version 0.1.0.
 $ tilewright --version
@@ -111,7 +112,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
   example:
     tilewright chat ~/models/Qwen3-0.6B --system "Answer in one sentence."
   
-  tilewright verify MODEL [flags]
+  tilewright verify MODEL|M.onnx|M.tw [flags]
   compare logits, greedy tokens and loss with a reference file
   
   flags:
@@ -123,7 +124,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     --config C.json              choices of the lowering and of a GPU's machine; flags win over it
     --isa LIST                   use only these instruction sets, e.g. avx2, or none
     --device auto|cpu|cuda[:N]   where to run (default auto: a GPU that covers the model, else cpu)
-    --golden FILE                the reference (default: golden.json in the model's folder; of MODEL.onnx: a CASE.npz)
+    --golden FILE                the reference (default: golden.json in the model's folder)
     --rope auto|float|stored     frequencies as float32, or rounded to the weights' type (default: whichever agrees)
     --chunk N                    positions that a step of a prompt takes at most (default: as `run` has them)
     -s SEED                      of the random prompts for quantised weights

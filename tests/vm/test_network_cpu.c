@@ -59,7 +59,7 @@ static void compare(const tw_array *a, const tw_array *b, double most, const cha
 
 /* Runs a program with so many workers, twice, and compares its outputs. */
 static void run(const tw_program *p, const tw_array *const *in, const tw_array *want, int workers,
-                const tw_cpu_network_options *o, double most) {
+                const tw_cpu_pool_options *o, double most) {
     tw_cpu_network *n;
     tw_diag diag = {0};
     tw_arena arena = {0};
@@ -67,7 +67,9 @@ static void run(const tw_program *p, const tw_array *const *in, const tw_array *
     void *outputs[MOST];
     char what[64];
     snprintf(what, sizeof what, "%d workers", workers);
-    good(tw_cpu_network_open(&n, p, workers, o, &diag), &diag);
+    tw_cpu_pool *pool;
+    good(tw_cpu_pool_open(&pool, workers, o, &diag), &diag);
+    good(tw_cpu_network_open(&n, p, pool, &diag), &diag);
     for (int i = 0; i < p->n_inputs; i++) inputs[i] = in[i]->data;
     for (int i = 0; i < p->n_outputs; i++) outputs[i] = tw_arena_alloc(&arena, (size_t)tw_array_bytes(&want[i]) + 64);
     for (int times = 0; times < 2; times++) {
@@ -79,7 +81,13 @@ static void run(const tw_program *p, const tw_array *const *in, const tw_array *
             memset(outputs[i], 0xff, (size_t)tw_array_bytes(&want[i]));
         }
     }
+    /* Another one of the same shares constants. */
+    const int64_t bytes = tw_cpu_pool_bytes(pool);
     tw_cpu_network_close(n);
+    good(tw_cpu_network_open(&n, p, pool, &diag), &diag);
+    assert_int_equal(tw_cpu_pool_bytes(pool), bytes);
+    tw_cpu_network_close(n);
+    tw_cpu_pool_close(pool);
     tw_arena_free(&arena);
 }
 
@@ -153,12 +161,14 @@ static void check_touches(const tw_program *p, const tw_array *const *in) {
     region regions[REGIONS] = {{0}};
     const void *inputs[MOST];
     void *outputs[MOST];
-    good(tw_cpu_network_open(&n, p, 2, NULL, &diag), &diag);
+    tw_cpu_pool *pool;
+    good(tw_cpu_pool_open(&pool, 2, NULL, &diag), &diag);
+    good(tw_cpu_network_open(&n, p, pool, &diag), &diag);
     for (int i = 0; i < p->n_inputs; i++) inputs[i] = in[i]->data;
     for (int i = 0; i < REGIONS; i++) {
         region *r = &regions[i];
         if (i < MOST && i >= p->n_outputs) continue;
-        r->bytes = i == MOST ? (size_t)p->scratch_bytes : (size_t)p->buffers[p->outputs[i]].bytes;
+        r->bytes = i == MOST ? (size_t)n->ranges->scratch : (size_t)p->buffers[p->outputs[i]].bytes;
         r->at = i == MOST ? n->memory : (outputs[i] = tw_arena_alloc(&arena, r->bytes + 64));
         r->before = tw_arena_alloc(&arena, r->bytes + 1);
         r->after = tw_arena_alloc(&arena, r->bytes + 1);
@@ -180,6 +190,7 @@ static void check_touches(const tw_program *p, const tw_array *const *in) {
     }
     for (int w = 0; w < 2; w++) assert_int_equal(next[w], n->ranges->workers[w].count);
     tw_cpu_network_close(n);
+    tw_cpu_pool_close(pool);
     tw_arena_free(&arena);
 }
 
@@ -193,8 +204,8 @@ static void check_program(const tw_graph *g, const tw_array *const *in, tw_progr
     good(tw_program_lower(&p, g, &o, &diag), &diag);
     for (int workers = 1; workers <= WORKERS; workers++) run(p, in, want, workers, NULL, most);
     /* Without any instruction set, and without AMX. */
-    run(p, in, want, 2, &(tw_cpu_network_options){.limit_isa = true}, most);
-    run(p, in, want, 2, &(tw_cpu_network_options){.exact = true}, most);
+    run(p, in, want, 2, &(tw_cpu_pool_options){.limit_isa = true}, most);
+    run(p, in, want, 2, &(tw_cpu_pool_options){.exact = true}, most);
     check_touches(p, in);
     tw_program_free(p);
     tw_arena_free(&arena);

@@ -4,7 +4,6 @@
 #include "base/diag.h"
 #include "kernels/cpu/kernels.h"
 #include "schedule/report.h"
-#include "tilewright/device.h"
 #include "vm/cpu/pages.h"
 #include "vm/network/cpu_parts.h"
 
@@ -33,25 +32,19 @@ static size_t aligned(int64_t bytes) {
     return ((size_t)bytes + TW_PROGRAM_ALIGN - 1) / TW_PROGRAM_ALIGN * TW_PROGRAM_ALIGN;
 }
 
-static tw_status take_pages(size_t bytes, const char *what, unsigned char **out, tw_diag *diag) {
-    *out = tw_pages(bytes);
-    if (*out) return TW_OK;
-    return tw_fail(diag, TW_ERR_MEMORY, "no memory for %.1f MB of %s", (double)bytes / 1e6, what);
-}
-
 /* Scratch buffers lie first in memory, and then copies of constants. */
 static tw_status place_buffers(tw_cpu_network *n, tw_diag *diag) {
     const tw_program *p = n->p;
-    n->memory_bytes = aligned(p->scratch_bytes);
+    n->memory_bytes = aligned(n->ranges->scratch);
     for (int i = 0; i < p->n_buffers; i++)
         if (is_copied(p, i)) n->memory_bytes += aligned(p->buffers[i].bytes);
     n->base = tw_arena_array(&n->arena, (size_t)p->n_buffers + 1, sizeof *n->base);
     if (!n->base) return tw_fail_memory(diag);
-    tw_status st = take_pages(n->memory_bytes, "values", &n->memory, diag);
-    size_t at = aligned(p->scratch_bytes);
+    tw_status st = tw_cpu_pages(n->memory_bytes, "values", &n->memory, diag);
+    size_t at = aligned(n->ranges->scratch);
     for (int i = 0; i < p->n_buffers && st == TW_OK; i++) {
         const tw_program_buffer *b = &p->buffers[i];
-        if (b->kind == TW_PROGRAM_SCRATCH) n->base[i] = n->memory + b->offset;
+        if (b->kind == TW_PROGRAM_SCRATCH) n->base[i] = n->memory + n->ranges->buffers[i].offset;
         if (b->kind == TW_PROGRAM_CONSTANT) n->base[i] = (unsigned char *)b->content;
         if (!is_copied(p, i)) continue;
         memcpy(n->memory + at, b->content, (size_t)b->bytes);
@@ -61,25 +54,55 @@ static tw_status place_buffers(tw_cpu_network *n, tw_diag *diag) {
     return st;
 }
 
+/* Constants that the pool lacked, which workers pack side by side. */
+typedef struct packing {
+    const tw_cpu_network *n;
+    int *steps;
+    int count;
+    _Atomic int next;
+    unsigned char *panels; /* Room for a panel of floats for each worker. */
+    size_t of_panel;
+} packing;
+
+static void pack_some(void *context, int member) {
+    packing *p = context;
+    float *panel = (float *)(void *)(p->panels + (size_t)member * p->of_panel);
+    for (int i; (i = atomic_fetch_add(&p->next, 1)) < p->count;)
+        tw_cpu_product_pack(p->n, &p->n->steps[p->steps[i]], panel);
+}
+
+/* Finds a step's B in the pool, or notes that it is to be packed. */
+static tw_status find_packed(tw_cpu_network *n, int step, packing *all, tw_diag *diag) {
+    tw_cpu_step *s = &n->steps[step];
+    uint64_t name[2];
+    bool found = true;
+    tw_cpu_product_plan(n, s);
+    const size_t bytes = tw_cpu_product_packed(s, n->p, name), of_panel = tw_cpu_product_panel(s);
+    if (!bytes) return TW_OK;
+    if (!n->p->buffers[s->of->in[1].buffer].content) return tw_fail(diag, TW_ERR_USAGE, "a constant has no content");
+    const tw_status st = tw_cpu_pool_packed(n->pool, name, bytes, &s->product.panels, &found, diag);
+    if (st != TW_OK || found) return st;
+    all->steps[all->count++] = step;
+    if (of_panel > all->of_panel) all->of_panel = of_panel;
+    return TW_OK;
+}
+
 static tw_status pack_products(tw_cpu_network *n, tw_diag *diag) {
     const tw_program *p = n->p;
+    packing all = {.n = n, .steps = tw_arena_array(&n->arena, (size_t)p->n_steps + 1, sizeof *all.steps)};
+    tw_status st = TW_OK;
     n->steps = tw_arena_array(&n->arena, (size_t)p->n_steps + 1, sizeof *n->steps);
-    if (!n->steps) return tw_fail_memory(diag);
-    for (int i = 0; i < p->n_steps; i++) {
-        n->steps[i].of = &p->steps[i];
-        if (p->steps[i].kind != TW_STEP_PRODUCT) continue;
-        tw_cpu_product_plan(n, &n->steps[i]);
-        n->packed_bytes += tw_cpu_product_packed(&n->steps[i], p);
-    }
-    tw_status st = take_pages(n->packed_bytes, "packed constants", &n->packed, diag);
-    size_t at = 0;
+    if (!n->steps || !all.steps) return tw_fail_memory(diag);
     for (int i = 0; i < p->n_steps && st == TW_OK; i++) {
-        const size_t bytes = tw_cpu_product_packed(&n->steps[i], p);
-        if (!bytes) continue;
-        n->steps[i].product.panels = n->packed + at;
-        at += bytes;
-        st = tw_cpu_product_pack(n, &n->steps[i], diag);
+        n->steps[i].of = &p->steps[i];
+        if (p->steps[i].kind == TW_STEP_PRODUCT) st = find_packed(n, i, &all, diag);
     }
+    const size_t room = all.of_panel * (size_t)tw_team_size(n->pool->team);
+    if (st == TW_OK && all.count) st = tw_cpu_pages(room, "panels", &all.panels, diag);
+    if (st == TW_OK && all.count) tw_team_run(n->pool->team, pack_some, &all);
+    /* What was not packed must not be found later. */
+    if (st != TW_OK) tw_cpu_pool_forget(n->pool, all.count);
+    tw_pages_free(all.panels, room);
     return st;
 }
 
@@ -104,7 +127,7 @@ static tw_status make_worker(tw_cpu_network *n, int worker, tw_diag *diag) {
         if (bytes > w->scratch_bytes) w->scratch_bytes = bytes;
     }
     if (n->arena.failed) return tw_fail_memory(diag);
-    return take_pages(w->scratch_bytes, "a worker's memory", &w->scratch, diag);
+    return tw_cpu_pages(w->scratch_bytes, "a worker's memory", &w->scratch, diag);
 }
 
 static tw_status make_workers(tw_cpu_network *n, tw_diag *diag) {
@@ -131,20 +154,14 @@ static tw_status prove(const tw_ranges *r, tw_diag *diag) {
     return st;
 }
 
-tw_status tw_cpu_network_open(tw_cpu_network **out, const tw_program *p, int threads,
-                              const tw_cpu_network_options *options, tw_diag *diag) {
-    static const tw_cpu_network_options none;
-    const tw_cpu_network_options *o = options ? options : &none;
+tw_status tw_cpu_network_open(tw_cpu_network **out, const tw_program *p, tw_cpu_pool *pool, tw_diag *diag) {
     tw_cpu_network *n = calloc(1, sizeof *n);
-    tw_cpu cpu;
     *out = NULL;
     if (!n) return tw_fail_memory(diag);
     n->p = p;
-    tw_cpu_detect(&cpu);
-    tw_kernels_choose(&n->k, o->limit_isa ? cpu.isa & o->isa : cpu.isa);
-    if (o->exact) n->k.split = NULL;
-    tw_status st = tw_team_start(&n->team, threads, !o->no_pin, diag);
-    if (st == TW_OK) st = tw_network_deal(&n->ranges, p, tw_team_size(n->team), diag);
+    n->pool = pool;
+    n->k = pool->k;
+    tw_status st = tw_network_deal(&n->ranges, p, tw_team_size(pool->team), diag);
     if (st == TW_OK) st = prove(n->ranges, diag);
     if (st == TW_OK) st = place_buffers(n, diag);
     if (st == TW_OK) st = pack_products(n, diag);
@@ -158,11 +175,9 @@ tw_status tw_cpu_network_open(tw_cpu_network **out, const tw_program *p, int thr
 
 void tw_cpu_network_close(tw_cpu_network *n) {
     if (!n) return;
-    tw_team_stop(n->team);
     for (int i = 0; n->workers && i < n->ranges->n_workers; i++)
         tw_pages_free(n->workers[i].scratch, n->workers[i].scratch_bytes);
     tw_pages_free(n->memory, n->memory_bytes);
-    tw_pages_free(n->packed, n->packed_bytes);
     free(n->counters);
     tw_ranges_free(n->ranges);
     tw_arena_free(&n->arena);
@@ -213,7 +228,7 @@ tw_status tw_cpu_network_run(tw_cpu_network *n, const void *const *in, void *con
     tw_cpu_place(n, in, out);
     n->runs++;
     atomic_store(&n->failed, false);
-    tw_team_run(n->team, run_worker, n);
+    tw_team_run(n->pool->team, run_worker, n);
     for (int i = 0; i < n->ranges->n_workers; i++)
         if (n->workers[i].status != TW_OK) {
             if (diag) *diag = n->workers[i].diag;
@@ -231,8 +246,8 @@ const tw_ranges *tw_cpu_network_schedule(const tw_cpu_network *n) {
     return n->ranges;
 }
 
-tw_cpu_network_memory tw_cpu_network_memory_of(const tw_cpu_network *n) {
-    tw_cpu_network_memory m = {(int64_t)n->packed_bytes, (int64_t)n->memory_bytes};
-    for (int i = 0; i < n->ranges->n_workers; i++) m.scratch += (int64_t)n->workers[i].scratch_bytes;
-    return m;
+int64_t tw_cpu_network_bytes(const tw_cpu_network *n) {
+    int64_t sum = (int64_t)n->memory_bytes;
+    for (int i = 0; i < n->ranges->n_workers; i++) sum += (int64_t)n->workers[i].scratch_bytes;
+    return sum;
 }

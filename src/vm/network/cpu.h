@@ -6,20 +6,27 @@
 #include "graph/program/program.h"
 #include "schedule/ranges/ranges.h"
 
-typedef struct tw_cpu_network tw_cpu_network;
-
-typedef struct tw_cpu_network_options {
+typedef struct tw_cpu_pool_options {
     bool no_pin;    /* Workers are not pinned to processors. */
     bool limit_isa; /* Only instruction sets of `isa` are used. */
     uint32_t isa;
     bool exact; /* Products of f32 are added up in f32, not as sums of products of bf16. */
-} tw_cpu_network_options;
+} tw_cpu_pool_options;
 
-/* Deals the program out, has the check prove the schedule, and packs constants. The program, and its graph, must
-   outlive the network; its memory is planned. `options` may be NULL. `threads` 0: as many as there are processors that
-   this process may use. */
-tw_status tw_cpu_network_open(tw_cpu_network **out, const tw_program *p, int threads,
-                              const tw_cpu_network_options *options, tw_diag *diag);
+/* Workers, and packed constants, which networks share: those of one graph for several extents. One of them runs at a
+   time. */
+typedef struct tw_cpu_pool tw_cpu_pool;
+
+/* `options` may be NULL. `threads` 0: as many as there are processors that this process may use. */
+tw_status tw_cpu_pool_open(tw_cpu_pool **out, int threads, const tw_cpu_pool_options *options, tw_diag *diag);
+void tw_cpu_pool_close(tw_cpu_pool *pool);          /* NULL is fine. Networks on it are closed before. */
+int64_t tw_cpu_pool_bytes(const tw_cpu_pool *pool); /* Bytes of packed constants. */
+
+typedef struct tw_cpu_network tw_cpu_network;
+
+/* Deals the program out, has the check prove the schedule, and packs constants that the pool lacks. The program, its
+   graph and the pool must outlive the network. */
+tw_status tw_cpu_network_open(tw_cpu_network **out, const tw_program *p, tw_cpu_pool *pool, tw_diag *diag);
 
 /* Runs the program once. in[i] has the content of the graph's input i, dense and row-major, and the content of output i
    goes to out[i]. */
@@ -28,9 +35,7 @@ void tw_cpu_network_close(tw_cpu_network *n); /* NULL is fine. */
 
 const tw_ranges *tw_cpu_network_schedule(const tw_cpu_network *n);
 
-typedef struct tw_cpu_network_memory {
-    int64_t packed, scratch; /* Bytes of packed constants, and of values between steps and workers' own memory. */
-} tw_cpu_network_memory;
-tw_cpu_network_memory tw_cpu_network_memory_of(const tw_cpu_network *n);
+/* Bytes of values between steps, and of workers' own memory. */
+int64_t tw_cpu_network_bytes(const tw_cpu_network *n);
 
 #endif

@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum {
-    QUERIES = 48,            /* The most queries of a block. */
-    FEW = 12,                /* The fewest, of long sequences. */
+    QUERIES = 64,            /* The most queries of a block. */
+    FEW = 16,                /* The fewest, of long sequences. */
     SCORES_BYTES = 512 << 10 /* Of a block: a quarter of the cache. */
 };
 static const tw_panel_format floats = {TW_F32, 0};
@@ -34,19 +34,38 @@ static int64_t block_of(const tw_program_attention *x, int64_t queries) {
     return least(block, queries);
 }
 
+/* Products of many queries are sums of products of bf16, where the processor has units for them. */
+static bool is_split(const tw_cpu_network *n, const tw_range_task *t) {
+    return n->k.split && t->to[TW_ATTENTION_QUERIES] - t->from[TW_ATTENTION_QUERIES] >= TW_SPLIT_ROWS;
+}
+
+/* Bytes of `rows` rows of keys, or columns of values, in panels. */
+static size_t panel_bytes(const tw_cpu_network *n, bool split, int64_t rows, int64_t depth) {
+    return split ? n->k.split->bytes(padded(rows), depth)
+                 : (size_t)(padded(rows) / TW_PANEL_ROWS) * tw_panel_bytes(floats, depth);
+}
+
+/* Scratch memory of a product. */
+static size_t product_scratch(const tw_cpu_network *n, bool split, int64_t rows, int64_t out, int64_t depth) {
+    if (split) return n->k.split->scratch_bytes + n->k.split->bytes(rows, depth);
+    return n->k.gemm_scratch[TW_F32](floats, padded(out) / TW_PANEL_ROWS, depth, rows, usual);
+}
+
 size_t tw_cpu_attention_scratch(const tw_cpu_network *n, const tw_step *s, const tw_range_task *t) {
     const tw_program_attention *x = &s->of.attention;
     const int64_t block = block_of(x, t->to[TW_ATTENTION_QUERIES] - t->from[TW_ATTENTION_QUERIES]);
+    const bool split = is_split(n, t);
     size_t gemm = 0;
     /* The last block may have fewer rows, which are packed differently. */
     for (int64_t rows = 1; rows <= block; rows++)
         for (int i = 0; i < 2; i++) {
             const int64_t cols = i ? x->keys : x->head, out = i ? x->head_v : x->keys;
-            const size_t one = n->k.gemm_scratch[TW_F32](floats, padded(out) / TW_PANEL_ROWS, cols, rows, usual);
+            const size_t one = product_scratch(n, split, rows, out, cols);
             if (one > gemm) gemm = one;
         }
-    return tw_cpu_lines((size_t)(padded(x->keys) / TW_PANEL_ROWS) * tw_panel_bytes(floats, x->head)) +
-           tw_cpu_lines((size_t)(padded(x->head_v) / TW_PANEL_ROWS) * tw_panel_bytes(floats, x->keys)) +
+    return tw_cpu_lines(panel_bytes(n, split, x->keys, x->head)) +
+           tw_cpu_lines(panel_bytes(n, split, x->head_v, x->keys)) +
+           tw_cpu_lines(tw_panel_bytes(floats, x->head > x->keys ? x->head : x->keys)) +
            tw_cpu_lines((size_t)(block * stride_of(x->keys)) * 4) +
            tw_cpu_lines((size_t)(block * stride_of(x->head_v)) * 4) + tw_cpu_lines((size_t)(block * x->head) * 4) +
            tw_cpu_lines((size_t)x->keys * 4) + tw_cpu_lines((size_t)(x->head > x->head_v ? x->head : x->head_v) * 4) +
@@ -59,9 +78,11 @@ typedef struct head {
     const tw_step *s;
     const tw_program_attention *x;
     int64_t batch, head;
-    float *keys, *values; /* In panels: rows of keys, and columns of values. */
+    bool split;
+    unsigned char *keys, *values; /* In panels: rows of keys, and columns of values. */
+    float *panel;                 /* Room for a panel of floats. */
     float *scores, *result, *query, *mask, *row;
-    void *gemm;
+    unsigned char *gemm;
 } head;
 
 /* The first element of row `row` of an operand's head. */
@@ -69,26 +90,36 @@ static int64_t place(const tw_view *v, int64_t batch, int64_t of_head, int64_t r
     return batch * v->strides[0] + of_head * v->strides[1] + row * v->strides[2];
 }
 
-static void pack_keys(const head *h, int64_t kv_head) {
-    const tw_view *v = &h->s->in[1];
-    const int64_t d = h->x->head, depth = tw_panel_cols(floats, d);
-    memset(h->keys, 0, (size_t)(padded(h->x->keys) * depth) * sizeof(float));
-    for (int64_t i = 0; i < h->x->keys; i++) {
-        float *out = h->keys + i / TW_PANEL_ROWS * TW_PANEL_ROWS * depth + i % TW_PANEL_ROWS;
-        tw_cpu_read(v->type, tw_cpu_at(h->n, v), place(v, h->batch, kv_head, i), v->strides[3], d, h->row);
-        for (int64_t k = 0; k < d; k++) out[k * TW_PANEL_ROWS] = h->row[k];
+/* Reads rows first .. of an operand's head into columns of a panel: [element][16]. */
+static void keys_panel(const head *h, const tw_view *v, int64_t kv_head, int64_t first, float *out) {
+    const int64_t d = h->x->head, rows = least(TW_PANEL_ROWS, h->x->keys - first);
+    memset(out, 0, tw_panel_bytes(floats, d));
+    for (int64_t r = 0; r < rows; r++) {
+        tw_cpu_read(v->type, tw_cpu_at(h->n, v), place(v, h->batch, kv_head, first + r), v->strides[3], d, h->row);
+        for (int64_t k = 0; k < d; k++) out[k * TW_PANEL_ROWS + r] = h->row[k];
     }
 }
 
-static void pack_values(const head *h, int64_t kv_head) {
-    const tw_view *v = &h->s->in[2];
-    const int64_t d = h->x->head_v, depth = tw_panel_cols(floats, h->x->keys);
-    memset(h->values, 0, (size_t)(padded(d) * depth) * sizeof(float));
-    for (int64_t i = 0; i < h->x->keys; i++) {
-        tw_cpu_read(v->type, tw_cpu_at(h->n, v), place(v, h->batch, kv_head, i), v->strides[3], d, h->row);
-        for (int64_t c = 0; c < d; c += TW_PANEL_ROWS)
-            memcpy(h->values + (c * depth + i * TW_PANEL_ROWS), h->row + c,
-                   (size_t)least(TW_PANEL_ROWS, d - c) * sizeof(float));
+/* Reads elements first .. of all rows: [row][16]. */
+static void values_panel(const head *h, const tw_view *v, int64_t kv_head, int64_t first, float *out) {
+    const int64_t count = least(TW_PANEL_ROWS, h->x->head_v - first);
+    memset(out, 0, tw_panel_bytes(floats, h->x->keys));
+    for (int64_t i = 0; i < h->x->keys; i++)
+        tw_cpu_read(v->type, tw_cpu_at(h->n, v), place(v, h->batch, kv_head, i) + first * v->strides[3], v->strides[3],
+                    count, out + i * TW_PANEL_ROWS);
+}
+
+static void pack(const head *h, int64_t kv_head, bool keys) {
+    const int64_t n = keys ? h->x->keys : h->x->head_v, depth = keys ? h->x->head : h->x->keys;
+    const size_t bytes = panel_bytes(h->n, h->split, TW_PANEL_ROWS, depth);
+    unsigned char *out = keys ? h->keys : h->values;
+    for (int64_t i = 0; i < n; i += TW_PANEL_ROWS, out += bytes) {
+        float *panel = h->split ? h->panel : (float *)(void *)out;
+        if (keys)
+            keys_panel(h, &h->s->in[1], kv_head, i, panel);
+        else
+            values_panel(h, &h->s->in[2], kv_head, i, panel);
+        if (h->split) h->n->k.split->pack_w(panel, depth, out);
     }
 }
 
@@ -105,9 +136,16 @@ static const float *mask_of(const head *h, int64_t query) {
     return h->mask;
 }
 
-static void multiply(const head *h, const float *panels, int64_t out, int64_t cols, const float *x, int64_t ldx,
+static void multiply(const head *h, const unsigned char *panels, int64_t out, int64_t cols, const float *x, int64_t ldx,
                      int64_t rows, float *y, int64_t ldy) {
-    h->n->k.gemm[TW_F32](floats, panels, padded(out) / TW_PANEL_ROWS, cols, x, ldx, rows, y, ldy, usual, NULL, h->gemm);
+    const int64_t n = padded(out) / TW_PANEL_ROWS;
+    if (h->split) {
+        unsigned char *packed = h->gemm + tw_cpu_lines(h->n->k.split->scratch_bytes);
+        h->n->k.split->pack_x(x, ldx, rows, cols, packed);
+        h->n->k.split->gemm(panels, n, cols, packed, rows, y, ldy, NULL, h->gemm);
+        return;
+    }
+    h->n->k.gemm[TW_F32](floats, panels, n, cols, x, ldx, rows, y, ldy, usual, NULL, h->gemm);
 }
 
 /* Scores of queries first .. first + rows - 1 become weights, whose sums are returned: 0 where a query sees no key. */
@@ -152,8 +190,10 @@ void tw_cpu_attention(const tw_cpu_network *n, const tw_step *s, const tw_range_
                   group = x->heads / x->kv_heads;
     const int64_t block = block_of(x, to - from);
     head h = {.n = n, .s = s, .x = x};
-    h.keys = tw_cpu_take(&room, (size_t)(padded(x->keys) / TW_PANEL_ROWS) * tw_panel_bytes(floats, x->head));
-    h.values = tw_cpu_take(&room, (size_t)(padded(x->head_v) / TW_PANEL_ROWS) * tw_panel_bytes(floats, x->keys));
+    h.split = is_split(n, t);
+    h.keys = tw_cpu_take(&room, panel_bytes(n, h.split, x->keys, x->head));
+    h.values = tw_cpu_take(&room, panel_bytes(n, h.split, x->head_v, x->keys));
+    h.panel = tw_cpu_take(&room, tw_panel_bytes(floats, x->head > x->keys ? x->head : x->keys));
     h.scores = tw_cpu_take(&room, (size_t)(block * stride_of(x->keys)) * 4);
     h.result = tw_cpu_take(&room, (size_t)(block * stride_of(x->head_v)) * 4);
     h.query = tw_cpu_take(&room, (size_t)(block * x->head) * 4);
@@ -165,8 +205,8 @@ void tw_cpu_attention(const tw_cpu_network *n, const tw_step *s, const tw_range_
         for (h.head = t->from[TW_ATTENTION_HEADS]; h.head < t->to[TW_ATTENTION_HEADS]; h.head++) {
             if (h.head / group != packed) {
                 packed = h.head / group;
-                pack_keys(&h, packed);
-                pack_values(&h, packed);
+                pack(&h, packed, true);
+                pack(&h, packed, false);
             }
             for (int64_t i = from; i < to; i += block) run_block(&h, i, least(block, to - i));
         }

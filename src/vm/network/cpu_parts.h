@@ -9,6 +9,9 @@
 #include "vm/network/cpu.h"
 #include "vm/network/deal.h"
 
+/* Products of fewer rows read weights once, and those have fewer bytes as floats than as terms of bf16. */
+enum { TW_SPLIT_ROWS = 32 };
+
 /* A step that is ready to run. */
 typedef struct tw_cpu_step {
     const tw_step *of;
@@ -33,20 +36,32 @@ typedef struct tw_cpu_worker {
     tw_diag diag;
 } tw_cpu_worker;
 
+/* A constant B in panels. */
+typedef struct tw_cpu_packed {
+    uint64_t name[2]; /* A hash of what is packed, and how. */
+    unsigned char *panels;
+    size_t bytes;
+} tw_cpu_packed;
+
+struct tw_cpu_pool {
+    tw_team *team;
+    tw_kernels k;
+    tw_cpu_packed *packed;
+    int n_packed, room_packed;
+};
+
 struct tw_cpu_network {
     const tw_program *p;
     tw_ranges *ranges;
+    tw_cpu_pool *pool;
     tw_kernels k;
     tw_arena arena;
-    tw_team *team;
     tw_cpu_step *steps;
     tw_cpu_worker *workers;
     tw_counter_cell *counters;
     unsigned char **base; /* [buffer]: where it lies in this run. */
     unsigned char *memory;
     size_t memory_bytes; /* Bytes of scratch buffers and copied constants. */
-    unsigned char *packed;
-    size_t packed_bytes;
     uint32_t runs;       /* Runs that have begun. */
     _Atomic bool failed; /* A task of this run failed. */
 };
@@ -81,8 +96,17 @@ void tw_cpu_run_task(tw_cpu_network *n, int worker, const tw_range_task *t); /* 
 /* cpu_product.c. Chooses how a product is computed, which decides how B is packed. */
 void tw_cpu_product_plan(const tw_cpu_network *n, tw_cpu_step *s);
 size_t tw_cpu_product_scratch(const tw_cpu_network *n, const tw_cpu_step *s, const tw_range_task *t);
-size_t tw_cpu_product_packed(const tw_cpu_step *s, const tw_program *p); /* Bytes of all of a constant B. 0: none is. */
-tw_status tw_cpu_product_pack(const tw_cpu_network *n, const tw_cpu_step *s, tw_diag *diag);
+/* Bytes of all panels of a constant B, and their name in the pool. 0: B is no constant. */
+size_t tw_cpu_product_packed(const tw_cpu_step *s, const tw_program *p, uint64_t name[2]);
+size_t tw_cpu_product_panel(const tw_cpu_step *s); /* Bytes of a panel of floats. */
+/* Packs a constant B. `panel` has room for a panel of floats. */
+void tw_cpu_product_pack(const tw_cpu_network *n, const tw_cpu_step *s, float *panel);
+
+/* cpu_pool.c. Finds a packed constant, or room for one, which *found tells. */
+tw_status tw_cpu_pool_packed(tw_cpu_pool *pool, const uint64_t name[2], size_t bytes, unsigned char **panels,
+                             bool *found, tw_diag *diag);
+void tw_cpu_pool_forget(tw_cpu_pool *pool, int n); /* The n that were added last. */
+tw_status tw_cpu_pages(size_t bytes, const char *what, unsigned char **out, tw_diag *diag);
 void tw_cpu_product(const tw_cpu_network *n, const tw_cpu_step *s, const tw_range_task *t, tw_cpu_room room);
 
 /* cpu_attention.c */

@@ -16,8 +16,8 @@
 enum { TW_PRODUCT_ROWS = TW_PROGRAM_BATCH, TW_PRODUCT_COLS };
 enum { TW_ATTENTION_BATCH, TW_ATTENTION_HEADS, TW_ATTENTION_QUERIES };
 
-/* Makes the schedule of a program whose memory is planned. Step i of the program is step i of the schedule, and so with
-   buffers. */
+/* Makes the schedule of a program, and plans its memory anew. Step i of the program is step i of the schedule, and so
+   with buffers. */
 tw_status tw_network_deal(tw_ranges **out, const tw_program *p, int workers, tw_diag *diag);
 
 /* table.c: steps and buffers of the schedule, without tasks. */
@@ -28,5 +28,13 @@ typedef struct tw_network_place {
     int worker, index;
 } tw_network_place;
 tw_status tw_network_waits(tw_ranges *r, const tw_network_place *order, int n, tw_diag *diag);
+
+/* reuse.c: gives scratch buffers offsets, so that they share memory where the order of tasks allows it. `use` has an
+   element for each buffer. */
+typedef struct tw_network_use {
+    int32_t *last;   /* [worker]: the last task that accesses the buffer, index + 1. NULL: nothing accesses it. */
+    int32_t *before; /* [worker]: so many of the worker's tasks come before all accesses. */
+} tw_network_use;
+tw_status tw_network_reuse(tw_ranges *r, const tw_network_use *use, tw_diag *diag);
 
 #endif

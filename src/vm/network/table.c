@@ -371,15 +371,10 @@ static tw_status add_buffers(const table *t) {
         snprintf(name, sizeof name, "%d %.100s", i, from->name ? from->name : "");
         tw_range_buffer b = {.name = name, .kind = TW_RANGE_CONSTANT, .bytes = from->bytes > 0 ? from->bytes : 1};
         if (from->kind == TW_PROGRAM_OUTPUT) b.kind = TW_RANGE_OUTPUT;
-        /* A buffer that has no place is not used. */
-        if (from->kind == TW_PROGRAM_SCRATCH && from->offset >= 0) {
-            b.kind = TW_RANGE_SCRATCH;
-            b.offset = from->offset;
-        }
+        if (from->kind == TW_PROGRAM_SCRATCH) b.kind = TW_RANGE_SCRATCH;
         if (b.kind == TW_RANGE_CONSTANT) b.rows = 1;
         if (tw_ranges_add_buffer(t->r, &b) < 0) return tw_fail_memory(t->diag);
     }
-    t->r->scratch = t->p->scratch_bytes;
     return TW_OK;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a task needs what another worker's task has written, or memory that another worker's task has used, it waits
-   for a counter at which that task alone arrives. Of each worker it waits for the last such task, unless what it has
-   waited for before came after that. */
+/* Where a task needs what another worker's task has written, it waits for a counter at which that task alone arrives.
+   Of each worker it waits for the last such task, unless what it has waited for before came after that. */
 #include "base/diag.h"
 #include "schedule/clock.h"
 #include "vm/network/deal.h"
@@ -25,10 +24,10 @@ typedef struct state {
     tw_ranges *r;
     int workers;
     tw_access_list boxes;
-    writers *writers; /* [buffer] */
-    int32_t *used;    /* [buffer][worker]: the last task that accesses it, index + 1. */
-    int32_t **clocks; /* [worker]: of each of its tasks so far, [worker]: what it comes after. */
-    int32_t *need;    /* [worker]: what the task at hand needs. */
+    writers *writers;    /* [buffer] */
+    tw_network_use *use; /* [buffer] */
+    int32_t **clocks;    /* [worker]: of each of its tasks so far, [worker]: what it comes after. */
+    int32_t *need;       /* [worker]: what the task at hand needs. */
     tw_arena arena;
 } state;
 
@@ -38,28 +37,18 @@ static bool meet(const tw_access *x, const tw_access *y) {
     return true;
 }
 
-static bool shares(const tw_range_buffer *x, const tw_range_buffer *y) {
-    return x->kind == TW_RANGE_SCRATCH && y->kind == TW_RANGE_SCRATCH && x->offset < y->offset + y->rows * y->bytes &&
-           y->offset < x->offset + x->rows * x->bytes;
-}
-
 static void need_task(state *s, int worker, int index) {
     if (s->need[worker] < index + 1) s->need[worker] = index + 1;
 }
 
 /* What the boxes of a task need. */
 static void find_need(state *s) {
-    const tw_ranges *r = s->r;
     memset(s->need, 0, (size_t)s->workers * sizeof *s->need);
     for (int i = 0; i < s->boxes.count; i++) {
         const tw_access *a = &s->boxes.item[i];
         const writers *w = &s->writers[a->buffer];
         for (int k = 0; k < w->count; k++)
             if (meet(a, &w->item[k].box)) need_task(s, w->item[k].worker, w->item[k].index);
-        if (r->buffers[a->buffer].kind != TW_RANGE_SCRATCH || !a->write) continue;
-        for (int b = 0; b < r->n_buffers; b++)
-            if (b != a->buffer && shares(&r->buffers[a->buffer], &r->buffers[b]))
-                tw_clock_join(s->need, &s->used[(size_t)b * (size_t)s->workers], s->workers);
     }
 }
 
@@ -98,6 +87,22 @@ static void wait_for(state *s, tw_network_place at, int worker) {
     tw_clock_join(clock_of(s, at.worker, at.index), clock_of(s, worker, index), s->workers);
 }
 
+/* Notes that a task accesses a buffer. */
+static void note_use(state *s, tw_network_use *u, tw_network_place at, const int32_t *clock) {
+    const bool first = !u->last;
+    if (first) {
+        u->last = tw_arena_array(&s->arena, (size_t)s->workers, sizeof *u->last);
+        u->before = tw_arena_array(&s->arena, (size_t)s->workers, sizeof *u->before);
+    }
+    if (!u->last || !u->before) return;
+    for (int w = 0; w < s->workers && !u->last[at.worker]; w++) {
+        /* A task's own accesses have no order. */
+        const int32_t before = w == at.worker ? at.index : clock[w];
+        if (first || before < u->before[w]) u->before[w] = before;
+    }
+    u->last[at.worker] = at.index + 1;
+}
+
 static tw_status add_waits(state *s, tw_network_place at, tw_diag *diag) {
     int32_t *clock = clock_of(s, at.worker, at.index);
     s->boxes.count = 0;
@@ -110,23 +115,24 @@ static tw_status add_waits(state *s, tw_network_place at, tw_diag *diag) {
         if (w != at.worker && s->need[w] > clock[w]) wait_for(s, at, w);
     for (int i = 0; i < s->boxes.count; i++) {
         const tw_access *a = &s->boxes.item[i];
-        s->used[(size_t)a->buffer * (size_t)s->workers + (size_t)at.worker] = at.index + 1;
+        note_use(s, &s->use[a->buffer], at, clock);
         if (a->write && !add_writer(s, a, at)) return tw_fail_memory(diag);
     }
-    return s->r->arena.failed ? tw_fail_memory(diag) : TW_OK;
+    return s->r->arena.failed || s->arena.failed ? tw_fail_memory(diag) : TW_OK;
 }
 
 tw_status tw_network_waits(tw_ranges *r, const tw_network_place *order, int n, tw_diag *diag) {
     const size_t W = (size_t)r->n_workers, B = (size_t)r->n_buffers + 1;
     state s = {.r = r, .workers = r->n_workers};
     s.writers = tw_arena_array(&s.arena, B, sizeof *s.writers);
-    s.used = tw_arena_array(&s.arena, B * W, sizeof *s.used);
+    s.use = tw_arena_array(&s.arena, B, sizeof *s.use);
     s.need = tw_arena_array(&s.arena, W, sizeof *s.need);
     s.clocks = tw_arena_array(&s.arena, W, sizeof *s.clocks);
     for (size_t w = 0; w < W && s.clocks; w++)
         s.clocks[w] = tw_arena_array(&s.arena, ((size_t)r->workers[w].count + 1) * W, sizeof *s.clocks[w]);
     tw_status st = s.arena.failed ? tw_fail_memory(diag) : TW_OK;
     for (int i = 0; i < n && st == TW_OK; i++) st = add_waits(&s, order[i], diag);
+    if (st == TW_OK) st = tw_network_reuse(r, s.use, diag);
     tw_access_list_free(&s.boxes);
     tw_arena_free(&s.arena);
     return st;
