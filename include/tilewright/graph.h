@@ -13,8 +13,8 @@ extern "C" {
 typedef struct tw_graph tw_graph;
 
 /* Opens a model. The file is mapped, and so are files with external data, which must lie in its folder. Constants are
-   not copied. TW_ERR_FORMAT: the file is damaged, or no model. TW_ERR_UNSUPPORTED: the diagnostic has a line for each
-   node that is not supported, with the reason. The caller closes the graph. */
+   not copied. TW_ERR_FORMAT: the file is damaged, or no model. TW_ERR_UNSUPPORTED: the diagnostic lists
+   all nodes that are not supported, those of one operator and one reason in a line. The caller closes the graph. */
 tw_status tw_graph_open(tw_graph **out, const char *path, tw_diag *diag);
 void tw_graph_close(tw_graph *graph); /* NULL is fine. */
 
