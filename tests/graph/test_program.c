@@ -272,6 +272,47 @@ static void attention_of_all_kinds(void **state) {
     }
 }
 
+/* Indices from the end count from the end of the part that is gathered from. */
+static void parts_of_a_table_are_tables(void **state) {
+    (void)state;
+    tw_graph *g = tw_graph_new(), *kept;
+    const int x = tw_graph_input(g, "x", TW_E_f32, 2, DIMS(5, 8)), ids = tw_graph_input(g, "ids", TW_E_i64, 1, DIMS(4));
+    const int part =
+        tw_graph_op(g, "Slice",
+                    TW_OPERANDS(x, tw_graph_integers(g, TW_INTEGERS(0)), tw_graph_integers(g, TW_INTEGERS(3)),
+                                tw_graph_integers(g, TW_INTEGERS(0))),
+                    TW_NO_ATTRIBUTES);
+    const int few = tw_graph_op(g, "Min", TW_OPERANDS(ids, tw_graph_integers(g, TW_INTEGERS(2))), TW_NO_ATTRIBUTES);
+    const int last = tw_graph_op(g, "Sub", TW_OPERANDS(few, tw_graph_integers(g, TW_INTEGERS(3))), TW_NO_ATTRIBUTES);
+    const int a = tw_graph_op(g, "Gather", TW_OPERANDS(part, last), TW_NO_ATTRIBUTES),
+              b = tw_graph_op(g, "Gather", TW_OPERANDS(x, last), TW_NO_ATTRIBUTES);
+    tw_graph_output(g, tw_graph_op(g, "Sub", TW_OPERANDS(a, b), TW_NO_ATTRIBUTES), "out");
+    tw_program_free(check_random(g, NULL, TW_PROGRAM_FUSE_GPU, 1e-5, false, &kept));
+    tw_graph_free(kept);
+}
+
+/* Queries that see no key get zeros, if they are asked for, also from two products. */
+static void hidden_rows_are_zeros(void **state) {
+    (void)state;
+    for (int zero = 0; zero < 2; zero++) {
+        tw_graph *g = tw_graph_new(), *kept;
+        const int q = tw_graph_input(g, "q", TW_E_f32, 4, DIMS(1, 2, 5, 8)),
+                  k = tw_graph_input(g, "k", TW_E_f32, 4, DIMS(1, 2, 3, 8)),
+                  v = tw_graph_input(g, "v", TW_E_f32, 4, DIMS(1, 2, 3, 8));
+        const int seen = tw_graph_input(g, "seen", TW_E_i64, 2, DIMS(5, 1));
+        const int mask = tw_graph_op(g, "Cast", TW_OPERANDS(seen), TW_ATTRIBUTES(TW_INT("to", 9)));
+        const int wide =
+            tw_graph_op(g, "Expand", TW_OPERANDS(mask, tw_graph_integers(g, TW_INTEGERS(5, 3))), TW_NO_ATTRIBUTES);
+        tw_graph_output(
+            g, tw_graph_op(g, "Attention", TW_OPERANDS(q, k, v, wide), TW_ATTRIBUTES(TW_INT("zero_rows", zero))),
+            "out");
+        tw_program *p = check_random(g, NULL, TW_PROGRAM_FUSE_NONE, 1e-5, false, &kept);
+        assert_int_equal(count(p, TW_STEP_PRODUCT), 2);
+        tw_program_free(p);
+        tw_graph_free(kept);
+    }
+}
+
 /* ---- whole models */
 
 /* Reads a model, and checks its programs before and after patterns are found. */
@@ -322,7 +363,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(chains_are_one_map),     cmocka_unit_test(norms_take_what_is_before_them),
         cmocka_unit_test(reductions_of_any_axes), cmocka_unit_test(parts_and_wholes),
         cmocka_unit_test(products_of_all_shapes), cmocka_unit_test(gates_are_joined),
-        cmocka_unit_test(attention_of_all_kinds),
+        cmocka_unit_test(attention_of_all_kinds), cmocka_unit_test(parts_of_a_table_are_tables),
+        cmocka_unit_test(hidden_rows_are_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

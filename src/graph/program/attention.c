@@ -16,8 +16,9 @@ typedef struct attention {
     int in[OPERANDS];
     tw_program_attention p;
     tw_view q, k, v, mask;
-    tw_view to;    /* [sequence][head][query][element] */
-    int64_t first; /* Causal: query i sees keys 0 to i + first. */
+    tw_view to;     /* [sequence][head][query][element] */
+    int64_t first;  /* Causal: query i sees keys 0 to i + first. */
+    bool zero_rows; /* What sees no key becomes 0, and otherwise no number. */
 } attention;
 
 bool tw_lower_heads(tw_lowering *l, int value, int64_t heads, tw_view *out) {
@@ -103,6 +104,7 @@ static bool operands_of(tw_lowering *l, const tw_node *n, attention *a) {
                                 .causal = tw_node_integer(n, "is_causal", 0)};
     p->scale = tw_node_real(n, "scale", 1 / sqrt((double)p->head));
     a->first = p->keys - fresh;
+    a->zero_rows = tw_node_integer(n, "zero_rows", 0);
     return true;
 }
 
@@ -265,6 +267,19 @@ static bool weigh(tw_lowering *l, const attention *a, const tw_view *scores, tw_
     return s >= 0 && !c->failed;
 }
 
+/* Makes weights that are no numbers zeros. */
+static bool clear_hidden(tw_lowering *l, const int64_t *dims, tw_view *weights) {
+    tw_view to = tw_lower_scratch(l, "weights", weights->type, 4, dims, NULL);
+    tw_lazy x = tw_lazy_of_view(weights);
+    tw_cells *c = &x.cells;
+    if (l->failed || !tw_lazy_open(&x)) return false;
+    const int w = c->value, none = tw_cells_apply(c, TW_CELL_isnan, w, -1, -1);
+    c->value = tw_cells_apply(c, TW_CELL_where, none, tw_cells_real(c, 0), w);
+    to.dims[3] = weights->dims[3];
+    *weights = to;
+    return !c->failed && tw_lower_store(l, &x, &to);
+}
+
 static bool in_products(tw_lowering *l, attention *a) {
     const int64_t group = a->p.heads / a->p.kv_heads, padded = tw_ceil_div(a->p.keys, EIGHT) * EIGHT;
     const int64_t dims[] = {a->p.batch, a->p.heads, a->p.queries, padded};
@@ -276,10 +291,13 @@ static bool in_products(tw_lowering *l, attention *a) {
     if (l->failed) return false;
     const tw_view q = by_groups(&a->q, a->p.kv_heads), k = for_groups(&a->k, group, true),
                   v = for_groups(&a->v, group, false), s = by_groups(&scores, a->p.kv_heads),
-                  w = by_groups(&weights, a->p.kv_heads), to = by_groups(&a->to, a->p.kv_heads);
+                  to = by_groups(&a->to, a->p.kv_heads);
     if (!tw_lower_multiply(l, &q, &k, &e, &s)) return false;
     e.alpha = 1;
-    return weigh(l, a, &scores, &x) && tw_lower_softmax(l, &x, &weights) && tw_lower_multiply(l, &w, &v, &e, &to);
+    if (!weigh(l, a, &scores, &x) || !tw_lower_softmax(l, &x, &weights)) return false;
+    if (a->zero_rows && a->in[MASK] >= 0 && !clear_hidden(l, dims, &weights)) return false;
+    const tw_view w = by_groups(&weights, a->p.kv_heads);
+    return tw_lower_multiply(l, &w, &v, &e, &to);
 }
 
 bool tw_lower_attention(tw_lowering *l, const tw_node *n) {

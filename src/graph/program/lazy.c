@@ -37,7 +37,7 @@ static void broadcast(const tw_lazy *x, const int64_t *strides, const tw_lazy *t
 
 static bool same_source(const tw_lazy *x, const tw_source *a, const tw_source *b) {
     if (a->buffer != b->buffer || a->offset != b->offset || a->type != b->type || a->by != b->by) return false;
-    if (a->by >= 0 && a->gather_stride != b->gather_stride) return false;
+    if (a->by >= 0 && (a->gather_stride != b->gather_stride || a->table.dims[0] != b->table.dims[0])) return false;
     for (int i = 0; i < x->rank; i++)
         if (x->dims[i] != 1 && a->strides[i] != b->strides[i]) return false;
     return true;
