@@ -213,6 +213,23 @@ static bool fits_interface(const tw_package *p, const tw_graph *g) {
     return true;
 }
 
+static bool has_extents(const tw_graph *g, int value) {
+    tw_array a;
+    return value < 0 || (tw_value_array(&g->values[value], &a) && tw_array_elements(&a) >= 0);
+}
+
+/* Tells whether all types and extents are known, as programs need them. */
+static bool is_concrete(const tw_graph *g) {
+    bool all = true;
+    for (int i = 0; i < g->n_inputs; i++) all &= has_extents(g, g->inputs[i]);
+    for (int i = 0; i < g->n_outputs; i++) all &= has_extents(g, g->outputs[i]);
+    for (int i = 0; i < g->n_nodes; i++) {
+        for (int k = 0; k < g->nodes[i].n_in; k++) all &= has_extents(g, g->nodes[i].in[k]);
+        for (int k = 0; k < g->nodes[i].n_out; k++) all &= has_extents(g, g->nodes[i].out[k]);
+    }
+    return all;
+}
+
 static tw_status check_graphs(const tw_package *p, const char *path, tw_diag *diag) {
     for (int i = 0; i < p->n_graphs; i++) {
         tw_diag why = {0};
@@ -223,6 +240,8 @@ static tw_status check_graphs(const tw_package *p, const char *path, tw_diag *di
         st = tw_graph_check(p->graphs[i], &why);
         if (st == TW_ERR_MEMORY) return tw_fail_memory(diag);
         if (st != TW_OK) return tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "graph %d: %s", i, why.message);
+        if (!is_concrete(p->graphs[i]))
+            return tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "graph %d has values without extents", i);
     }
     return TW_OK;
 }

@@ -194,10 +194,34 @@ static void changed_descriptions_are_survived(void **state) {
     free(b.data);
 }
 
+/* Says something else of a value, with the right checksum. */
+static void values_without_extents_are_refused(void **state) {
+    (void)state;
+    const bytes b = read_package();
+    tw_package *p;
+    tw_diag d = {0};
+    tw_buf out = {0};
+    succeed(tw_package_read(&p, b.data, b.size, "f", &d), &d);
+    tw_graph *g = p->graphs[0];
+    for (int i = 0; i < g->n_nodes; i++) g->values[g->nodes[i].out[0]].rank = TW_RANK_UNKNOWN;
+    const tw_graph *const graphs[] = {g};
+    const tw_package_parts parts = {
+        .dtype = "f32", .plan = "", .interface = p->interface, .graphs = graphs, .n_graphs = 1};
+    succeed(tw_package_write(&parts, package_path(), &d), &d);
+    tw_package_close(p);
+    free(b.data);
+    succeed(tw_file_read(&out, package_path(), &d), &d);
+    unlink(package_path());
+    refused((const unsigned char *)out.data, out.size);
+    tw_buf_free(&out);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_machine_agrees), cmocka_unit_test(packages_agree),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_machine_agrees),
+                                       cmocka_unit_test(packages_agree),
                                        cmocka_unit_test(other_shapes_and_types_are_refused),
                                        cmocka_unit_test(damage_is_found),
-                                       cmocka_unit_test(changed_descriptions_are_survived)};
+                                       cmocka_unit_test(changed_descriptions_are_survived),
+                                       cmocka_unit_test(values_without_extents_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -203,6 +203,52 @@ static tw_graph *llama(bool mask) {
     return g;
 }
 
+/* Matrices that come last first, and a product that is stored in another type. */
+static void products_of_what_is_turned_round(void **state) {
+    (void)state;
+    tw_graph *g = tw_graph_new();
+    const int x = tw_graph_input(g, "x", TW_E_f32, 3, DIMS(3, 4, 8)),
+              w = tw_graph_input(g, "w", TW_E_f32, 3, DIMS(3, 8, 8));
+    const int back =
+        tw_graph_op(g, "Slice",
+                    TW_OPERANDS(x, tw_graph_integers(g, TW_INTEGERS(-1)), tw_graph_integers(g, TW_INTEGERS(-100)),
+                                tw_graph_integers(g, TW_INTEGERS(0)), tw_graph_integers(g, TW_INTEGERS(-1))),
+                    TW_NO_ATTRIBUTES);
+    const int y = tw_graph_op(g, "MatMul", TW_OPERANDS(back, w), TW_NO_ATTRIBUTES);
+    tw_graph_output(g, tw_graph_op(g, "Cast", TW_OPERANDS(y), TW_ATTRIBUTES(TW_INT("to", 10))), "out");
+    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-2, TW_E_none, false);
+}
+
+/* Another program's constants may lie where those of one that was not opened lay. */
+static void a_failure_leaves_no_constants(void **state) {
+    (void)state;
+    tw_diag diag = {0};
+    tw_program *p;
+    tw_gpu *gpu;
+    tw_network_weights *w;
+    tw_cuda_network *n;
+    tw_graph *g = tw_graph_new();
+    const int x = tw_graph_input(g, "x", TW_E_f32, 2, DIMS(4, 8));
+    const int y =
+        tw_graph_op(g, "Add", TW_OPERANDS(x, constant(g, TW_E_f32, 2, (const int64_t[]){4, 8}, 3)), TW_NO_ATTRIBUTES);
+    tw_graph_output(g, tw_graph_op(g, "CumSum", TW_OPERANDS(y, tw_graph_integer(g, 1)), TW_NO_ATTRIBUTES), "out");
+    good(tw_graph_resolve(g, "", &diag), &diag);
+    tw_graph *c;
+    const tw_array in = {.type = TW_E_f32, .rank = 2, .dims = {4, 8}};
+    const tw_array *const at[] = {&in};
+    good(tw_graph_specialize(&c, g, at, &diag), &diag);
+    tw_graph_free(g);
+    good(tw_program_lower(&p, c, &(tw_program_options){0}, &diag), &diag);
+    good(tw_gpu_open(&gpu, "emulator", &diag), &diag);
+    good(tw_network_weights_open(&w, gpu, &diag), &diag);
+    assert_int_equal(tw_cuda_network_open(&n, p, w, &(tw_cuda_network_options){0}, NULL, &diag), TW_ERR_UNSUPPORTED);
+    assert_int_equal(tw_network_weights_bytes(w), 0);
+    tw_network_weights_close(w);
+    tw_gpu_close(gpu);
+    tw_program_free(p);
+    tw_graph_free(c);
+}
+
 static void rotated_heads_run(void **state) {
     (void)state;
     check_random(llama(false), NULL, &(tw_program_options){.gpu = true}, 1e-3, TW_E_none, false);
@@ -263,9 +309,14 @@ static void show(const char *path, int64_t batch, int64_t length, const char *ty
 int main(int argc, char **argv) {
     if (argc > 4) return show(argv[1], atoi(argv[2]), atoi(argv[3]), argv[4]), 0;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(maps_run),          cmocka_unit_test(products_and_attention_run),
-        cmocka_unit_test(rotated_heads_run), cmocka_unit_test(masks_run),
-        cmocka_unit_test(an_encoder_runs),   cmocka_unit_test(plans_are_kept),
+        cmocka_unit_test(products_of_what_is_turned_round),
+        cmocka_unit_test(a_failure_leaves_no_constants),
+        cmocka_unit_test(maps_run),
+        cmocka_unit_test(products_and_attention_run),
+        cmocka_unit_test(rotated_heads_run),
+        cmocka_unit_test(masks_run),
+        cmocka_unit_test(an_encoder_runs),
+        cmocka_unit_test(plans_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -369,6 +369,20 @@ static void random_graphs_run(void **state) {
     }
 }
 
+/* Numbers of 64 bits are computed plainly. */
+static void attention_of_doubles(void **state) {
+    (void)state;
+    for (int wide = 0; wide < 2; wide++) {
+        const tw_element t = wide ? TW_E_f64 : TW_E_f32;
+        tw_graph *g = tw_graph_new();
+        const int q = tw_graph_input(g, "q", t, 4, (const tw_dim[]){1, 2, 3, 8}),
+                  k = tw_graph_input(g, "k", t, 4, (const tw_dim[]){1, 2, 3, 8}),
+                  mask = tw_graph_input(g, "mask", TW_E_f64, 2, (const tw_dim[]){3, 3});
+        tw_graph_output(g, tw_graph_op(g, "Attention", TW_OPERANDS(q, k, k, mask), TW_NO_ATTRIBUTES), "out");
+        check(g, NULL, 2, 1e-4);
+    }
+}
+
 static void an_encoder_runs(void **state) {
     (void)state;
     check_model(TW_SOURCE_DIR "/tests/data/onnx/encoder/model.onnx", 2, 37);
@@ -376,6 +390,7 @@ static void an_encoder_runs(void **state) {
 
 int main(int argc, char **argv) {
     if (argc > 1) return check_model(argv[1], argc > 2 ? atoi(argv[2]) : 2, argc > 3 ? atoi(argv[3]) : 7), 0;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(an_encoder_runs), cmocka_unit_test(random_graphs_run)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(an_encoder_runs), cmocka_unit_test(attention_of_doubles),
+                                       cmocka_unit_test(random_graphs_run)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,6 +58,13 @@ static bool has_kernel(const attention *a) {
     return tw_attention_complete(&problem, NULL) == TW_OK;
 }
 
+/* Tells whether steps know the types: runners read no others. */
+static bool has_types(const tw_lowering *l, const attention *a) {
+    const tw_element t = a->p.type, mask = a->in[MASK] < 0 ? t : tw_lower_of(l, a->in[MASK])->type;
+    const bool known = t == TW_E_f32 || t == TW_E_f16 || t == TW_E_bf16;
+    return known && (mask == TW_E_f32 || mask == TW_E_f16 || mask == TW_E_bf16 || mask == TW_E_bool);
+}
+
 /* ---- keys and values */
 
 /* Stores what is past and what is new behind one another, as a result wants it. */
@@ -304,7 +311,7 @@ bool tw_lower_attention(tw_lowering *l, const tw_node *n) {
     attention a = {0};
     if (!tw_is_op(n, "", "Attention") || n->n_in < 3) return false;
     const tw_value *out = tw_lower_of(l, n->out[0]);
-    if (!operands_of(l, n, &a)) return false;
+    if (!operands_of(l, n, &a) || !has_types(l, &a)) return false;
     const tw_program_fuse fuse = l->options.attention;
     /* Queries of a step are the last keys, as new ones are in general. */
     const bool last = !a.p.causal || a.first == a.p.keys - a.p.queries;

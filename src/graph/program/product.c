@@ -27,7 +27,7 @@ static bool describe(const tw_lowering *l, matrices *x) {
     if (!l->options.gpu) return true;
     if (v->offset % WHOLE || x->ld * size % WHOLE) return false;
     for (int i = 0; i < r; i++)
-        if (v->dims[i] > 1 && v->strides[i] * size % WHOLE) return false;
+        if (v->dims[i] > 1 && (v->strides[i] < 0 || v->strides[i] * size % WHOLE)) return false;
     return true;
 }
 

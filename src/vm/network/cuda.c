@@ -51,6 +51,15 @@ static tw_status upload(tw_network_weights *w, const tw_program_buffer *b, uint6
     return b->bytes ? tw_gpu_upload(w->gpu, *address, b->content, (size_t)b->bytes, diag) : TW_OK;
 }
 
+/* Releases constants but the first n. What made them may be gone, and another's contents lie in their place. */
+static void forget(tw_network_weights *w, int n) {
+    while (w->n > n) {
+        const tw_network_constant *last = &w->list[--w->n];
+        tw_gpu_release(w->gpu, last->address);
+        w->bytes -= padded(last->bytes);
+    }
+}
+
 /* ---- memory */
 
 /* Adds a block of memory to those that are released with the network. */
@@ -121,12 +130,15 @@ tw_status tw_cuda_network_open(tw_cuda_network **out, const tw_program *program,
     n->gpu = weights->gpu;
     n->options = *options;
     n->plan = plan;
+    const int constants = weights->n;
     const tw_status st = open_network(n, diag);
     n->plan = NULL;
-    if (st == TW_OK)
+    if (st == TW_OK) {
         *out = n;
-    else
-        tw_cuda_network_close(n);
+        return TW_OK;
+    }
+    tw_cuda_network_close(n);
+    forget(weights, constants);
     return st;
 }
 
