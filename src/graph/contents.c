@@ -65,14 +65,18 @@ static const void *add(tw_contents *c, tw_content *x, tw_graph *g, const void *d
     return x->data;
 }
 
-/* Lets all constants whose data lie at a place have them at another. */
-static void move(tw_graph *g, const void *from, const void *to) {
+/* Lets all constants of so many bytes at a place have them at another. False: others lie there, too. */
+static bool move(tw_graph *g, const void *from, const void *to, int64_t bytes) {
+    bool all = true;
     for (int i = 0; i < g->n_values; i++) {
         if (!g->values[i].content || g->values[i].content->data != from) continue;
         tw_array a = *g->values[i].content;
+        all &= tw_array_bytes(&a) == bytes;
+        if (tw_array_bytes(&a) != bytes) continue;
         a.data = to;
         tw_graph_set_content(g, i, &a);
     }
+    return all;
 }
 
 tw_status tw_contents_share(tw_contents *c, tw_graph *g, tw_diag *diag) {
@@ -86,9 +90,9 @@ tw_status tw_contents_share(tw_contents *c, tw_graph *g, tw_diag *diag) {
         if (!data) data = add(c, &x, g, before);
         if (!data) return tw_fail_memory(diag);
         if (data == before) continue;
-        move(g, before, data);
+        const bool all = move(g, before, data, x.bytes);
         if (g->arena.failed) return tw_fail_memory(diag);
-        free(take_block(g, before));
+        if (all) free(take_block(g, before));
     }
     return TW_OK;
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contents that graphs share. */
 #include "base/diag.h"
+#include "graph/build.h"
 #include "graph/contents.h"
 #include "graph/passes/passes.h"
 #include "support/graphs.h"
 #include "support/support.h"
 #include "tilewright/graph.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const tw_value *value(const tw_graph *g, const char *name) {
@@ -42,6 +44,28 @@ static void equal_contents_are_one(void **state) {
     assert_int_equal(c.n, 0);
 }
 
+/* A constant may be the beginning of another. */
+static void beginnings_stay_apart(void **state) {
+    (void)state;
+    tw_contents c = {0};
+    tw_diag d = {0};
+    for (int turn = 0; turn < 2; turn++) {
+        tw_graph *g = tw_graph_new();
+        float *data = malloc(8 * sizeof *data);
+        for (int i = 0; i < 8; i++) data[i] = (float)i;
+        assert_true(tw_graph_own(g, data));
+        int v[2];
+        for (int i = 0; i < 2; i++)
+            v[i] = tw_graph_constant(
+                g, &(tw_array){.type = TW_E_f32, .rank = 1, .dims = {i == turn ? 8 : 3}, .data = data});
+        assert_int_equal(tw_contents_share(&c, g, &d), TW_OK);
+        for (int i = 0; i < 2; i++)
+            for (int k = 0; k < (i == turn ? 8 : 3); k++) assert_true(tw_array_real(g->values[v[i]].content, k) == k);
+        tw_graph_free(g);
+    }
+    tw_contents_free(&c);
+}
+
 /* Of a model that is converted for several extents, weights are there once, and those of its file stay there. */
 static void extents_share_weights(void **state) {
     (void)state;
@@ -72,6 +96,7 @@ static void extents_share_weights(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_contents_are_one),
+        cmocka_unit_test(beginnings_stay_apart),
         cmocka_unit_test(extents_share_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,7 +150,9 @@ static double epilogue_us(const tw_gemm_problem *p) {
 
 /* Chooses among the plan's entries of a problem. False: none computes it. */
 static bool by_plan(tw_cuda_network *n, const tw_gemm_problem *p, const char *words, tw_network_chosen *out) {
-    const int by = n->options.by ? n->options.by : TW_NETWORK_OWN | TW_NETWORK_VENDOR;
+    const int asked = n->options.by ? n->options.by : TW_NETWORK_OWN | TW_NETWORK_VENDOR;
+    /* A plan comes from a file: the vendor would write all columns of gates and values. */
+    const int by = p->epilogue.gated || p->pointers ? asked & ~TW_NETWORK_VENDOR : asked;
     double least = 1e30;
     for (int i = tw_network_plan_find(n->plan, words, 0); i >= 0; i = tw_network_plan_find(n->plan, words, i + 1)) {
         const tw_network_choice *c = &n->plan->choices[i];
