@@ -291,6 +291,31 @@ static void parts_of_a_table_are_tables(void **state) {
     tw_graph_free(kept);
 }
 
+/* What is gathered is read where a part of it begins, and a part of a Split that nobody wants is passed over. */
+static void parts_of_what_is_gathered(void **state) {
+    (void)state;
+    tw_graph *g = tw_graph_new(), *kept;
+    const int x = tw_graph_input(g, "x", TW_E_f32, 2, DIMS(5, 8)), ids = tw_graph_input(g, "ids", TW_E_i64, 1, DIMS(4));
+    const int rows = tw_graph_op(g, "Gather", TW_OPERANDS(x, ids), TW_NO_ATTRIBUTES);
+    const int back = tw_graph_op(
+        g, "Slice",
+        TW_OPERANDS(rows, tw_graph_integers(g, TW_INTEGERS(-1, 5)), tw_graph_integers(g, TW_INTEGERS(-100, 0)),
+                    tw_graph_integers(g, TW_INTEGERS(0, 1)), tw_graph_integers(g, TW_INTEGERS(-1, -2))),
+        TW_NO_ATTRIBUTES);
+    tw_graph_output(g, back, "back");
+    const int thirds =
+        tw_graph_op_several(g, "Split", TW_OPERANDS(x), TW_ATTRIBUTES(TW_INT("axis", 1), TW_INT("num_outputs", 3)), 3);
+    tw_graph_output(g, tw_graph_op(g, "Neg", TW_OPERANDS(thirds), TW_NO_ATTRIBUTES), "first");
+    tw_graph_output(g, tw_graph_op(g, "Neg", TW_OPERANDS(thirds + 2), TW_NO_ATTRIBUTES), "last");
+    const int halves = tw_graph_op_several(g, "Split", TW_OPERANDS(x, tw_graph_integers(g, TW_INTEGERS(3, 5))),
+                                           TW_ATTRIBUTES(TW_INT("axis", 1)), 2);
+    tw_graph_output(g, tw_graph_op(g, "Neg", TW_OPERANDS(halves + 1), TW_NO_ATTRIBUTES), "half");
+    tw_program *p = check_random(g, NULL, TW_PROGRAM_FUSE_GPU, 1e-5, false, &kept);
+    assert_int_equal(count(p, TW_STEP_MAP), 4);
+    tw_program_free(p);
+    tw_graph_free(kept);
+}
+
 /* Queries that see no key get zeros, if they are asked for, also from two products. */
 static void hidden_rows_are_zeros(void **state) {
     (void)state;
@@ -364,7 +389,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(reductions_of_any_axes), cmocka_unit_test(parts_and_wholes),
         cmocka_unit_test(products_of_all_shapes), cmocka_unit_test(gates_are_joined),
         cmocka_unit_test(attention_of_all_kinds), cmocka_unit_test(parts_of_a_table_are_tables),
-        cmocka_unit_test(hidden_rows_are_zeros),
+        cmocka_unit_test(hidden_rows_are_zeros),  cmocka_unit_test(parts_of_what_is_gathered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,13 +124,30 @@ bool tw_lower_points(tw_lowering *l, const tw_lazy *x, int keep, int64_t *const 
     return true;
 }
 
+/* All that a source may read that gathers: the gathered dimension, and those that it is walked along. */
+static tw_view gathered_view(const tw_lazy *x, const tw_source *s) {
+    int64_t dims[TW_ARRAY_RANK], own[TW_ARRAY_RANK], *const strides[] = {own};
+    tw_view v = {.buffer = s->buffer, .offset = s->offset, .type = s->type, .rank = 1};
+    memcpy(dims, x->dims, sizeof dims);
+    memcpy(own, s->strides, sizeof own);
+    const int rank = tw_collapse(x->rank, dims, strides, 1, x->rank);
+    v.dims[0] = s->table.dims[0];
+    v.strides[0] = s->gather_stride;
+    for (int i = 0; i < rank && v.rank < TW_ARRAY_RANK; i++) {
+        if (!own[i]) continue;
+        v.dims[v.rank] = dims[i];
+        v.strides[v.rank++] = own[i];
+    }
+    return v;
+}
+
 int tw_lower_point_views(const tw_lazy *x, tw_view *out) {
     for (int i = 0; i < x->n; i++) {
         const tw_source *s = &x->of[i];
         out[i] = (tw_view){.buffer = s->buffer, .offset = s->offset, .type = s->type, .rank = x->rank};
         memcpy(out[i].dims, x->dims, sizeof x->dims);
         memcpy(out[i].strides, s->strides, sizeof s->strides);
-        if (s->by >= 0) out[i] = s->table;
+        if (s->by >= 0) out[i] = gathered_view(x, s);
     }
     return x->n;
 }

@@ -81,6 +81,16 @@ static bool slice(tw_lowering *l, const tw_node *n) {
     return true;
 }
 
+/* The extent of a part of a Split, also of one that nobody wants. -1: it is not known. */
+static int64_t part_extent(const tw_lowering *l, const tw_node *n, int part, int64_t whole) {
+    const tw_attribute *a = tw_node_attribute(n, "split");
+    const tw_array *sizes = a && a->kind == TW_ATTRIBUTE_ARRAY ? a->array : NULL;
+    if (n->n_in > 1 && n->in[1] >= 0 && !(sizes = tw_lower_of(l, n->in[1])->content)) return -1;
+    if (sizes) return part < tw_array_elements(sizes) ? tw_array_integer(sizes, part) : -1;
+    const int64_t parts = tw_node_integer(n, "num_outputs", n->n_out), each = (whole + parts - 1) / parts;
+    return part + 1 < parts ? each : whole - each * (parts - 1);
+}
+
 static bool split(tw_lowering *l, const tw_node *n) {
     const tw_lazy *from = tw_lower_peek(l, n->in[0]);
     tw_view stored;
@@ -88,11 +98,12 @@ static bool split(tw_lowering *l, const tw_node *n) {
     const int axis = tw_axis(tw_node_integer(n, "axis", 0), stored.rank);
     int64_t start = 0;
     for (int i = 0; i < n->n_out; i++) {
-        if (n->out[i] < 0) return false;
         tw_lazy x = tw_lazy_of_view(&stored);
-        const int64_t count = tw_lower_of(l, n->out[i])->dims[axis];
+        const int64_t count =
+            n->out[i] < 0 ? part_extent(l, n, i, stored.dims[axis]) : tw_lower_of(l, n->out[i])->dims[axis];
+        if (count < 0) return false;
         tw_lazy_slice(&x, axis, start, 1, count);
-        tw_lower_set(l, n->out[i], &x);
+        if (n->out[i] >= 0) tw_lower_set(l, n->out[i], &x);
         start += count;
     }
     return true;

@@ -93,7 +93,7 @@ enum { TW_STEP_IN = 16, TW_STEP_OUT = 8 /* Most operands, and results, of a step
 
 typedef struct tw_step {
     tw_step_kind kind;
-    /* Operands in the order of the kind's problem. A gathered operand's view has the whole table, the gathered
+    /* Operands in the order of the kind's problem. A gathered operand's view has all that may be read, the gathered
        dimension first: the problem says how it is walked. */
     tw_view *in, *out;
     int n_in, n_out;
