@@ -167,10 +167,13 @@ tw_status run_program(const tw_program *p, const tw_array *const *in, tw_arena *
     memset(scratch, 0xff, (size_t)p->scratch_bytes);
     for (int i = 0; i < p->n_buffers; i++) {
         const tw_program_buffer *b = &p->buffers[i];
-        r.at[i] = b->kind == TW_PROGRAM_SCRATCH    ? scratch + (b->offset < 0 ? 0 : b->offset)
-                  : b->kind == TW_PROGRAM_CONSTANT ? (char *)b->content
-                  : b->kind == TW_PROGRAM_INPUT    ? (char *)in[b->number]->data
-                                                   : tw_arena_alloc(arena, (size_t)b->bytes + 1);
+        const void *content = b->kind == TW_PROGRAM_CONSTANT ? b->content
+                              : b->kind == TW_PROGRAM_INPUT  ? in[b->number]->data
+                                                             : NULL;
+        r.at[i] = b->kind == TW_PROGRAM_SCRATCH ? scratch + (b->offset < 0 ? 0 : b->offset)
+                                                : tw_arena_alloc(arena, (size_t)b->bytes + 1);
+        /* Files have contents anywhere, and steps read them where elements are aligned. */
+        if (content) memcpy(r.at[i], content, (size_t)b->bytes);
         if (b->kind == TW_PROGRAM_OUTPUT) memset(r.at[i], 0xff, (size_t)b->bytes);
     }
     tw_status st = TW_OK;

@@ -266,7 +266,7 @@ static void attention_of_all_kinds(void **state) {
                                           3);
         for (int i = 0; i < 3; i++) tw_graph_output(g, a + i, "out");
         tw_program *p = check_random(g, NULL, (tw_program_fuse)fuse, 1e-5, false, &kept);
-        assert_int_equal(count(p, TW_STEP_ATTENTION), fuse == TW_PROGRAM_FUSE_ALL);
+        assert_int_equal(count(p, TW_STEP_ATTENTION), 0); /* A GPU has no kernel of f32. */
         tw_program_free(p);
         tw_graph_free(kept);
     }

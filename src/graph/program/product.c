@@ -193,7 +193,7 @@ bool tw_lower_multiply(tw_lowering *l, const tw_view *a, const tw_view *b, const
 typedef struct product {
     int a, b, bias, mul, residual; /* Values. -1: there is none. */
     bool trans_a, trans_b;
-    double alpha;
+    double alpha, beta; /* beta multiplies the bias. */
     const char *activation;
 } product;
 
@@ -287,7 +287,9 @@ static bool finish(tw_lowering *l, const product *p, const tw_view *sums, bool b
         }
         if (terms[i] < 0) continue;
         const tw_lazy *term = tw_lower_take(l, terms[i]);
-        const int added = term ? tw_lazy_add(&x, term) : -1;
+        int added = term ? tw_lazy_add(&x, term) : -1;
+        if (!i && added >= 0 && p->beta != 1)
+            added = tw_cells_apply(&x.cells, TW_CELL_mul, added, tw_cells_real(&x.cells, p->beta), -1);
         cell = added < 0 ? -1 : tw_cells_apply(&x.cells, ops[i], cell, added, -1);
     }
     if (cell < 0) return false;
@@ -321,7 +323,7 @@ static bool lower(tw_lowering *l, const product *p, int out) {
     if (p->trans_b) swap_last(&b);
     spread(&a, &to);
     spread(&b, &to);
-    const bool with_bias = operand(l, p->bias, &to, true, &e.bias);
+    const bool with_bias = p->beta == 1 && operand(l, p->bias, &to, true, &e.bias);
     bool whole = with_bias && tw_gemm_activation_from_name(p->activation, &e.activation);
     whole = whole && operand(l, p->mul, &to, false, &e.mul) && operand(l, p->residual, &to, false, &e.residual);
     if (whole && tw_lower_multiply(l, &a, &b, &e, &to)) {
@@ -340,7 +342,7 @@ static bool lower(tw_lowering *l, const product *p, int out) {
 
 /* Reads a node that is a product. False: it is none, or one that is not computed. */
 static bool read_product(const tw_node *n, product *p) {
-    *p = (product){.bias = -1, .mul = -1, .residual = -1, .alpha = 1, .activation = "none"};
+    *p = (product){.bias = -1, .mul = -1, .residual = -1, .alpha = 1, .beta = 1, .activation = "none"};
     if (n->n_in < 2 || n->in[0] < 0 || n->in[1] < 0) return false;
     p->a = n->in[0];
     p->b = n->in[1];
@@ -357,8 +359,9 @@ static bool read_product(const tw_node *n, product *p) {
     p->trans_a = tw_node_integer(n, "transA", 0);
     p->trans_b = tw_node_integer(n, "transB", 0);
     p->alpha = tw_node_real(n, "alpha", 1);
-    if (n->n_in > 2 && tw_node_real(n, "beta", 1) != 0) p->bias = n->in[2];
-    return p->bias < 0 || tw_node_real(n, "beta", 1) == 1;
+    if (n->n_in > 2) p->bias = n->in[2];
+    if (p->bias >= 0) p->beta = tw_node_real(n, "beta", 1);
+    return true;
 }
 
 /* ---- gates and values: activation(A G) * (A V) as one product */
