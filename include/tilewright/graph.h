@@ -13,8 +13,8 @@ extern "C" {
 typedef struct tw_graph tw_graph;
 
 /* Opens a model. The file is mapped, and so are files with external data, which must lie in its folder. Constants are
-   not copied. TW_ERR_FORMAT: the file is damaged, or no model. TW_ERR_UNSUPPORTED: the diagnostic has a line for each
-   node that is not supported, with the reason. The caller closes the graph. */
+   not copied. TW_ERR_FORMAT: the file is damaged, or no model. TW_ERR_UNSUPPORTED: the diagnostic lists
+   all nodes that are not supported, those of one operator and one reason in a line. The caller closes the graph. */
 tw_status tw_graph_open(tw_graph **out, const char *path, tw_diag *diag);
 void tw_graph_close(tw_graph *graph); /* NULL is fine. */
 
@@ -137,7 +137,7 @@ typedef enum tw_network_view {
     TW_NETWORK_GRAPH,   /* The graph behind all passes, as text. */
     TW_NETWORK_DOT,     /* The same for Graphviz. */
     TW_NETWORK_STEPS,   /* The program's steps. */
-    TW_NETWORK_LAUNCHES /* On a GPU: kernels, with the microseconds of each. */
+    TW_NETWORK_LAUNCHES /* On a GPU: kernels, with the microseconds of each. On a processor: the schedule as JSON. */
 } tw_network_view;
 /* Returns a text about the program that was prepared last, which the caller frees. NULL: `diag` says why. */
 char *tw_network_text(tw_network *n, tw_network_view view, tw_diag *diag);

@@ -68,6 +68,11 @@ static void describe_cpu(const struct tw_network *n, const tw_bucket *b, tw_netw
     if (b->state) info->memory_bytes = tw_cpu_pool_bytes(n->machine) + tw_cpu_network_bytes(b->state);
 }
 
+static tw_status explain_cpu(struct tw_network *n, tw_bucket *b, tw_buf *out, tw_diag *diag) {
+    if (!b->state) return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s runs this plainly, without a schedule", n->device);
+    return tw_ranges_print(tw_cpu_network_schedule(b->state), out) ? TW_OK : tw_fail_memory(diag);
+}
+
 const tw_network_runner tw_runner_cpu = {.name = "cpu",
                                          .lowers = true,
                                          .open = open_cpu,
@@ -75,7 +80,8 @@ const tw_network_runner tw_runner_cpu = {.name = "cpu",
                                          .prepare = prepare_cpu,
                                          .drop = drop_cpu,
                                          .run = run_cpu,
-                                         .describe = describe_cpu};
+                                         .describe = describe_cpu,
+                                         .explain = explain_cpu};
 
 /* ---- a GPU */
 

@@ -184,7 +184,8 @@ static void nothing_is_wrong(void **state) {
     gives(k, " %y = Slice(%x, %one, %most, %one)\n", "f32[b, \"s-min(1,s)\", 6]");
     gives(k, " %y = Slice(%x, %minus, %most, %one)\n", "f32[b, \"min(1,s)\", 6]");
     gives(k, " %y = Slice(%x, %o, %minus, %one)\n", "f32[b, \"s-min(1,s)\", 6]");
-    gives(k, " %y = Slice(%x, %one, %five, %one)\n", "f32[b, ?, 6]");
+    gives(k, " %y = Slice(%x, %one, %five, %one)\n", "f32[b, \"-min(1,s)+min(5,s)\", 6]");
+    gives(k, " %y = Slice(%x, %five, %one, %one)\n", "f32[b, ?, 6]");
     gives(k, " %y = Slice(%x, %minus, %o, %one, %minus)\n", "f32[b, ?, 6]");
     /* Positions of as many tokens as there are: the sum has them all, or there is none. */
     gives(k, " %s = Shape(%x) start=1 end=2\n %t = Slice(%table, %o, %s, %one)\n %y = Add(%x, %t)\n", "f32[b, s, 6]");

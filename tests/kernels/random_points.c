@@ -50,7 +50,7 @@ static void add_operand(tw_random *r, tw_points *p, tw_class class, random_point
     tw_point_operand *o = &p->operands[p->n_operands++];
     *o = (tw_point_operand){.type = type_of(r, class), .constant = below(r, 4) == 0};
     strides(r, p, o, false, seen);
-    seen->vectors += o->align == 16 && o->strides[p->rank - 1] == 1 && p->dims[p->rank - 1] % 8 == 0;
+    seen->vectors += p->rank && o->align == 16 && o->strides[p->rank - 1] == 1 && p->dims[p->rank - 1] % 8 == 0;
 }
 
 /* Makes an operand gather by a further one, of integers. */
@@ -77,6 +77,7 @@ static const char *const reals[] = {
     "c0=sigmoid(x0);sub(c0,mul(c0,tanh(x1)))",
     "where(less(x0,x1),x2,neg(x0))",
     "div(x0,add(abs(x1),0.5))",
+    "div(div(x0,-8),div(0.25,3))",
     "mul(erf(x0),exp(sub(x1,x2)))",
     "add(sin(mul(x0,20)),cos(mul(x1,3)))",
     "log(add(mul(x0,x0),0.01))",
@@ -85,6 +86,7 @@ static const char *const reals[] = {
     "reciprocal(add(abs(x0),1))",
     "pow(abs(x0),1.7)",
     "pow(x0,3)",
+    "pow(x0,floor(x1))",
     "max(min(x0,x1),relu(x2))",
     "add(floor(x0),add(ceil(x1),round(x2)))",
     "sub(sign(x0),bf16(x1))",

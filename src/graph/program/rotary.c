@@ -56,8 +56,9 @@ static bool angles(tw_lowering *l, int value, const rotation *r, const tw_view *
     if (r->places < 0) {
         out->n = 1;
         out->of[0] = (tw_source){.buffer = table.buffer, .offset = table.offset, .type = table.type, .by = -1};
-        out->of[0].strides[0] = table.dims[0] == 1 ? 0 : table.strides[0]; /* One batch of angles may be that of all. */
-        out->of[0].strides[2] = table.strides[1];
+        /* One table may serve all sequences. */
+        out->of[0].strides[0] = table.dims[0] == 1 ? 0 : table.strides[0];
+        out->of[0].strides[2] = table.dims[1] == 1 ? 0 : table.strides[1];
         out->of[0].strides[pair] = table.strides[2];
         return true;
     }

@@ -225,11 +225,14 @@ static const tw_formula *place_of(const tw_inference *x, const tw_formula *d, co
 /* Returns how many elements a slice with a step of 1 has. */
 static const tw_formula *slice_of(const tw_inference *x, const tw_formula *d, const tw_formula *from,
                                   const tw_formula *below) {
+    int64_t p, q;
     if (!d || !from || !below) return NULL;
+    /* Places that count from the same side are in order wherever they end up. */
+    bool ordered = tw_formula_is_number(from, &p) && tw_formula_is_number(below, &q) && p <= q && (p < 0) == (q < 0);
     from = place_of(x, d, from);
     below = place_of(x, d, below);
     if (tw_at_least(x->symbols, from, below)) return tw_formula_number(x->arena, 0);
-    const bool ordered = tw_formula_equal(below, d) || tw_formula_is(from, 0) || tw_at_least(x->symbols, below, from);
+    ordered |= tw_formula_equal(below, d) || tw_formula_is(from, 0) || tw_at_least(x->symbols, below, from);
     return ordered ? tw_formula_subtract(x->arena, below, from) : NULL;
 }
 

@@ -73,7 +73,7 @@ static void put_buffer(tw_buf *out, const tw_range_buffer *b) {
     tw_buf_str(out, "}");
 }
 
-static void put_all(tw_buf *out, const tw_ranges *r) {
+bool tw_ranges_print(const tw_ranges *r, tw_buf *out) {
     tw_buf_printf(out, "{\"tilewright_ranges\": %d, \"scratch\": %lld,\n \"buffers\": [\n", FORMAT_VERSION,
                   (long long)r->scratch);
     for (int i = 0; i < r->n_buffers; i++) {
@@ -99,13 +99,12 @@ static void put_all(tw_buf *out, const tw_ranges *r) {
         }
         tw_buf_str(out, w + 1 < r->n_workers ? "  ],\n" : "  ]\n");
     }
-    tw_buf_str(out, " ]}\n");
+    return tw_buf_str(out, " ]}\n");
 }
 
 tw_status tw_ranges_write(const tw_ranges *r, const char *path, tw_diag *diag) {
     tw_buf out = {0};
-    put_all(&out, r);
-    tw_status st = out.failed ? tw_fail_memory(diag) : tw_file_write(path, out.data, out.size, diag);
+    tw_status st = !tw_ranges_print(r, &out) ? tw_fail_memory(diag) : tw_file_write(path, out.data, out.size, diag);
     tw_buf_free(&out);
     return st;
 }

@@ -93,6 +93,7 @@ tw_status tw_ranges_effects(const tw_ranges *r, const tw_range_task *t, tw_acces
 /* json.c */
 bool tw_ranges_recognise(const json_t *root);
 tw_status tw_ranges_from_json(tw_ranges **out, const json_t *root, const char *path, tw_diag *diag);
+bool tw_ranges_print(const tw_ranges *r, tw_buf *out); /* As JSON. False: no memory. */
 tw_status tw_ranges_write(const tw_ranges *r, const char *path, tw_diag *diag);
 
 /* check.c. Adds every finding to a report that was started. TW_OK or TW_ERR_MEMORY: findings are not an error. */

@@ -54,22 +54,55 @@ static tw_status place_buffers(tw_cpu_network *n, tw_diag *diag) {
     return st;
 }
 
+/* Constants that the pool lacked, which workers pack side by side. */
+typedef struct packing {
+    const tw_cpu_network *n;
+    int *steps;
+    int count;
+    _Atomic int next;
+    unsigned char *panels; /* Room for a panel of floats for each worker. */
+    size_t of_panel;
+} packing;
+
+static void pack_some(void *context, int member) {
+    packing *p = context;
+    float *panel = (float *)(void *)(p->panels + (size_t)member * p->of_panel);
+    for (int i; (i = atomic_fetch_add(&p->next, 1)) < p->count;)
+        tw_cpu_product_pack(p->n, &p->n->steps[p->steps[i]], panel);
+}
+
+/* Finds a step's B in the pool, or notes that it is to be packed. */
+static tw_status find_packed(tw_cpu_network *n, int step, packing *all, tw_diag *diag) {
+    tw_cpu_step *s = &n->steps[step];
+    uint64_t name[2];
+    bool found = true;
+    tw_cpu_product_plan(n, s);
+    const size_t bytes = tw_cpu_product_packed(s, n->p, name), of_panel = tw_cpu_product_panel(s);
+    if (!bytes) return TW_OK;
+    if (!n->p->buffers[s->of->in[1].buffer].content) return tw_fail(diag, TW_ERR_USAGE, "a constant has no content");
+    const tw_status st = tw_cpu_pool_packed(n->pool, name, bytes, &s->product.panels, &found, diag);
+    if (st != TW_OK || found) return st;
+    all->steps[all->count++] = step;
+    if (of_panel > all->of_panel) all->of_panel = of_panel;
+    return TW_OK;
+}
+
 static tw_status pack_products(tw_cpu_network *n, tw_diag *diag) {
     const tw_program *p = n->p;
+    packing all = {.n = n, .steps = tw_arena_array(&n->arena, (size_t)p->n_steps + 1, sizeof *all.steps)};
     tw_status st = TW_OK;
     n->steps = tw_arena_array(&n->arena, (size_t)p->n_steps + 1, sizeof *n->steps);
-    if (!n->steps) return tw_fail_memory(diag);
+    if (!n->steps || !all.steps) return tw_fail_memory(diag);
     for (int i = 0; i < p->n_steps && st == TW_OK; i++) {
-        tw_cpu_step *s = &n->steps[i];
-        uint64_t name[2];
-        bool found = true;
-        s->of = &p->steps[i];
-        if (s->of->kind != TW_STEP_PRODUCT) continue;
-        tw_cpu_product_plan(n, s);
-        const size_t bytes = tw_cpu_product_packed(s, p, name);
-        if (bytes) st = tw_cpu_pool_packed(n->pool, name, bytes, &s->product.panels, &found, diag);
-        if (st == TW_OK && !found) st = tw_cpu_product_pack(n, s, diag);
+        n->steps[i].of = &p->steps[i];
+        if (p->steps[i].kind == TW_STEP_PRODUCT) st = find_packed(n, i, &all, diag);
     }
+    const size_t room = all.of_panel * (size_t)tw_team_size(n->pool->team);
+    if (st == TW_OK && all.count) st = tw_cpu_pages(room, "panels", &all.panels, diag);
+    if (st == TW_OK && all.count) tw_team_run(n->pool->team, pack_some, &all);
+    /* What was not packed must not be found later. */
+    if (st != TW_OK) tw_cpu_pool_forget(n->pool, all.count);
+    tw_pages_free(all.panels, room);
     return st;
 }
 

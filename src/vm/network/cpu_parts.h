@@ -10,7 +10,7 @@
 #include "vm/network/deal.h"
 
 /* Products of fewer rows read weights once, and those have fewer bytes as floats than as terms of bf16. */
-enum { TW_SPLIT_ROWS = 16 };
+enum { TW_SPLIT_ROWS = 32 };
 
 /* A step that is ready to run. */
 typedef struct tw_cpu_step {
@@ -98,11 +98,14 @@ void tw_cpu_product_plan(const tw_cpu_network *n, tw_cpu_step *s);
 size_t tw_cpu_product_scratch(const tw_cpu_network *n, const tw_cpu_step *s, const tw_range_task *t);
 /* Bytes of all panels of a constant B, and their name in the pool. 0: B is no constant. */
 size_t tw_cpu_product_packed(const tw_cpu_step *s, const tw_program *p, uint64_t name[2]);
-tw_status tw_cpu_product_pack(const tw_cpu_network *n, const tw_cpu_step *s, tw_diag *diag);
+size_t tw_cpu_product_panel(const tw_cpu_step *s); /* Bytes of a panel of floats. */
+/* Packs a constant B. `panel` has room for a panel of floats. */
+void tw_cpu_product_pack(const tw_cpu_network *n, const tw_cpu_step *s, float *panel);
 
 /* cpu_pool.c. Finds a packed constant, or room for one, which *found tells. */
 tw_status tw_cpu_pool_packed(tw_cpu_pool *pool, const uint64_t name[2], size_t bytes, unsigned char **panels,
                              bool *found, tw_diag *diag);
+void tw_cpu_pool_forget(tw_cpu_pool *pool, int n); /* The n that were added last. */
 tw_status tw_cpu_pages(size_t bytes, const char *what, unsigned char **out, tw_diag *diag);
 void tw_cpu_product(const tw_cpu_network *n, const tw_cpu_step *s, const tw_range_task *t, tw_cpu_room room);
 

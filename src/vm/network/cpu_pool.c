@@ -40,6 +40,13 @@ void tw_cpu_pool_close(tw_cpu_pool *p) {
     free(p);
 }
 
+void tw_cpu_pool_forget(tw_cpu_pool *p, int n) {
+    for (; n > 0; n--) {
+        const tw_cpu_packed *last = &p->packed[--p->n_packed];
+        tw_pages_free(last->panels, last->bytes);
+    }
+}
+
 int64_t tw_cpu_pool_bytes(const tw_cpu_pool *p) {
     int64_t sum = 0;
     for (int i = 0; i < p->n_packed; i++) sum += (int64_t)p->packed[i].bytes;

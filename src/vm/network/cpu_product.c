@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products, and what follows each part of one while it lies in a near cache. */
-#include "base/diag.h"
 #include "base/divide.h"
 #include "base/hash.h"
 #include "vm/network/cpu_parts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const tw_gemm_blocking usual; /* All zero: the kernels' own blocks. */
@@ -110,23 +108,21 @@ size_t tw_cpu_product_packed(const tw_cpu_step *s, const tw_program *p, uint64_t
     return s->product.bytes * (size_t)(batch[0] * batch[1] * batch[2]);
 }
 
-tw_status tw_cpu_product_pack(const tw_cpu_network *n, const tw_cpu_step *s, tw_diag *diag) {
+void tw_cpu_product_pack(const tw_cpu_network *n, const tw_cpu_step *s, float *panel) {
+    static const int64_t first[TW_PROGRAM_BATCH];
     const tw_program_product *x = &s->of->of.product;
     const size_t size = (size_t)tw_element_bits(x->type) / 8;
-    const unsigned char *b = n->p->buffers[s->of->in[1].buffer].content;
-    if (!b) return tw_fail(diag, TW_ERR_USAGE, "a constant has no content");
-    float *panel = aligned_alloc(64, tw_cpu_lines(tw_panel_bytes(floats, x->k)));
-    if (!panel) return tw_fail_memory(diag);
-    static const int64_t first[TW_PROGRAM_BATCH];
+    const unsigned char *b = (const unsigned char *)n->p->buffers[s->of->in[1].buffer].content + s->of->in[1].offset;
     int64_t at[TW_PROGRAM_BATCH] = {0}, batch[TW_PROGRAM_BATCH];
     batch_of_b(x, batch);
-    b += s->of->in[1].offset;
     do
         pack(n, s, b + size * (size_t)place(at, x->stride_b), 0, x->n,
              s->product.panels + s->product.bytes * (size_t)matrix_at(x, at), panel);
     while (next_of(at, first, batch));
-    free(panel);
-    return TW_OK;
+}
+
+size_t tw_cpu_product_panel(const tw_cpu_step *s) {
+    return tw_cpu_lines(tw_panel_bytes(floats, s->of->of.product.k));
 }
 
 /* ---- planning */
