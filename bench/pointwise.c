@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times maps and rows on one core: `bench_pointwise 'map WORDS' 'rows WORDS' ...`, in the words of `tilewright kernel`.
+/* Times maps and rows on one core: `bench_pointwise 'map WORDS' 'rows WORDS' ...`, in the words of `tilewright kernel`;
+   with --gpu first, on the first GPU, whose results are also compared, and rows by every configuration. Where there is
+   none, the emulator computes, and nothing is timed.
    Prints for each, by variant, microseconds of the processor, and the bytes of all its buffers per nanosecond beside
    those of a copy. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/diag.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/kernel.h"
 #include "kernels/pointwise/map_kernel.h"
 #include "kernels/pointwise/trial.h"
 #include "kernels/rows/rows_kernel.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,8 +108,129 @@ static int run(const char *text) {
     return 0;
 }
 
+/* -- on a GPU */
+
+enum { LAUNCHES = 100, GRAPHS = 7, CONFIGURATIONS = 6 };
+
+/* A kernel on a GPU with a problem's data. */
+typedef struct device {
+    tw_gpu *gpu;
+    tw_gpu_kernel *kernel;
+    tw_gpu_launch *launch;
+    uint64_t address[TW_POINT_BUFFERS];
+} device;
+
+static tw_status prepare(device *v, const char *text, const char *configuration, const tw_point_trial *t, tw_diag *d) {
+    tw_status st = tw_gpu_kernel_open(&v->kernel, v->gpu, text, configuration, d);
+    if (st == TW_OK) st = tw_gpu_launch_open(&v->launch, v->kernel, d);
+    for (int i = 0; i < t->n && st == TW_OK; i++) {
+        const tw_point_memory *m = &t->of[i];
+        st = tw_gpu_alloc(v->gpu, m->bytes, &v->address[i], d);
+        if (st == TW_OK) st = tw_gpu_upload(v->gpu, v->address[i], m->host, m->bytes, d);
+        if (st == TW_OK) st = tw_gpu_launch_bind(v->launch, m->f->name, v->address[i], d);
+    }
+    return st;
+}
+
+static void release(device *v) {
+    tw_gpu_launch_close(v->launch);
+    tw_gpu_kernel_close(v->kernel);
+    for (int i = 0; i < TW_POINT_BUFFERS; i++) tw_gpu_release(v->gpu, v->address[i]);
+}
+
+/* Launches once, and compares what was written with what the processor computes. */
+static tw_status compare(device *v, const problem *p, tw_point_trial *got, const tw_point_trial *want, tw_diag *d) {
+    const double error = 0x1p-16 * (p->is_map ? 1 : 1 + (double)tw_points_columns(p->x) / 64);
+    tw_status st = tw_gpu_launch_run(v->launch, NULL, d);
+    if (st == TW_OK) st = tw_gpu_wait(v->gpu, d);
+    for (int i = 0; i < got->n && st == TW_OK; i++)
+        if (got->of[i].f->written) st = tw_gpu_download(v->gpu, got->of[i].host, v->address[i], got->of[i].bytes, d);
+    return st == TW_OK ? tw_point_trial_compare(got, want, error, d) : st;
+}
+
+/* The least time of a launch among others of the same kernel, in microseconds. */
+static tw_status time_launches(device *v, double *us, tw_diag *d) {
+    tw_cuda *c = v->gpu->cuda;
+    tw_cuda_graph *graph = NULL;
+    tw_diag unused;
+    *us = INFINITY;
+    if (!c) return TW_OK;
+    tw_status st = tw_cuda_capture_begin(c, d);
+    if (st != TW_OK) return st;
+    for (int i = 0; i < LAUNCHES && st == TW_OK; i++) st = tw_gpu_launch_run(v->launch, NULL, d);
+    const tw_status ended = tw_cuda_capture_end(c, &graph, st == TW_OK ? d : &unused);
+    if (st == TW_OK) st = ended;
+    for (int i = 0; i < GRAPHS && st == TW_OK; i++) {
+        double all;
+        st = tw_cuda_graph_time(c, graph, 1, &all, d);
+        if (st == TW_OK && all / LAUNCHES < *us) *us = all / LAUNCHES;
+    }
+    tw_cuda_graph_free(graph);
+    return st;
+}
+
+static tw_status run_configured(tw_gpu *gpu, const problem *p, const char *text, const char *configuration,
+                                const tw_point_trial *want, tw_diag *d) {
+    device v = {.gpu = gpu};
+    tw_point_trial got;
+    double us = 0;
+    size_t bytes = 0;
+    tw_status st = tw_point_trial_make(&got, p->x, &p->buffers, 1, d);
+    if (st == TW_OK) st = prepare(&v, text, configuration, &got, d);
+    if (st == TW_OK) st = compare(&v, p, &got, want, d);
+    if (st == TW_OK) st = time_launches(&v, &us, d);
+    for (int i = 0; i < got.n; i++) bytes += got.of[i].bytes;
+    if (st == TW_OK) {
+        tw_gpu_kernel_info info;
+        tw_gpu_kernel_describe(v.kernel, &info);
+        printf("  %-16s %s %8.2f us %7.0f GB/s, %d registers\n", info.configuration, configuration[0] ? " " : "*", us,
+               (double)bytes / us / 1e3, info.registers);
+    }
+    release(&v);
+    tw_point_trial_free(&got);
+    return st;
+}
+
+/* The default, then for rows all others. One that is not legal is passed over. */
+static int run_on_gpu(tw_gpu *gpu, const char *text) {
+    problem p = {0};
+    tw_point_trial want;
+    tw_kernels k;
+    tw_cpu cpu;
+    tw_diag d;
+    tw_cpu_detect(&cpu);
+    tw_kernels_choose(&k, cpu.isa);
+    if (parse(&p, text, &d) != TW_OK || tw_point_trial_make(&want, p.x, &p.buffers, 1, &d) != TW_OK) {
+        fprintf(stderr, "%s: %s\n", text, d.message);
+        return 1;
+    }
+    time_of(&p, &k, &want.data);
+    printf("%s\n", text);
+    int bad = run_configured(gpu, &p, text, "", &want, &d) != TW_OK;
+    if (bad) fprintf(stderr, "%s: %s\n", text, d.message);
+    for (int w = 0; w < CONFIGURATIONS && !p.is_map && !bad; w++)
+        for (int r = 1; r <= 16; r *= 2) {
+            char configuration[40];
+            snprintf(configuration, sizeof configuration, "warps=%d rows=%d", 1 << w, r);
+            const tw_status st = run_configured(gpu, &p, text, configuration, &want, &d);
+            if (st == TW_OK || st == TW_ERR_USAGE) continue;
+            fprintf(stderr, "%s, %s: %s\n", text, configuration, d.message);
+            bad = 1;
+        }
+    tw_point_trial_free(&want);
+    return bad;
+}
+
 int main(int argc, char **argv) {
-    int bad = argc < 2;
-    for (int i = 1; i < argc; i++) bad |= run(argv[i]);
+    const bool on_gpu = argc > 1 && !strcmp(argv[1], "--gpu");
+    tw_gpu *gpu = NULL;
+    tw_diag d;
+    int bad = argc < 2 + on_gpu;
+    if (on_gpu && tw_gpu_open(&gpu, "auto", &d) != TW_OK) {
+        fprintf(stderr, "%s\n", d.message);
+        return 1;
+    }
+    for (int i = 1 + on_gpu; i < argc; i++) bad |= on_gpu ? run_on_gpu(gpu, argv[i]) : run(argv[i]);
+    tw_gpu_close(gpu);
     return bad;
 }

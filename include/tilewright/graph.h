@@ -13,8 +13,8 @@ extern "C" {
 typedef struct tw_graph tw_graph;
 
 /* Opens a model. The file is mapped, and so are files with external data, which must lie in its folder. Constants are
-   not copied. TW_ERR_FORMAT: the file is damaged, or no model. TW_ERR_UNSUPPORTED: the diagnostic has a line for each
-   node that is not supported, with the reason. The caller closes the graph. */
+   not copied. TW_ERR_FORMAT: the file is damaged, or no model. TW_ERR_UNSUPPORTED: the diagnostic lists
+   all nodes that are not supported, those of one operator and one reason in a line. The caller closes the graph. */
 tw_status tw_graph_open(tw_graph **out, const char *path, tw_diag *diag);
 void tw_graph_close(tw_graph *graph); /* NULL is fine. */
 
@@ -141,6 +141,29 @@ typedef enum tw_network_view {
 } tw_network_view;
 /* Returns a text about the program that was prepared last, which the caller frees. NULL: `diag` says why. */
 char *tw_network_text(tw_network *n, tw_network_view view, tw_diag *diag);
+
+/* ---- contents of a network's inputs */
+
+typedef struct tw_tensors tw_tensors;
+/* Makes an empty one, which the caller frees. The network must outlive it. */
+tw_status tw_tensors_new(tw_tensors **out, const tw_network *n, tw_diag *diag);
+void tw_tensors_free(tw_tensors *t); /* NULL is fine. */
+/* Reads a file: .npy, .npz or a TensorProto. `input` is whose content it has; NULL: the inputs' that its arrays are
+   named after, NAME or in_NAME. TW_ERR_USAGE: it has none of these. */
+tw_status tw_tensors_read(tw_tensors *t, const char *input, const char *path, tw_diag *diag);
+/* Says the extent of a dimension that the model leaves open. */
+tw_status tw_tensors_extent(tw_tensors *t, const char *symbol, int64_t extent, tw_diag *diag);
+/* Finds types and extents of all inputs. With `random` those without a file are drawn. TW_ERR_USAGE: an extent is not
+   known, there is no such dimension, or a file has something else. */
+tw_status tw_tensors_complete(tw_tensors *t, bool random, tw_diag *diag);
+const tw_tensor *tw_tensors_list(const tw_tensors *t); /* In the model's order. Complete ones have it. */
+/* Writes "input_ids i64[1, 512]". */
+void tw_tensors_describe(const tw_tensors *t, char *out, size_t size);
+
+int64_t tw_tensor_elements(const tw_tensor *t);       /* -1: too many, or no type. */
+double tw_tensor_real(const tw_tensor *t, int64_t i); /* Element i. */
+/* Writes a .npz file. Elements of bf16 are written as f32. */
+tw_status tw_tensors_write(const char *path, const tw_tensor *list, int n, tw_diag *diag);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

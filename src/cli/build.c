@@ -13,10 +13,10 @@
 static tw_status prepare_all(tw_network *net, const cli_list *dims, int choices, tw_diag *d) {
     tw_status st = TW_OK;
     for (int i = 0; i < choices && st == TW_OK; i++) {
-        cli_inputs in = {0};
-        st = cli_inputs_shape(&in, net, (cli_dims){dims, i}, d);
-        if (st == TW_OK) st = tw_network_prepare(net, in.list, d);
-        cli_inputs_free(&in);
+        tw_tensors *in;
+        st = cli_inputs(&in, net, NULL, dims, i, false, d);
+        if (st == TW_OK) st = tw_network_prepare(net, tw_tensors_list(in), d);
+        tw_tensors_free(in);
     }
     return st;
 }

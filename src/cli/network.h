@@ -3,7 +3,6 @@
 #ifndef TW_CLI_NETWORK_H
 #define TW_CLI_NETWORK_H
 
-#include "base/arena.h"
 #include "cli/cli.h"
 #include "tilewright/graph.h"
 
@@ -38,31 +37,13 @@ typedef struct cli_network_flags {
 /* Opens a network by flags. */
 tw_status cli_network_open(tw_network **out, const char *path, const cli_network_flags *f, tw_diag *d);
 
-/* Contents of inputs. Starts from {0}. */
-typedef struct cli_inputs {
-    tw_arena arena;
-    int n;
-    tw_tensor *list; /* In the model's order. */
-} cli_inputs;
-void cli_inputs_free(cli_inputs *in);
-
-/* Extents of open dimensions: the choice `number` of those that `--dim NAME=N,N` gives, the last list running fastest.
- */
-typedef struct cli_dims {
-    const cli_list *list;
-    int number;
-} cli_dims;
-/* Returns how many choices there are. 0: a message was printed that one is not NAME=N[,N...]. */
+/* Returns how many combinations `--dim NAME=N,N` gives. 0: a message was printed that one is not NAME=N[,N...]. */
 int cli_dims_count(const cli_list *list);
-
-/* Sets types and extents of all inputs by `dims`, without contents. TW_ERR_USAGE: a dimension has no extent. */
-tw_status cli_inputs_shape(cli_inputs *in, const tw_network *n, cli_dims dims, tw_diag *d);
-/* Reads inputs from files: NAME=FILE, or FILE.npz with all. Others are drawn at random if `dims` says their extents, or
-   else are an error. */
-tw_status cli_inputs_read(cli_inputs *in, const tw_network *n, const cli_list *files, cli_dims dims, bool draw,
-                          tw_diag *d);
-
-/* Writes "input_ids i64[1, 512]". */
-void cli_inputs_describe(const cli_inputs *in, char *out, size_t size);
+/* Makes inputs: files are NAME=FILE, or FILE with arrays of all (NULL: none); `number` is the combination of extents.
+ */
+tw_status cli_inputs(tw_tensors **out, const tw_network *n, const cli_list *files, const cli_list *dims, int number,
+                     bool random, tw_diag *d);
+/* Runs a network. The caller frees *outputs, also after a failure. */
+tw_status cli_network_compute(tw_network *n, const tw_tensors *in, tw_tensor **outputs, tw_diag *d);
 
 #endif

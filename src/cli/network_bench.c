@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_SAMPLES = 1000 };
@@ -63,16 +64,16 @@ static void print(const bench *b, const row *r) {
 }
 
 /* Runs with random inputs, and compares with the model computed node by node if that takes seconds. */
-static tw_status run_drawn(bench *b, cli_inputs *in, row *r, tw_diag *d) {
+static tw_status run_drawn(bench *b, const tw_tensors *in, row *r, tw_diag *d) {
     tw_network_info info;
-    tw_network_describe(b->net, &info);
-    tw_tensor *outputs = tw_arena_array(&in->arena, (size_t)info.outputs + 1, sizeof *outputs);
-    if (!outputs) return tw_fail_memory(d);
-    tw_status st = tw_network_run(b->net, in->list, outputs, d);
+    tw_tensor *outputs;
+    tw_status st = cli_network_compute(b->net, in, &outputs, d);
     tw_network_describe(b->net, &info);
     r->judged = st == TW_OK && (b->check || info.operations <= CHECKED);
     r->reference = "node by node";
-    return r->judged ? tw_network_check(b->net, &r->verdict, NULL, 0, d) : st;
+    if (r->judged) st = tw_network_check(b->net, &r->verdict, NULL, 0, d);
+    free(outputs);
+    return st;
 }
 
 static tw_status time_row(bench *b, row *r, tw_diag *d) {
@@ -85,14 +86,14 @@ static tw_status time_row(bench *b, row *r, tw_diag *d) {
     return TW_OK;
 }
 
-static tw_status bench_drawn(bench *b, const cli_list *files, cli_dims dims, tw_diag *d) {
+static tw_status bench_drawn(bench *b, const cli_list *files, const cli_list *dims, int number, tw_diag *d) {
     row r = {.judged = false};
-    cli_inputs in = {0};
-    tw_status st = cli_inputs_read(&in, b->net, files, dims, true, d);
-    if (st == TW_OK) st = run_drawn(b, &in, &r, d);
-    if (st == TW_OK) cli_inputs_describe(&in, r.shapes, sizeof r.shapes);
+    tw_tensors *in;
+    tw_status st = cli_inputs(&in, b->net, files, dims, number, true, d);
+    if (st == TW_OK) st = run_drawn(b, in, &r, d);
+    if (st == TW_OK) tw_tensors_describe(in, r.shapes, sizeof r.shapes);
     if (st == TW_OK) st = time_row(b, &r, d);
-    cli_inputs_free(&in);
+    tw_tensors_free(in);
     return st;
 }
 
@@ -134,8 +135,7 @@ int cli_bench_network(int argc, char **argv) {
     tw_diag d;
     tw_status st = cli_network_open(&b.net, path, &f, &d);
     for (int i = 0; i < golden.count && st == TW_OK; i++) st = bench_golden(&b, golden.item[i], &d);
-    for (int i = 0; i < choices && !golden.count && st == TW_OK; i++)
-        st = bench_drawn(&b, &files, (cli_dims){&dims, i}, &d);
+    for (int i = 0; i < choices && !golden.count && st == TW_OK; i++) st = bench_drawn(&b, &files, &dims, i, &d);
     if (st == TW_OK && explain) {
         char *text = tw_network_text(b.net, TW_NETWORK_LAUNCHES, &d);
         if (text)

@@ -4,40 +4,23 @@
 #include "base/diag.h"
 #include "cli/network.h"
 #include "cli/results.h"
-#include "graph/numpy.h"
 
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- run */
 
-static tw_status write_outputs(const char *path, const tw_network_info *info, const tw_tensor *out, tw_arena *arena,
-                               tw_diag *d) {
-    tw_npz_entry *entries = tw_arena_array(arena, (size_t)info->outputs + 1, sizeof *entries);
-    if (!entries) return tw_fail_memory(d);
-    for (int i = 0; i < info->outputs; i++) {
-        entries[i].name = out[i].name;
-        tw_element_from_name(out[i].type, &entries[i].array.type);
-        entries[i].array.rank = out[i].rank;
-        entries[i].array.data = out[i].data;
-        memcpy(entries[i].array.dims, out[i].dims, sizeof out[i].dims);
-    }
-    return tw_npz_write(path, entries, info->outputs, d);
-}
-
 /* Prints an output's type, shape and first elements. */
 static void print_output(const tw_tensor *t) {
     enum { SHOWN = 6 };
-    tw_array a = {.rank = t->rank, .data = t->data};
-    char text[128];
-    tw_element_from_name(t->type, &a.type);
-    memcpy(a.dims, t->dims, sizeof a.dims);
-    tw_array_describe(&a, text, sizeof text);
-    const int64_t n = tw_array_elements(&a);
-    printf("%s %s:", t->name, text);
-    for (int64_t i = 0; i < n && i < SHOWN; i++) printf(" %.6g", tw_array_real(&a, i));
+    const int64_t n = tw_tensor_elements(t);
+    printf("%s %s[", t->name, t->type);
+    for (int i = 0; i < t->rank; i++) printf("%s%lld", i ? ", " : "", (long long)t->dims[i]);
+    printf("]:");
+    for (int64_t i = 0; i < n && i < SHOWN; i++) printf(" %.6g", tw_tensor_real(t, i));
     printf("%s\n", n > SHOWN ? " ..." : "");
 }
 
@@ -86,21 +69,21 @@ int cli_run_network(int argc, char **argv) {
     const int choices = cli_dims_count(&dims);
     if (choices != 1) return choices ? cli_usage("run: a dimension has one extent") : CLI_USAGE;
     tw_network *net;
-    cli_inputs in = {0};
+    tw_tensors *in = NULL;
+    tw_tensor *outputs = NULL;
     tw_diag d;
     tw_network_info info = {0};
     tw_status st = cli_network_open(&net, path, &f, &d);
-    if (st == TW_OK) st = cli_inputs_read(&in, net, &files, (cli_dims){&dims, 0}, random, &d);
-    if (st == TW_OK) tw_network_describe(net, &info);
-    tw_tensor *outputs = tw_arena_array(&in.arena, (size_t)info.outputs + 1, sizeof *outputs);
-    if (st == TW_OK && !outputs) st = tw_fail_memory(&d);
-    if (st == TW_OK) st = tw_network_prepare(net, in.list, &d);
+    if (st == TW_OK) st = cli_inputs(&in, net, &files, &dims, 0, random, &d);
+    if (st == TW_OK) st = tw_network_prepare(net, tw_tensors_list(in), &d);
     const int64_t begin = tw_now_ns();
-    if (st == TW_OK) st = tw_network_run(net, in.list, outputs, &d);
+    if (st == TW_OK) st = cli_network_compute(net, in, &outputs, &d);
     const double seconds = (double)(tw_now_ns() - begin) / 1e9;
-    if (st == TW_OK && out) st = write_outputs(out, &info, outputs, &in.arena, &d);
+    if (st == TW_OK) tw_network_describe(net, &info);
+    if (st == TW_OK && out) st = tw_tensors_write(out, outputs, info.outputs, &d);
     if (st == TW_OK) print_run(net, outputs, seconds, out, json);
-    cli_inputs_free(&in);
+    free(outputs);
+    tw_tensors_free(in);
     tw_network_close(net);
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }
@@ -130,19 +113,16 @@ static const cli_verb verify_verb = {
     "tilewright verify tests/data/onnx/encoder/model.onnx --golden tests/data/onnx/encoder/case.npz", NULL};
 
 /* Without a file outputs of random inputs are compared with those that the model has node by node. */
-static tw_status verify(tw_network *net, const char *golden, cli_dims dims, tw_network_verdict *v, char *why,
+static tw_status verify(tw_network *net, const char *golden, const cli_list *dims, tw_network_verdict *v, char *why,
                         size_t size, tw_diag *d) {
     if (golden) return tw_network_verify(net, golden, v, why, size, d);
-    const cli_list none = {.count = 0};
-    cli_inputs in = {0};
-    tw_network_info info;
-    tw_network_describe(net, &info);
-    tw_status st = cli_inputs_read(&in, net, &none, dims, true, d);
-    tw_tensor *outputs = tw_arena_array(&in.arena, (size_t)info.outputs + 1, sizeof *outputs);
-    if (st == TW_OK && !outputs) st = tw_fail_memory(d);
-    if (st == TW_OK) st = tw_network_run(net, in.list, outputs, d);
+    tw_tensors *in;
+    tw_tensor *outputs = NULL;
+    tw_status st = cli_inputs(&in, net, NULL, dims, 0, true, d);
+    if (st == TW_OK) st = cli_network_compute(net, in, &outputs, d);
     if (st == TW_OK) st = tw_network_check(net, v, why, size, d);
-    cli_inputs_free(&in);
+    free(outputs);
+    tw_tensors_free(in);
     return st;
 }
 
@@ -170,7 +150,7 @@ int cli_verify_network(int argc, char **argv) {
     char why[512];
     tw_status st = cli_network_open(&net, path, &f, &d);
     if (st == TW_OK) st = tw_network_check_file(net, &d);
-    if (st == TW_OK) st = verify(net, golden, (cli_dims){&dims, 0}, &v, why, sizeof why, &d);
+    if (st == TW_OK) st = verify(net, golden, &dims, &v, why, sizeof why, &d);
     if (st == TW_OK) {
         tw_network_describe(net, &info);
         print_verdict(golden ? golden : "the model, node by node", &info, &v, json);

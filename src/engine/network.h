@@ -3,6 +3,7 @@
 #ifndef TW_ENGINE_NETWORK_H
 #define TW_ENGINE_NETWORK_H
 
+#include "graph/contents.h"
 #include "graph/patterns/fuse.h"
 #include "graph/program/program.h"
 #include "tilewright/graph.h"
@@ -55,7 +56,8 @@ struct tw_network {
     void *machine;        /* The runner's. */
     tw_network_plan plan; /* How products are computed. */
     tw_bucket *buckets[TW_BUCKETS];
-    int n_buckets, last; /* last: the bucket that was prepared or run last. */
+    tw_contents contents; /* Constants of the buckets' graphs. */
+    int n_buckets, last;  /* last: the bucket that was prepared or run last. */
     /* Contents of the last run's inputs and outputs. */
     const void **in_data;
     void **out_data;

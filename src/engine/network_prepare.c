@@ -69,18 +69,18 @@ static tw_status finish(struct tw_network *n, tw_bucket *b, const tw_array *inpu
 }
 
 /* Patterns are found in f32, where nodes are as exporters write them. */
-static tw_status through_passes(const struct tw_network *n, tw_bucket *b, tw_diag *diag) {
-    tw_status st =
-        n->options.unfused ? tw_graph_simplify(b->graph, diag) : tw_graph_fuse(b->graph, &b->fusions, diag);
+static tw_status through_passes(struct tw_network *n, tw_bucket *b, tw_diag *diag) {
+    tw_status st = n->options.unfused ? tw_graph_simplify(b->graph, diag) : tw_graph_fuse(b->graph, &b->fusions, diag);
     if (st == TW_OK && n->type != TW_E_none) {
         st = tw_graph_convert(b->graph, n->type, diag);
         if (st == TW_OK) st = tw_graph_simplify(b->graph, diag);
     }
+    if (st == TW_OK) st = tw_contents_share(&n->contents, b->graph, diag);
     return st == TW_OK ? tw_graph_resolve(b->graph, n->path, diag) : st;
 }
 
 /* Makes the graph for extents. Where these depend on contents, only the model itself runs, on a processor. */
-static tw_status make_graph(const struct tw_network *n, tw_bucket *b, const tw_array *inputs, tw_diag *diag) {
+static tw_status make_graph(struct tw_network *n, tw_bucket *b, const tw_array *inputs, tw_diag *diag) {
     const tw_array **in = tw_arena_array(&b->arena, (size_t)n->model->n_inputs + 1, sizeof *in);
     tw_diag why = {0};
     if (!in) return tw_fail_memory(diag);

@@ -32,6 +32,7 @@ void tw_graph_free(tw_graph *g) {
     free(g->values);
     free(g->nodes);
     free(g->symbols);
+    free(g->meanings);
     free(g->maps);
     free(g->blocks);
     tw_arena_free(&g->arena);
@@ -66,6 +67,8 @@ int tw_graph_symbol(tw_graph *g, const char *name) {
     for (int i = 0; i < g->n_symbols; i++)
         if (!strcmp(g->symbols[i], name)) return i;
     if (!grow(g, &g->symbols, g->n_symbols, &g->room_symbols, sizeof *g->symbols)) return -1;
+    if (!grow(g, &g->meanings, g->n_symbols, &g->room_meanings, sizeof *g->meanings)) return -1;
+    g->meanings[g->n_symbols] = (tw_meaning){0};
     g->symbols[g->n_symbols] = name;
     return g->n_symbols++;
 }

@@ -64,6 +64,12 @@ typedef struct tw_node {
     const struct tw_op *impl; /* NULL: not supported, or not looked for yet. */
 } tw_node;
 
+/* What a symbol stands for. Both are NULL of one that stands for itself. */
+typedef struct tw_meaning {
+    const struct tw_formula *sum;      /* A sum of products of other symbols. */
+    const struct tw_formula *least[2]; /* The smaller of two. */
+} tw_meaning;
+
 typedef struct tw_graph {
     tw_arena arena;        /* Has everything below that is not allocated by itself. */
     struct tw_graph *base; /* Names, attributes and contents may lie in this one, which is kept as long. Or NULL. */
@@ -76,7 +82,8 @@ typedef struct tw_graph {
     int *inputs, *outputs; /* Numbers of values. */
     int n_inputs, n_outputs;
     const char **symbols; /* Names of symbols. */
-    int n_symbols, room_symbols;
+    tw_meaning *meanings; /* Of each symbol. */
+    int n_symbols, room_symbols, room_meanings;
     tw_map *maps; /* Files that constants lie in. */
     int n_maps, room_maps;
     int made;      /* How many names were made up, which end in ~0, ~1 and so on. */

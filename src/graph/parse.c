@@ -177,6 +177,12 @@ static bool real(parser *p, double *out) {
 
 /* ---- types and contents */
 
+static bool is_whole(const token *t) {
+    bool whole = t->kind == WORD;
+    for (size_t i = 0; i < t->n && whole; i++) whole = t->at[i] >= '0' && t->at[i] <= '9';
+    return whole;
+}
+
 static bool dims(parser *p, int *rank, tw_dim *out) {
     *rank = 0;
     if (!expect(p, "[")) return false;
@@ -186,7 +192,7 @@ static bool dims(parser *p, int *rank, tw_dim *out) {
         tw_dim *d = &out[(*rank)++];
         *d = TW_DIM_UNKNOWN;
         if (accept(p, "?")) continue;
-        if (p->now.kind == WORD && digit_of(*p->now.at) >= 0 && strspn(p->now.at, "0123456789") >= p->now.n) {
+        if (is_whole(&p->now)) {
             if (!integer(p, d)) return false;
             if (*d < 0) return fail(p, &p->now, "expected an extent");
             continue;

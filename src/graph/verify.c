@@ -5,12 +5,14 @@
 #include "graph/golden.h"
 #include "graph/onnx/onnx.h"
 #include "graph/run.h"
+#include "graph/shapes/infer.h"
 #include "graph/text.h"
 #include "tilewright/graph.h"
 
 tw_status tw_graph_open(tw_graph **out, const char *path, tw_diag *diag) {
     tw_status st = tw_onnx_open(out, path, diag);
     if (st == TW_OK) st = tw_graph_resolve(*out, path, diag);
+    if (st == TW_OK) st = tw_graph_infer(*out, diag);
     if (st == TW_OK) return TW_OK;
     tw_graph_free(*out);
     *out = NULL;

@@ -129,6 +129,17 @@ $ tilewright kernel combine tokens=4 top=2 n=24 --emulate --json
 $ tilewright kernel combine tokens=4 top=2 n=24
   tilewright: kernel combine: --emit or --emulate says what to do with it
   [2]
+$ tilewright kernel map dims=4x512x768 x0=f16 x1=f16[0,0,1] 'expr=add(x0,x1)' out=f16 early=1 --emit ptx | grep -cE 'griddepcontrol|v4'
+  5
+$ tilewright kernel map dims=4x24 x0=f16 'expr=gelu(x0)' out=f16 --emulate | cut -d';' -f1; tilewright kernel rows of=layer_norm dims=4x24 x0=f16 gain=f32 out=f16 warps=2 --emulate | cut -d';' -f1
+  emulated for sm_90a, seed 1: correct, nothing found
+  emulated for sm_90a, seed 1: correct, nothing found
+$ tilewright kernel map dims=4x24 x0=f16 'expr=gelu(x1)' out=f16 --emulate
+  tilewright: "gelu(x1)": there is no such operand at ")"
+  [2]
+$ tilewright kernel rows of=softmax dims=4x24 x0=f16 out=f16 warps=3 --emulate
+  tilewright: warps=3: a row has 1, 2, 4, 8, 16 or 32 warps
+  [2]
 $ tilewright kernel gemm
   tilewright: m = 0 is not within 1..1073741823
   [2]

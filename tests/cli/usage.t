@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Wrong use: one line, exit status 2.
 $ tilewright frobnicate
-  tilewright: "frobnicate" is not a verb; the verbs are doctor, run, chat, verify, bench, ppl, tokenize, compile, check, kernel, tune, measure, train, eval, select, explain, export, import, trace
+  tilewright: "frobnicate" is not a verb; the verbs are doctor, run, chat, verify, bench, ppl, tokenize, compile, check, kernel, tune, measure, train, eval, select, explain, export, import, trace, build
   [2]
 $ tilewright run
   tilewright: run: needs MODEL (tilewright run --help)
@@ -150,7 +150,7 @@ $ tilewright check
   tilewright: check: needs S.json (tilewright check --help)
   [2]
 $ tilewright check s.json --format onnx
-  tilewright: --format: "onnx" is not auto, tilewright or amk
+  tilewright: --format: "onnx" is not auto, tilewright, ranges or amk
   [2]
 $ tilewright tokenize models/demo
   tilewright: tokenize: needs a TEXT, --golden FILE or --chat MESSAGES.json, one of them

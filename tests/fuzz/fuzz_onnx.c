@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as an ONNX model: refused with a reason, or a graph, which runs if it has no inputs and only operators that
    are supported. */
+#include "fuzz/concrete.h"
 #include "graph/onnx/onnx.h"
 #include "graph/run.h"
 
@@ -27,6 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     st = tw_graph_resolve(g, "f", &d);
     if (st == TW_OK && !g->n_inputs && g->n_outputs <= OUTPUTS) st = tw_graph_run(g, in, &arena, out, &d);
     if (st != TW_OK && (!d.message[0] || d.status != st)) abort();
+    if (st == TW_OK) fuzz_concrete(g);
     tw_arena_free(&arena);
     tw_graph_free(g);
     return 0;

@@ -22,8 +22,10 @@ static const char *const operators[] = {
 #define COMPARE(name, ...) #name,
 #define LOGIC(name, ...)   #name,
 #include "graph/ops/elementwise.def"
-#define OP(name, ...) #name,
-#define MS(name, ...) "com.microsoft." #name,
+#define OP(name, ...)      #name,
+#define EXTENTS(name, ...) #name,
+#define MS(name, ...)      "com.microsoft." #name,
+#define OWN(name, ...)     "tilewright." #name,
 #include "graph/ops/ops.def"
 };
 
@@ -84,10 +86,14 @@ static const char *const attributes[] = {"axis",
                                          "min",
                                          "max",
                                          "approximate",
-                                         "training_mode"};
+                                         "training_mode",
+                                         "trans_a",
+                                         "trans_b",
+                                         "activation",
+                                         "zero_rows"};
 
-static const char *const texts[] = {"constant", "reflect", "edge", "wrap", "add",      "mul", "max",
-                                    "min",      "none",    "tanh", "LEFT", "circular", ""};
+static const char *const texts[] = {"constant", "reflect", "edge", "wrap", "add",      "mul",      "max",
+                                    "min",      "none",    "tanh", "LEFT", "circular", "gelu_erf", ""};
 
 typedef struct bytes {
     const uint8_t *at, *end;
@@ -193,6 +199,13 @@ static const struct recipe {
       {TW_E_f32, 4, {2, 1, 3, 4}},
       {TW_E_f32, 4, {2, 1, 3, 4}},
       {TW_E_i64, 1, {2}}}},
+    {"Product",
+     {{"trans_b", 1}},
+     {{TW_E_f32, 3, {2, 3, 4}},
+      {TW_E_f32, 2, {5, 4}},
+      {TW_E_f32, 1, {5}},
+      {TW_E_f32, 3, {2, 3, 5}},
+      {TW_E_f32, 3, {2, 3, 5}}}},
     {"ScatterElements", {{"axis", 0}}, {{TW_E_f32, 2, {3, 3}}, {TW_E_i64, 2, {2, 3}}, {TW_E_f32, 2, {2, 3}}}},
     {"ScatterND", {{NULL, 0}}, {{TW_E_u8, 2, {3, 3}}, {TW_E_i64, 2, {2, 1}}, {TW_E_u8, 2, {2, 3}}}},
     {"Pad", {{NULL, 0}}, {{TW_E_f32, 2, {3, 3}}, {TW_E_i64, 1, {4}}}},
@@ -236,7 +249,7 @@ static const struct recipe *recipe_of(const char *op, int which) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const int versions[] = {24, 11, 1, 18, 27, 13, 9, 8};
-    static const char domain[] = "com.microsoft";
+    static const char *const domains[] = {"com.microsoft", "tilewright"};
     enum { OPERANDS = 12, RESULTS = 4, ATTRIBUTES = 8 };
     bytes b = {data, data + size};
     tw_graph *g = tw_graph_new();
@@ -244,11 +257,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int in[OPERANDS], out[RESULTS];
     tw_attribute given[ATTRIBUTES] = {{0}};
     const char *name = operators[next(&b) % (sizeof operators / sizeof *operators)];
-    const bool theirs = !strncmp(name, domain, sizeof domain - 1);
-    tw_node n = {.op = theirs ? name + sizeof domain : name,
-                 .domain = theirs ? domain : "",
+    const char *point = strrchr(name, '.');
+    tw_node n = {.op = point ? point + 1 : name,
+                 .domain = point ? domains[*name == 't'] : "",
                  .name = "",
-                 .version = theirs ? 1 : versions[next(&b) % 8],
+                 .version = point ? 1 : versions[next(&b) % 8],
                  .in = in,
                  .out = out,
                  .attributes = given,

@@ -3,6 +3,7 @@
 #include "support/alloc_fail.h"
 #include "support/support.h"
 
+#include "graph/contents.h"
 #include "graph/decoder.h"
 #include "graph/passes/passes.h"
 #include "graph/patterns/fuse.h"
@@ -58,6 +59,7 @@ static int attempt_decoder(void *context) {
 /* Reads a graph, makes it concrete, simplifies it, and converts it. */
 static int attempt_concrete(void *context) {
     tw_graph *g = NULL, *c = NULL;
+    tw_contents contents = {0};
     tw_diag diag = {0};
     const tw_array x = {.type = TW_E_f32, .rank = 2, .dims = {2, 3}}, *in[] = {&x};
     tw_status s = tw_graph_parse(&g, context, strlen(context), "text", &diag);
@@ -66,7 +68,9 @@ static int attempt_concrete(void *context) {
     tw_graph_free(g);
     if (s == TW_OK) s = tw_graph_simplify(c, &diag);
     if (s == TW_OK) s = tw_graph_convert(c, TW_E_f16, &diag);
+    if (s == TW_OK) s = tw_contents_share(&contents, c, &diag);
     tw_graph_free(c);
+    tw_contents_free(&contents);
     return result(s, &diag);
 }
 

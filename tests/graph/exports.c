@@ -4,13 +4,17 @@
 
      exports FOLDER
 
-   Each model in the folder is made concrete for two batches and lengths, its patterns are fused, and its results are
-   compared with those of the graph as it was. A line a model says which nodes are left. Exit 1: results differ, or
-   different nodes are left for other extents. */
+   Each model in the folder is made concrete for two batches and lengths, its patterns are fused, and it is lowered to
+   programs: for a processor, and for a GPU in f32 and in f16. All results are compared with those of the graph as it
+   was. A line a model says which nodes are left. Exit 1: results differ, different nodes are left for other extents, or
+   a node has no kernel. */
 #include "base/diag.h"
 #include "base/random.h"
+#include "graph/passes/passes.h"
 #include "graph/patterns/fuse.h"
+#include "graph/program/program.h"
 #include "graph/run.h"
+#include "graph/run_program.h"
 #include "graph/specialize.h"
 #include "tilewright/graph.h"
 
@@ -39,13 +43,13 @@ static void make_inputs(const tw_graph *g, int64_t batch, int64_t length, tw_are
     }
 }
 
-static bool agree(const tw_array *x, const tw_array *y) {
+static bool agree(const tw_array *x, const tw_array *y, double allowed) {
     const int64_t n = tw_array_elements(x);
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += tw_array_real(x, i) * tw_array_real(x, i);
     const double scale = sqrt(sum / (double)n);
     for (int64_t i = 0; i < n; i++)
-        if (!(fabs(tw_array_real(x, i) - tw_array_real(y, i)) <= 1e-5 * scale)) return false;
+        if (!(fabs(tw_array_real(x, i) - tw_array_real(y, i)) <= allowed * scale)) return false;
     return n == tw_array_elements(y) && scale > 0;
 }
 
@@ -62,6 +66,33 @@ static void describe(const tw_graph *g, tw_buf *out) {
     }
 }
 
+/* What is compared. */
+typedef struct trial {
+    const tw_array *const *in;
+    const tw_array *want;
+    tw_arena *arena;
+    tw_diag *diag;
+} trial;
+
+static tw_status compare(const trial *t, const tw_graph *g, const tw_array *out, double allowed, const char *what) {
+    for (int i = 0; i < g->n_outputs; i++)
+        if (!agree(&t->want[i], &out[i], allowed)) return tw_fail(t->diag, TW_ERR_MISMATCH, "results differ %s", what);
+    return TW_OK;
+}
+
+/* Lowers a graph, and runs the program plainly. */
+static tw_status run_lowered(const trial *t, const tw_graph *g, bool gpu, double allowed, const char *what) {
+    tw_array out[OUTPUTS];
+    tw_program *p = NULL;
+    const tw_program_options options = {.attention = gpu ? TW_PROGRAM_FUSE_GPU : TW_PROGRAM_FUSE_ALL, .gpu = gpu};
+    tw_status st = tw_program_lower(&p, g, &options, t->diag);
+    if (st == TW_OK) st = tw_program_verify(p, t->diag);
+    if (st == TW_OK) st = run_program(p, t->in, t->arena, out, t->diag);
+    if (st == TW_OK) st = compare(t, g, out, allowed, what);
+    tw_program_free(p);
+    return st;
+}
+
 static tw_status fuse(const tw_graph *model, int64_t batch, int64_t length, tw_buf *out, tw_diag *diag) {
     tw_arena arena = {0};
     tw_array in[INPUTS], x[OUTPUTS], y[OUTPUTS];
@@ -73,9 +104,13 @@ static tw_status fuse(const tw_graph *model, int64_t batch, int64_t length, tw_b
     if (st == TW_OK) st = tw_graph_run(g, operands, &arena, x, diag);
     if (st == TW_OK) st = tw_graph_fuse(g, NULL, diag);
     if (st == TW_OK) st = tw_graph_run(g, operands, &arena, y, diag);
-    for (int i = 0; i < model->n_outputs && st == TW_OK; i++)
-        if (!agree(&x[i], &y[i])) st = tw_fail(diag, TW_ERR_MISMATCH, "results differ");
+    const trial t = {operands, x, &arena, diag};
+    if (st == TW_OK) st = compare(&t, g, y, 1e-5, "fused");
     if (st == TW_OK) describe(g, out);
+    if (st == TW_OK) st = run_lowered(&t, g, false, 1e-4, "on a processor");
+    if (st == TW_OK) st = run_lowered(&t, g, true, 1e-4, "on a GPU");
+    if (st == TW_OK) st = tw_graph_convert(g, TW_E_f16, diag);
+    if (st == TW_OK) st = run_lowered(&t, g, true, 3e-2, "in f16");
     tw_graph_free(g);
     tw_arena_free(&arena);
     return st;

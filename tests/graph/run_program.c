@@ -42,7 +42,18 @@ static double activate(tw_gemm_activation a, double x) {
     }
 }
 
+/* The sum of a cell of op(A) op(B), whose matrices begin at elements a0 and b0. */
+static double sum_of(const run *r, const tw_step *s, int64_t a0, int64_t b0, int64_t i, int64_t j) {
+    const tw_program_product *p = &s->of.product;
+    double sum = 0;
+    for (int64_t k = 0; k < p->k; k++)
+        sum += get(r, &s->in[0], a0 + (p->trans_a ? k * p->lda + i : i * p->lda + k)) *
+               get(r, &s->in[1], b0 + (p->trans_b ? j * p->ldb + k : k * p->ldb + j));
+    return p->alpha * sum;
+}
+
 static void run_product(const run *r, const tw_step *s) {
+    enum { TOGETHER = 8 };
     const tw_program_product *p = &s->of.product;
     for (int64_t b = 0; b < p->batch[0] * p->batch[1] * p->batch[2]; b++) {
         const int64_t index[] = {b / p->batch[2] / p->batch[1], b / p->batch[2] % p->batch[1], b % p->batch[2]};
@@ -53,14 +64,12 @@ static void run_product(const run *r, const tw_step *s) {
             c0 += index[i] * p->stride_c[i];
         }
         for (int64_t i = 0; i < p->m; i++)
-            for (int64_t j = 0; j < p->n; j++) {
-                double sum = 0;
-                for (int64_t k = 0; k < p->k; k++)
-                    sum += get(r, &s->in[0], a0 + (p->trans_a ? k * p->lda + i : i * p->lda + k)) *
-                           get(r, &s->in[1], b0 + (p->trans_b ? j * p->ldb + k : k * p->ldb + j));
-                const int64_t c = c0 + i * p->ldc + j;
-                double y = p->alpha * sum + (s->in[2].buffer < 0 ? 0 : get(r, &s->in[2], j));
+            for (int64_t j = 0; j < (p->gated ? p->n / 2 : p->n); j++) {
+                const int64_t c = c0 + i * p->ldc + j, gate = j / TOGETHER * 2 * TOGETHER + j % TOGETHER;
+                double y = sum_of(r, s, a0, b0, i, p->gated ? gate : j);
+                if (s->in[2].buffer >= 0) y += get(r, &s->in[2], j);
                 y = activate(p->activation, y);
+                if (p->gated) y *= sum_of(r, s, a0, b0, i, gate + TOGETHER);
                 if (s->in[3].buffer >= 0) y *= get(r, &s->in[3], c);
                 if (s->in[4].buffer >= 0) y += get(r, &s->in[4], c);
                 set(r, &s->out[0], c, y);
@@ -158,10 +167,13 @@ tw_status run_program(const tw_program *p, const tw_array *const *in, tw_arena *
     memset(scratch, 0xff, (size_t)p->scratch_bytes);
     for (int i = 0; i < p->n_buffers; i++) {
         const tw_program_buffer *b = &p->buffers[i];
-        r.at[i] = b->kind == TW_PROGRAM_SCRATCH    ? scratch + (b->offset < 0 ? 0 : b->offset)
-                  : b->kind == TW_PROGRAM_CONSTANT ? (char *)b->content
-                  : b->kind == TW_PROGRAM_INPUT    ? (char *)in[b->number]->data
-                                                  : tw_arena_alloc(arena, (size_t)b->bytes + 1);
+        const void *content = b->kind == TW_PROGRAM_CONSTANT ? b->content
+                              : b->kind == TW_PROGRAM_INPUT  ? in[b->number]->data
+                                                             : NULL;
+        r.at[i] = b->kind == TW_PROGRAM_SCRATCH ? scratch + (b->offset < 0 ? 0 : b->offset)
+                                                : tw_arena_alloc(arena, (size_t)b->bytes + 1);
+        /* Files have contents anywhere, and steps read them where elements are aligned. */
+        if (content) memcpy(r.at[i], content, (size_t)b->bytes);
         if (b->kind == TW_PROGRAM_OUTPUT) memset(r.at[i], 0xff, (size_t)b->bytes);
     }
     tw_status st = TW_OK;

@@ -2,6 +2,7 @@
 /* Models with If and with functions of their own. onnxruntime made the cases. */
 #include "base/diag.h"
 #include "graph/check.h"
+#include "graph/graft.h"
 #include "graph/graph.h"
 #include "graph/inputs.h"
 #include "graph/passes/passes.h"
@@ -90,10 +91,45 @@ static void functions_are_put_in(void **state) {
     tw_arena_free(&arena);
 }
 
+/* A graph that is put into another may give its inputs and its constants, and one value twice. */
+static void any_output_is_put(void **state) {
+    (void)state;
+    tw_diag d = {0};
+    tw_graph *to = test_graph("graph g @20\n input %x: f32[2]\n %a: f32[2] = Neg(%x)\n output %a\n"),
+             *from =
+                 test_graph("graph h @20\n input %p: f32[2]\n constant %c: f32[2] {1.0, 2.0}\n %q: f32[2] = Exp(%p)\n"
+                            " %r: f32[2] = Add(%q, %c)\n output %p\n output %q\n output %q\n output %c\n"
+                            " output %r\n");
+    const int in = to->outputs[0];
+    const void *const lent[] = {NULL};
+    const tw_array *constants[5];
+    int out[5];
+    for (int i = 0; i < 5; i++) {
+        out[i] = tw_graph_add_value(to, (const char *[]){"y0", "y1", "y2", "y3", "y4"}[i]);
+        to->values[out[i]] = from->values[from->outputs[i]];
+        to->values[out[i]].name = (const char *[]){"y0", "y1", "y2", "y3", "y4"}[i];
+        to->values[out[i]].content = NULL;
+    }
+    assert_int_equal(tw_graph_graft(to, from, &in, lent, out, 5, constants, &d), TW_OK);
+    tw_graph_set_content(to, out[3], constants[3]);
+    to->outputs = out;
+    to->n_outputs = 5;
+    assert_int_equal(tw_graph_compact(to, &d), TW_OK);
+    if (tw_graph_check(to, &d) != TW_OK) fail_msg("%s", d.message);
+    test_prints(to, "graph g @20\n  input %x: f32[2]\n  constant %y3: f32[2] {1.0, 2.0}\n"
+                    "  constant %c~0: f32[2] {1.0, 2.0}\n  %a: f32[2] = Neg(%x)\n  %y1: f32[2] = Exp(%a)\n"
+                    "  %y4: f32[2] = Add(%y1, %c~0)\n  %y0: f32[2] = Identity@13(%a)\n"
+                    "  %y2: f32[2] = Identity@13(%y1)\n  output %y0\n  output %y1\n  output %y2\n  output %y3\n"
+                    "  output %y4\n");
+    tw_graph_free(to);
+    tw_graph_free(from);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(branches_are_taken),
         cmocka_unit_test(functions_are_put_in),
+        cmocka_unit_test(any_output_is_put),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

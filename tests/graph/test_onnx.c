@@ -7,42 +7,14 @@
 #include "graph/run.h"
 #include "graph/text.h"
 #include "support/support.h"
+#include "support/wire.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* ---- a writer of the wire format */
-
-static void varint(tw_buf *b, uint64_t x) {
-    do {
-        const unsigned char byte = (unsigned char)((x & 0x7f) | (x > 0x7f ? 0x80 : 0));
-        tw_buf_add(b, &byte, 1);
-        x >>= 7;
-    } while (x);
-}
-
-static void number(tw_buf *b, int field, uint64_t x) {
-    varint(b, (uint64_t)field << 3);
-    varint(b, x);
-}
-
-static void bytes(tw_buf *b, int field, const void *data, size_t n) {
-    varint(b, (uint64_t)field << 3 | 2);
-    varint(b, n);
-    tw_buf_add(b, data, n);
-}
-
-static void text(tw_buf *b, int field, const char *s) {
-    bytes(b, field, s, strlen(s));
-}
-
-/* Adds a message, and frees it. */
-static void message(tw_buf *b, int field, tw_buf *m) {
-    bytes(b, field, m->data, m->size);
-    tw_buf_free(m);
-}
+/* ---- models */
 
 /* Adds an input or output of f32 with the dimensions of `shape`, like "batch,3". */
 static void info(tw_buf *graph, int field, const char *name, const char *shape) {
@@ -52,17 +24,17 @@ static void info(tw_buf *graph, int field, const char *name, const char *shape) 
         char word[32];
         snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
         if (*word >= '0' && *word <= '9')
-            number(&dim, 1, (uint64_t)atoi(word));
+            wire_number(&dim, 1, (uint64_t)atoi(word));
         else
-            text(&dim, 2, word);
-        message(&dims, 1, &dim);
+            wire_text(&dim, 2, word);
+        wire_message(&dims, 1, &dim);
     }
-    number(&tensor, 1, 1);
-    message(&tensor, 2, &dims);
-    message(&type, 1, &tensor);
-    text(&v, 1, name);
-    message(&v, 2, &type);
-    message(graph, field, &v);
+    wire_number(&tensor, 1, 1);
+    wire_message(&tensor, 2, &dims);
+    wire_message(&type, 1, &tensor);
+    wire_text(&v, 1, name);
+    wire_message(&v, 2, &type);
+    wire_message(graph, field, &v);
 }
 
 /* Adds a node. `operands` and `results` are names with commas between them. */
@@ -71,29 +43,29 @@ static void node(tw_buf *graph, const char *op, const char *operands, const char
     const char *const lists[] = {operands, results};
     for (int i = 0; i < 2; i++)
         for (const char *at = lists[i]; *at; at += strcspn(at, ","), at += *at == ',')
-            bytes(&n, i + 1, at, strcspn(at, ","));
-    text(&n, 3, "the node");
-    text(&n, 4, op);
-    message(graph, 1, &n);
+            wire_bytes(&n, i + 1, at, strcspn(at, ","));
+    wire_text(&n, 3, "the node");
+    wire_text(&n, 4, op);
+    wire_message(graph, 1, &n);
 }
 
 /* Adds a constant of f32 with one dimension, as bytes. */
 static void constant(tw_buf *graph, const char *name, const float *x, size_t n, size_t said) {
     tw_buf t = {0};
-    number(&t, 1, said);
-    number(&t, 2, 1);
-    text(&t, 8, name);
-    bytes(&t, 9, x, n * sizeof *x);
-    message(graph, 5, &t);
+    wire_number(&t, 1, said);
+    wire_number(&t, 2, 1);
+    wire_text(&t, 8, name);
+    wire_bytes(&t, 9, x, n * sizeof *x);
+    wire_message(graph, 5, &t);
 }
 
 /* Makes a model of a graph, which is freed. */
 static tw_buf model_of(tw_buf *graph) {
     tw_buf m = {0}, set = {0};
-    number(&m, 1, 8);
-    message(&m, 7, graph);
-    number(&set, 2, 17);
-    message(&m, 8, &set);
+    wire_number(&m, 1, 8);
+    wire_message(&m, 7, graph);
+    wire_number(&set, 2, 17);
+    wire_message(&m, 8, &set);
     return m;
 }
 
@@ -199,8 +171,8 @@ static void what_is_wrong_is_said(void **state) {
     refused(&both, TW_ERR_FORMAT, "two tensors are called \"w\"");
     info(&graph, 11, "x", "3");
     tw_buf later = model_of(&graph), set = {0};
-    number(&set, 2, 1000);
-    message(&later, 8, &set);
+    wire_number(&set, 2, 1000);
+    wire_message(&later, 8, &set);
     refused(&later, TW_ERR_UNSUPPORTED, "operators are of set 1000, and sets up to 27 are known");
     for (int i = 0; i < 5000; i++) {
         char name[32], dim[32];
@@ -212,7 +184,7 @@ static void what_is_wrong_is_said(void **state) {
     refused(&names, TW_ERR_UNSUPPORTED, "dimensions have more than 4096 names");
     tw_buf empty = {0};
     tw_buf_str(&empty, "");
-    number(&empty, 1, 8);
+    wire_number(&empty, 1, 8);
     refused(&empty, TW_ERR_FORMAT, "the file has no graph");
 }
 
@@ -280,24 +252,24 @@ static void long_lists_are_whole(void **state) {
 /* Adds a function f of the domain "d", x to y, whose nodes are of the domain, too. */
 static void function(tw_buf *model, const char *name, const char *op, int nodes) {
     tw_buf f = {0}, set = {0};
-    text(&f, 1, name);
-    text(&f, 10, "d");
-    text(&f, 4, "x");
-    text(&f, 5, "y");
+    wire_text(&f, 1, name);
+    wire_text(&f, 10, "d");
+    wire_text(&f, 4, "x");
+    wire_text(&f, 5, "y");
     for (int i = 0; i < nodes; i++) {
         tw_buf n = {0};
         char from[16], to[16];
         snprintf(from, sizeof from, i ? "v%d" : "x", i);
         snprintf(to, sizeof to, i + 1 < nodes ? "v%d" : "y", i + 1);
-        text(&n, 1, from);
-        text(&n, 2, to);
-        text(&n, 4, op);
-        text(&n, 7, strcmp(op, "Neg") != 0 ? "d" : "");
-        message(&f, 7, &n);
+        wire_text(&n, 1, from);
+        wire_text(&n, 2, to);
+        wire_text(&n, 4, op);
+        wire_text(&n, 7, strcmp(op, "Neg") != 0 ? "d" : "");
+        wire_message(&f, 7, &n);
     }
-    number(&set, 2, 17);
-    message(&f, 9, &set);
-    message(model, 25, &f);
+    wire_number(&set, 2, 17);
+    wire_message(&f, 9, &set);
+    wire_message(model, 25, &f);
 }
 
 /* Functions that call themselves, or stand for more nodes than there is room for. */
@@ -306,11 +278,11 @@ static void endless_functions_are_refused(void **state) {
     for (int deep = 0; deep < 2; deep++) {
         tw_buf graph = {0}, call = {0}, model, *of = &model;
         info(&graph, 11, "x", "3");
-        text(&call, 1, "x");
-        text(&call, 2, "y");
-        text(&call, 4, "f0");
-        text(&call, 7, "d");
-        message(&graph, 1, &call);
+        wire_text(&call, 1, "x");
+        wire_text(&call, 2, "y");
+        wire_text(&call, 4, "f0");
+        wire_text(&call, 7, "d");
+        wire_message(&graph, 1, &call);
         info(&graph, 12, "y", "3");
         model = model_of(&graph);
         if (deep) {
@@ -359,17 +331,17 @@ static void cut_files_are_refused(void **state) {
 static void elsewhere(tw_buf *graph, const char *location, const char *offset, const char *length) {
     tw_buf t = {0};
     const char *const pairs[][2] = {{"location", location}, {"offset", offset}, {"length", length}};
-    number(&t, 1, 3);
-    number(&t, 2, 1);
-    text(&t, 8, "w");
+    wire_number(&t, 1, 3);
+    wire_number(&t, 2, 1);
+    wire_text(&t, 8, "w");
     for (int i = 0; i < 3; i++) {
         tw_buf entry = {0};
-        text(&entry, 1, pairs[i][0]);
-        text(&entry, 2, pairs[i][1]);
-        message(&t, 13, &entry);
+        wire_text(&entry, 1, pairs[i][0]);
+        wire_text(&entry, 2, pairs[i][1]);
+        wire_message(&t, 13, &entry);
     }
-    number(&t, 14, 1);
-    message(graph, 5, &t);
+    wire_number(&t, 14, 1);
+    wire_message(graph, 5, &t);
 }
 
 static tw_status read_elsewhere(const char *path, const char *location, const char *offset, const char *length,

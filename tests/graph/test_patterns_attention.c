@@ -22,6 +22,7 @@ static void attention_is_found_with_all_scales_and_masks(void **state) {
         {HEADS, MIXED("MatMul(Mul(q, 0.7), Mul(Transpose(k) perm=[0, 1, 3, 2], 0.6))"), "Attention", "attention"},
         {HEADS, MIXED("MatMul(Mul(q, 0.7), Transpose(k) perm=[0, 1, 3, 2])"), "Attention", "attention"},
         {HEADS "m 2,1,1,3", MIXED("Add(m, Div(" DOTS ", 2))"), "Attention", "attention"},
+        {HEADS "m 2,1,1,3; o 1,2,3,3", MIXED("Add(o, Add(" DOTS ", m))"), "Add Attention", "attention"},
         {HEADS "m 2,1,1,3; s! = 2,1,3,3", MIXED("Add(" DOTS ", Expand(m, s))"), "Attention", "attention's mask"},
         {HEADS "m! hidden 3,3", MIXED("Add(Mul(" DOTS ", 0.5), m)"), "Attention", "attention's mask"},
         {HEADS "m! least 1,1,3,3", MIXED("Add(Mul(" DOTS ", 0.5), m)"), "Attention", "attention's mask"},
@@ -182,6 +183,11 @@ static void rotations_are_found(void **state) {
         {"y 2,3,8; c! twice 1,1,3,4; s! twice 1,1,3,4; p! = 2,3,2,4; t! = 2,3,8; " HALVES,
          "x=Transpose(Reshape(y, p)) perm=[0, 2, 1, 3]; r=" TURN("x") "; Reshape(Transpose(r) perm=[0, 2, 1, 3], t)",
          "RotaryEmbedding", "rotary embedding"},
+        /* A part of each head alone. */
+        {"y 2,3,12; c! twice 1,1,3,4; s! twice 1,1,3,4; p! = 2,3,2,6; e! = 6; " HALVES,
+         "z=Transpose(Reshape(y, p)) perm=[0, 2, 1, 3]; x=Slice(z, o, w, l); Concat(" TURN(
+             "x") ", Slice(z, w, e, l)) axis=-1",
+         "RotaryEmbedding Reshape Transpose", "rotary embedding"},
         /* Angles that differ in the halves, or between heads. */
         {"x 2,2,3,4; c! 1,1,3,4; s! twice 1,1,3,4; " HALVES, TURN("x"), "Mul Slice Neg Slice Concat Mul Add", NULL},
         {"x 2,2,3,4; c! twice 1,2,3,4; s! twice 1,2,3,4; " HALVES, TURN("x"), "Mul Slice Neg Slice Concat Mul Add",

@@ -79,7 +79,7 @@ static tw_program *check(const tw_graph *g, const tw_array *const *in, tw_progra
 }
 
 /* Makes a graph concrete, which it frees, and checks it with random inputs. */
-static tw_program *check_random(tw_graph *g, const int64_t *const *dims, tw_program_fuse fuse, double most,
+static tw_program *check_random(tw_graph *g, const int64_t *const *dims, tw_program_fuse fuse, double most, bool fused,
                                 tw_graph **kept) {
     tw_arena arena = {0};
     tw_array in[MOST];
@@ -94,6 +94,8 @@ static tw_program *check_random(tw_graph *g, const int64_t *const *dims, tw_prog
     }
     assert_status(tw_graph_specialize(&c, g, at, &diag), &diag);
     tw_graph_free(g);
+    if (fused) assert_status(tw_graph_fuse(c, NULL, &diag), &diag);
+    if (fused) assert_status(tw_graph_resolve(c, "", &diag), &diag);
     tw_program *p = check(c, at, fuse, most);
     tw_arena_free(&arena);
     *kept = c;
@@ -128,7 +130,7 @@ static void chains_are_one_map(void **state) {
     const int r = tw_graph_op(g, "Reshape", TW_OPERANDS(t, tw_graph_integers(g, TW_INTEGERS(8, 6))), TW_NO_ATTRIBUTES);
     const int two = tw_graph_real(g, 2);
     tw_graph_output(g, tw_graph_op(g, "Mul", TW_OPERANDS(r, two), TW_NO_ATTRIBUTES), "out");
-    tw_program *p = check_random(g, NULL, TW_PROGRAM_FUSE_GPU, 1e-5, &kept);
+    tw_program *p = check_random(g, NULL, TW_PROGRAM_FUSE_GPU, 1e-5, false, &kept);
     /* [8, 3, 2] has no strides as [8, 6]: what is transposed is stored. */
     assert_int_equal(p->n_steps, 2);
     tw_program_free(p);
@@ -146,7 +148,7 @@ static void norms_take_what_is_before_them(void **state) {
     const int n = tw_graph_op(g, "LayerNormalization", TW_OPERANDS(x, gain, bias), TW_NO_ATTRIBUTES);
     const int s = tw_graph_op(g, "Softmax", TW_OPERANDS(n), TW_ATTRIBUTES(TW_INT("axis", 1)));
     tw_graph_output(g, tw_graph_op(g, "Add", TW_OPERANDS(s, x), TW_NO_ATTRIBUTES), "out");
-    tw_program *p = check_random(g, NULL, TW_PROGRAM_FUSE_GPU, 1e-5, &kept);
+    tw_program *p = check_random(g, NULL, TW_PROGRAM_FUSE_GPU, 1e-5, false, &kept);
     assert_int_equal(p->n_steps, 3); /* The norm, which keeps the sum; the softmax; the last sum. */
     assert_int_equal(count(p, TW_STEP_ROWS), 2);
     assert_true(p->steps[0].of.rows->has_kept);
@@ -164,7 +166,7 @@ static void reductions_of_any_axes(void **state) {
         tw_graph_output(g, tw_graph_op(g, ops[i], TW_OPERANDS(x, axes), TW_ATTRIBUTES(TW_INT("keepdims", i < 2))),
                         ops[i]);
     }
-    tw_program *p = check_random(g, NULL, TW_PROGRAM_FUSE_GPU, 1e-5, &kept);
+    tw_program *p = check_random(g, NULL, TW_PROGRAM_FUSE_GPU, 1e-5, false, &kept);
     assert_int_equal(count(p, TW_STEP_ROWS), 4);
     tw_program_free(p);
     tw_graph_free(kept);
@@ -190,7 +192,7 @@ static void parts_and_wholes(void **state) {
                                 TW_NO_ATTRIBUTES),
                     "wide");
     tw_graph_output(g, all, "all");
-    tw_program *p = check_random(g, NULL, TW_PROGRAM_FUSE_GPU, 1e-5, &kept);
+    tw_program *p = check_random(g, NULL, TW_PROGRAM_FUSE_GPU, 1e-5, false, &kept);
     /* The product and two maps store the concatenation's parts, and two maps store what is cut from it. */
     assert_int_equal(p->n_steps, 5);
     tw_program_free(p);
@@ -219,11 +221,55 @@ static void products_of_all_shapes(void **state) {
     const int n = sizeof in / sizeof *in;
     for (int i = 0; i < n; i++)
         tw_graph_output(g, tw_graph_op(g, "MatMul", TW_OPERANDS(in[i][0], in[i][1]), TW_NO_ATTRIBUTES), "out");
-    tw_program *p = check_random(g, NULL, TW_PROGRAM_FUSE_GPU, 1e-5, &kept);
+    tw_program *p = check_random(g, NULL, TW_PROGRAM_FUSE_GPU, 1e-5, false, &kept);
     assert_int_equal(count(p, TW_STEP_PRODUCT), n);
     assert_int_equal(count(p, TW_STEP_PLAIN), 0);
     tw_program_free(p);
     tw_graph_free(kept);
+}
+
+static int f16(tw_graph *g, int64_t rows, int64_t columns, uint64_t seed) {
+    return constant(g, TW_E_f16, 2, DIMS(rows, columns), seed);
+}
+
+static void gates_are_joined(void **state) {
+    (void)state;
+    tw_graph *g = tw_graph_new(), *kept;
+    const int x = tw_graph_input(g, "x", TW_E_f16, 3, DIMS(2, 3, 16));
+    const int gate = tw_graph_op(g, "MatMul", TW_OPERANDS(x, f16(g, 16, 24, 3)), TW_NO_ATTRIBUTES),
+              up = tw_graph_op(g, "MatMul", TW_OPERANDS(x, f16(g, 16, 24, 4)), TW_NO_ATTRIBUTES);
+    const int sigmoid = tw_graph_op(g, "Sigmoid", TW_OPERANDS(gate), TW_NO_ATTRIBUTES);
+    const int silu = tw_graph_op(g, "Mul", TW_OPERANDS(gate, sigmoid), TW_NO_ATTRIBUTES);
+    const int h = tw_graph_op(g, "Mul", TW_OPERANDS(silu, up), TW_NO_ATTRIBUTES);
+    tw_graph_output(g, tw_graph_op(g, "MatMul", TW_OPERANDS(h, f16(g, 24, 8, 5)), TW_NO_ATTRIBUTES), "out");
+    tw_program *p = check_random(g, NULL, TW_PROGRAM_FUSE_GPU, 1e-2, true, &kept);
+    assert_int_equal(p->n_steps, 2);
+    assert_true(p->steps[0].of.product.gated);
+    tw_program_free(p);
+    tw_graph_free(kept);
+}
+
+/* Attention by parts: heads that share keys, what is past, and a mask. */
+static void attention_of_all_kinds(void **state) {
+    (void)state;
+    for (int fuse = 0; fuse < 3; fuse++) {
+        tw_graph *g = tw_graph_new(), *kept;
+        const int q = tw_graph_input(g, "q", TW_E_f32, 3, DIMS(2, 5, 64)),
+                  k = tw_graph_input(g, "k", TW_E_f32, 3, DIMS(2, 5, 32)),
+                  v = tw_graph_input(g, "v", TW_E_f32, 3, DIMS(2, 5, 32));
+        const int old_k = tw_graph_input(g, "old_k", TW_E_f32, 4, DIMS(2, 2, 3, 16)),
+                  old_v = tw_graph_input(g, "old_v", TW_E_f32, 4, DIMS(2, 2, 3, 16));
+        const int mask = tw_graph_input(g, "mask", TW_E_f32, 2, DIMS(5, 8));
+        const int a = tw_graph_op_several(g, "Attention", TW_OPERANDS(q, k, v, mask, old_k, old_v),
+                                          TW_ATTRIBUTES(TW_INT("q_num_heads", 4), TW_INT("kv_num_heads", 2),
+                                                        TW_INT("is_causal", 1), TW_REAL("softcap", 3.0)),
+                                          3);
+        for (int i = 0; i < 3; i++) tw_graph_output(g, a + i, "out");
+        tw_program *p = check_random(g, NULL, (tw_program_fuse)fuse, 1e-5, false, &kept);
+        assert_int_equal(count(p, TW_STEP_ATTENTION), 0); /* A GPU has no kernel of f32. */
+        tw_program_free(p);
+        tw_graph_free(kept);
+    }
 }
 
 /* ---- whole models */
@@ -275,7 +321,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_are_one_map),     cmocka_unit_test(norms_take_what_is_before_them),
         cmocka_unit_test(reductions_of_any_axes), cmocka_unit_test(parts_and_wholes),
-        cmocka_unit_test(products_of_all_shapes),
+        cmocka_unit_test(products_of_all_shapes), cmocka_unit_test(gates_are_joined),
+        cmocka_unit_test(attention_of_all_kinds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

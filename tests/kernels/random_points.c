@@ -50,7 +50,7 @@ static void add_operand(tw_random *r, tw_points *p, tw_class class, random_point
     tw_point_operand *o = &p->operands[p->n_operands++];
     *o = (tw_point_operand){.type = type_of(r, class), .constant = below(r, 4) == 0};
     strides(r, p, o, false, seen);
-    seen->vectors += o->align == 16 && o->strides[p->rank - 1] == 1 && p->dims[p->rank - 1] % 8 == 0;
+    seen->vectors += p->rank && o->align == 16 && o->strides[p->rank - 1] == 1 && p->dims[p->rank - 1] % 8 == 0;
 }
 
 /* Makes an operand gather by a further one, of integers. */
@@ -85,6 +85,7 @@ static const char *const reals[] = {
     "reciprocal(add(abs(x0),1))",
     "pow(abs(x0),1.7)",
     "pow(x0,3)",
+    "pow(x0,floor(x1))",
     "max(min(x0,x1),relu(x2))",
     "add(floor(x0),add(ceil(x1),round(x2)))",
     "sub(sign(x0),bf16(x1))",

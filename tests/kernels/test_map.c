@@ -27,7 +27,128 @@ static void random_maps_are_right(void **state) {
                 seen.indices > 5);
 }
 
+/* Problems that chance seldom makes. */
+static void special_maps_are_right(void **state) {
+    (void)state;
+    static const char *const of[] = {
+        "dims=1x3x4x5 x0=f32 expr=add(real(d1),mul(x0,real(d3))) out=f32",
+        "dims=3x1x4x5 x0=f32 expr=add(real(d2),mul(x0,real(d1))) out=f32",
+        "dims=2x8 x0=f32[8,1] x1=f32[1,0]@2*1/3 x2=i32[1,0] expr=add(x0,x1) out=f32[8,1] early=1",
+        "dims=20000x8 expr=add(mul(d0,8),d1) out=i32",
+        "dims=30000x3 x0=f16 out=f32",
+        "dims=6 expr=true out=bool",
+        "dims= x0=f32 expr=exp(x0) out=f32",
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char words[200];
+        tw_map_problem p;
+        tw_diag d;
+        snprintf(words, sizeof words, "%s", of[i]);
+        if (tw_map_parse(&p, words, &d) != TW_OK) fail_msg("%s: %s", of[i], d.message);
+        if (tw_map_emulate(&p, tw_target_find("sm_90a"), i, NULL, &d) != TW_OK) fail_msg("%s: %s", of[i], d.message);
+    }
+}
+
+static void words_are_written_as_they_are_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *words, *again;
+    } of[] = {
+        {"dims=4x8 x0=f16 expr=add(x0,1) out=f16", "dims=4x8 x0=f16 expr=add(x0,1.0) out=f16 early=0"},
+        {"out=f32[1,4] x1=i64[1,0]! early=1 x0=f32[0,1]@1*8/30 expr=x0 dims=4x8",
+         "dims=4x8 x0=f32[0,1]@1*8/30 x1=i64[1,0]! expr=x0 out=f32[1,4] early=1"},
+        {"dims= x0=i8:1 out=i8:4", "dims= x0=i8:1 expr=x0 out=i8:4 early=0"},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char words[200], again[200];
+        tw_map_problem p;
+        tw_diag d;
+        snprintf(words, sizeof words, "%s", of[i].words);
+        if (tw_map_parse(&p, words, &d) != TW_OK) fail_msg("%s: %s", of[i].words, d.message);
+        tw_map_print(&p, again, sizeof again);
+        assert_string_equal(again, of[i].again);
+    }
+}
+
+static void words_without_sense_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *words, *why;
+    } of[] = {{"x0=f16 out=f16", "dims is missing"},
+              {"dims=4x x0=f16 out=f16", "extents are wanted"},
+              {"dims=1x1x1x1x1x1x1 x0=f16 out=f16", "extents are wanted"},
+              {"dims=4x-1 x0=f16 out=f16", "extents are wanted"},
+              {"dims=4 x0=f16", "out is missing"},
+              {"dims=4 x1=f16 expr=x1 out=f16", "x0 is missing"},
+              {"dims=4 x0=f64 out=f16", "no such type"},
+              {"dims=4x4 x0=f16[1] out=f16", "a stride a dimension"},
+              {"dims=4 x0=f16[1,2] out=f16", "a stride a dimension"},
+              {"dims=4 x0=f16@1 x1=i32 out=f16", "is wanted"},
+              {"dims=4 x0=f16@1*2/3 x1=f16 out=f16", "no integer operand"},
+              {"dims=4 x0=f16@0*2/3 out=f16", "no integer operand"},
+              {"dims=4 x0=f16:3 out=f16", "no such alignment"},
+              {"dims=4 x0=f16?! out=f16", "no such type"},
+              {"dims=4 x0=f16!! out=f16", "something follows"},
+              {"dims=4 x0=f16 out=i32", "cannot hold"},
+              {"dims=4 x0=f16 expr=less(x0,1) out=f16", "cannot hold"},
+              {"dims=4 x0=f16 expr=real(d1) out=f16", "no dimension 1"},
+              {"dims=4 x0=f16 expr=add(x0 out=f16", "another operand is missing"},
+              {"dims=4 x0=f16 out=f16 early=2", "0 or 1"},
+              {"dims=4 x0=f16 out=f16 late=1", "no such word"},
+              {"dims=4 x0=f16 out", "a word is a name"}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char words[200];
+        tw_map_problem p;
+        tw_diag d;
+        snprintf(words, sizeof words, "%s", of[i].words);
+        if (tw_map_parse(&p, words, &d) != TW_ERR_USAGE) fail_msg("%s", of[i].words);
+        if (!strstr(d.message, of[i].why)) fail_msg("%s: %s", of[i].words, d.message);
+    }
+    tw_map_problem p;
+    tw_diag d;
+    assert_int_equal(tw_map_parse(&p, (char[]){"dims=4 x0=f16 out=f16 early=1"}, &d), TW_OK);
+    assert_null(tw_map_make(&p, tw_target_find("sm_80"), true, &d));
+    assert_non_null(strstr(d.message, "no early launches"));
+    assert_int_equal(tw_map_parse(&p, (char[]){"dims=4x0 x0=f16 out=f16"}, &d), TW_OK);
+    assert_null(tw_map_make(&p, tw_target_find("sm_80"), true, &d));
+    assert_non_null(strstr(d.message, "no elements"));
+    assert_int_equal(tw_map_parse(&p, (char[]){"dims=65536x65536 x0=f16[0,0] expr=real(d1) out=f32[0,0]"}, &d), TW_OK);
+    assert_null(tw_map_make(&p, tw_target_find("sm_80"), true, &d));
+    assert_non_null(strstr(d.message, "32 bits"));
+}
+
+/* A thread accesses 16 bytes at once where the problem's strides and alignments allow it. */
+static void accesses_are_as_wide_as_they_can_be(void **state) {
+    (void)state;
+    static const struct {
+        const char *words;
+        int align; /* Of x0. */
+    } of[] = {{"dims=4x64 x0=f16 out=f16", 16},
+              {"dims=4x64 x0=f32 out=f32", 16},
+              {"dims=4x64 x0=i8 out=i8", 8},
+              {"dims=4x64 x0=f16[65,1] out=f16", 2},
+              {"dims=4x64 x0=f16[68,1] out=f16", 8},
+              {"dims=4x64 x0=f16:4 out=f16", 4},
+              {"dims=4x63 x0=f16 out=f16", 8},
+              {"dims=4x63 x0=f16[64,1] out=f16", 2},
+              {"dims=4x64 x0=f16[1,4] out=f16", 2},
+              {"dims=4x64 x0=f16[0,1]@1*8/9 x1=i32[1,0] out=f16", 16},
+              {"dims=4x64 x0=f16[0,1]@1*2/9 x1=i32[1,0] out=f16", 4}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char words[200];
+        tw_plan plan = {0};
+        tw_diag d;
+        snprintf(words, sizeof words, "%s", of[i].words);
+        assert_int_equal(tw_map_plan_words(&plan, words, (char[]){""}, tw_target_find("sm_90a"), &d), TW_OK);
+        if (plan.buffers[0].align != of[i].align) fail_msg("%s: %d", of[i].words, plan.buffers[0].align);
+        tw_kernel_free(plan.kernel);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_maps_are_right)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_maps_are_right), cmocka_unit_test(special_maps_are_right),
+        cmocka_unit_test(words_are_written_as_they_are_read), cmocka_unit_test(words_without_sense_are_refused),
+        cmocka_unit_test(accesses_are_as_wide_as_they_can_be)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

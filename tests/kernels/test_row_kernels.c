@@ -66,7 +66,63 @@ static void random_rows_are_right(void **state) {
     assert_true(seen.gathers > 40 && seen.backward > 40 && seen.broadcast > 100 && seen.vectors > 100 && wide > 50);
 }
 
+static void words_without_sense_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *words, *why;
+    } of[] = {{"dims=4x8 x0=f16 out=f16", "of is missing"},
+              {"of=mode dims=4x8 x0=f16 out=f16", "of=mode"},
+              {"of=softmax dims=4x8 x0=f16", "out is missing"},
+              {"of=softmax dims= x0=f16 out=f16", "needs a dimension"},
+              {"of=softmax dims=4x8 x0=i32 out=f16", "no reals"},
+              {"of=softmax dims=4x8 x0=f16 out=i32", "are reals"},
+              {"of=softmax dims=4x8 x0=f16 out=f16 kept=i8", "are reals"},
+              {"of=softmax dims=4x8 x0=f16 out=f16 gain=f16", "only norms"},
+              {"of=layer_norm dims=4x8 x0=f16 out=f16 eps=-1", "at least 0"}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char words[200];
+        tw_rows_problem p;
+        tw_diag d;
+        snprintf(words, sizeof words, "%s", of[i].words);
+        if (tw_rows_parse(&p, words, &d) != TW_ERR_USAGE) fail_msg("%s", of[i].words);
+        if (!strstr(d.message, of[i].why)) fail_msg("%s: %s", of[i].words, d.message);
+    }
+    tw_rows_problem p;
+    tw_diag d;
+    const tw_target *t = tw_target_find("sm_90a");
+    assert_int_equal(tw_rows_parse(&p, (char[]){"of=softmax dims=4x8 x0=f16 out=f16"}, &d), TW_OK);
+    assert_null(tw_rows_make(&p, &(tw_rows_config){3, 1}, t, true, &d));
+    assert_null(tw_rows_make(&p, &(tw_rows_config){8, 5}, t, true, &d));
+    assert_int_equal(tw_rows_parse(&p, (char[]){"of=softmax dims=0x8 x0=f16 out=f16"}, &d), TW_OK);
+    assert_null(tw_rows_make(&p, NULL, t, true, &d));
+}
+
+/* What rows of models get: enough threads that each keeps a row's part in registers, and few enough to need no more
+   turns than the machine has room for. */
+static void configurations_fit_the_rows(void **state) {
+    (void)state;
+    static const struct {
+        const char *words;
+        int warps, rows;
+    } of[] = {{"of=layer_norm dims=512x768 x0=f16 out=f16", 1, 4}, {"of=layer_norm dims=512x1024 x0=f16 out=f16", 4, 2},
+              {"of=rms_norm dims=512x4096 x0=f16 out=f16", 4, 2},  {"of=rms_norm dims=1x4096 x0=f16 out=f16", 16, 1},
+              {"of=softmax dims=6144x512 x0=f16 out=f16", 1, 8},   {"of=softmax dims=12x16384 x0=f32 out=f32", 16, 1},
+              {"of=softmax dims=12x32768 x0=f32 out=f32", 32, 1}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char words[200];
+        tw_rows_problem p;
+        tw_diag d;
+        snprintf(words, sizeof words, "%s", of[i].words);
+        assert_int_equal(tw_rows_parse(&p, words, &d), TW_OK);
+        const tw_rows_config c = tw_rows_config_default(&p);
+        if (c.warps != of[i].warps || c.rows != of[i].rows)
+            fail_msg("%s: warps=%d rows=%d", of[i].words, c.warps, c.rows);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_rows_are_right)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_rows_are_right),
+                                       cmocka_unit_test(words_without_sense_are_refused),
+                                       cmocka_unit_test(configurations_fit_the_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

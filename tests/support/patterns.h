@@ -28,6 +28,11 @@ typedef struct test_trial {
 
 /* Rewrites graphs, and compares their results with those they had. */
 void test_patterns_check(const test_trial *t, size_t n);
-#define CHECK_ALL(table) test_patterns_check(table, sizeof table / sizeof *table)
+/* Does the same with graphs that are changed a little, each so many times: other operands, constants and outputs. What
+   is left of them is not looked at. */
+void test_patterns_change(const test_trial *t, size_t n, int times);
+#define CHECK_ALL(table)                                                                                               \
+    test_patterns_check(table, sizeof table / sizeof *table);                                                          \
+    test_patterns_change(table, sizeof table / sizeof *table, TEST_SANITIZED ? 3 : 30)
 
 #endif

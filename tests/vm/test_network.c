@@ -175,7 +175,7 @@ static int rotated(tw_graph *g, int x, int cosine, int sine, int places, int64_t
 
 /* A layer with heads that are rotated, several to a key, and a mask. */
 static tw_graph *llama(bool mask) {
-    enum { S = 24, HEADS = 4, KV = 2, HEAD = 32, DIM = HEADS * HEAD };
+    enum { S = 21, HEADS = 4, KV = 2, HEAD = 32, DIM = HEADS * HEAD };
     tw_graph *g = tw_graph_new();
     const int x = tw_graph_input(g, "x", TW_E_f32, 3, DIMS(2, S, DIM));
     const int places = tw_graph_input(g, "places", TW_E_i64, 2, DIMS(2, S));

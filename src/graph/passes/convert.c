@@ -251,9 +251,9 @@ tw_status tw_graph_convert(tw_graph *g, tw_element to, tw_diag *diag) {
                    .copies = {calloc(n, sizeof(int)), calloc(n, sizeof(int))},
                    .whole = calloc(n, sizeof(int)),
                    .stays = calloc((size_t)g->n_nodes + 1, sizeof(bool))};
-    if (to != TW_E_f16 && to != TW_E_bf16) return tw_fail(diag, TW_ERR_USAGE, "graphs are converted to f16 or bf16");
-    tw_status st = TW_ERR_MEMORY;
-    if (c.real && c.output && c.copies[0] && c.copies[1] && c.whole && c.stays) {
+    const bool known = to == TW_E_f16 || to == TW_E_bf16;
+    tw_status st = known ? TW_ERR_MEMORY : tw_fail(diag, TW_ERR_USAGE, "graphs are converted to f16 or bf16");
+    if (known && c.real && c.output && c.copies[0] && c.copies[1] && c.whole && c.stays) {
         tw_find_stays(g, c.stays);
         if (tw_rewrite_begin(&c.w, g)) st = convert(&c, diag);
     }

@@ -41,24 +41,38 @@ static int64_t number_at(const tw_graph *g, const tw_node *n, int operand, int64
                                                                                          : INT64_MIN;
 }
 
-/* Tells whether a Slice takes the first or the second half of the last axis. */
-static bool takes(const tw_graph *g, int v, bool second) {
+/* A Slice of the first elements of the last axis, or of the last ones. */
+static bool is_end(const tw_graph *g, int v, bool back) {
     const tw_node *n = tw_value_node(g, v);
-    const tw_value *x = &g->values[n->in[0]];
-    if (!x->rank || n->n_in < 4 || x->dims[x->rank - 1] % 2) return false;
-    const int64_t all = x->dims[x->rank - 1], axis = number_at(g, n, 3, INT64_MIN);
+    const tw_value *x = &g->values[n->in[0]], *y = &g->values[v];
+    if (!x->rank || n->n_in < 4) return false;
+    const int last = x->rank - 1;
     int64_t from = number_at(g, n, 1, INT64_MIN);
-    if (from < 0) from = from < -all ? -1 : from + all;
-    return tw_axis(axis, x->rank) == x->rank - 1 && number_at(g, n, 4, 1) == 1 && from == (second ? all / 2 : 0) &&
-           g->values[v].dims[x->rank - 1] == all / 2;
+    if (from < 0) from = from < -x->dims[last] ? -1 : from + x->dims[last];
+    return tw_axis(number_at(g, n, 3, INT64_MIN), x->rank) == last && number_at(g, n, 4, 1) == 1 &&
+           from == (back ? x->dims[last] - y->dims[last] : 0);
+}
+
+static bool is_front(const tw_graph *g, int v) {
+    return is_end(g, v, false);
+}
+
+static bool is_back(const tw_graph *g, int v) {
+    return is_end(g, v, true);
+}
+
+/* A half of the last axis. */
+static bool is_half(const tw_graph *g, int v, bool second) {
+    const tw_value *x = &g->values[tw_value_node(g, v)->in[0]], *y = &g->values[v];
+    return is_end(g, v, second) && 2 * y->dims[x->rank - 1] == x->dims[x->rank - 1];
 }
 
 static bool takes_first(const tw_graph *g, int v) {
-    return takes(g, v, false);
+    return is_half(g, v, false);
 }
 
 static bool takes_second(const tw_graph *g, int v) {
-    return takes(g, v, true);
+    return is_half(g, v, true);
 }
 
 /* Tells whether the second half of each row of a constant is the first once more. */
@@ -103,21 +117,49 @@ static int64_t past_of(const tw_graph *g, const tw_node *n) {
 }
 
 static bool mask_is(const tw_graph *g, int v, bool causal) {
+    enum { BLOCK = 256 };
     const tw_node *n = tw_value_node(g, v);
     const tw_array *m = tw_node_has(n, 3) ? g->values[n->in[3]].content : NULL;
     const int64_t past = past_of(g, n), keys = g->values[n->in[1]].dims[g->values[n->in[1]].rank - 2] + past,
                   rows = g->values[n->in[0]].dims[g->values[n->in[0]].rank - 2];
     if (!m || m->rank < 2 || tw_node_integer(n, "is_causal", 0)) return false;
+    const bool truths = m->type == TW_E_bool;
     const int64_t all = tw_array_elements(m), of_keys = m->dims[m->rank - 1], of_rows = m->dims[m->rank - 2];
-    if (of_keys != keys && (causal || of_keys != 1)) return false;
+    if (all < 1 || (of_keys != keys && (causal || of_keys != 1))) return false;
     if (causal && of_rows != rows) return false;
-    for (int64_t i = 0; i < all; i++) {
-        const bool want = !causal || i % of_keys <= i / of_keys % of_rows + past;
-        const double x = tw_array_real(m, i);
-        const bool seen = m->type == TW_E_bool ? x != 0 : x == 0, hidden = m->type == TW_E_bool ? x == 0 : x <= -1e4;
-        if (want ? !seen : !hidden) return false;
+    double x[BLOCK];
+    for (int64_t row = 0; row < all / of_keys; row++)
+        for (int64_t from = 0; from < of_keys; from += BLOCK) {
+            const int64_t some = of_keys - from < BLOCK ? of_keys - from : BLOCK;
+            const int64_t last = causal ? row % of_rows + past : INT64_MAX; /* The last key that it sees. */
+            tw_array_get_reals(m, row * of_keys + from, some, x);
+            for (int64_t i = 0; i < some; i++) {
+                const bool seen = truths ? x[i] != 0 : x[i] == 0, hidden = truths ? x[i] == 0 : x[i] <= -1e4;
+                if (from + i <= last ? !seen : !hidden) return false;
+            }
+        }
+    return true;
+}
+
+/* Tells whether each row of a constant has an element that is true, or false. */
+static bool has_in_rows(const tw_graph *g, int v, bool truth) {
+    const tw_array *m = g->values[v].content;
+    const int64_t all = m ? tw_array_elements(m) : 0, columns = m && m->rank ? m->dims[m->rank - 1] : 1;
+    if (all < 1 || m->type != TW_E_bool) return false;
+    for (int64_t row = 0; row < all / columns; row++) {
+        bool any = false;
+        for (int64_t i = 0; i < columns && !any; i++) any = (tw_array_integer(m, row * columns + i) != 0) == truth;
+        if (!any) return false;
     }
     return true;
+}
+
+static bool has_true(const tw_graph *g, int v) {
+    return has_in_rows(g, v, true);
+}
+
+static bool has_false(const tw_graph *g, int v) {
+    return has_in_rows(g, v, false);
 }
 
 /* Truths of the elements on the diagonal and below it. */
@@ -184,9 +226,13 @@ const tw_check_row tw_attention_checks[] = {
     {"prompt", is_prompt},
     {"scaled", has_scale},
     {"positions", has_positions},
+    {"some_true", has_true},
+    {"some_false", has_false},
     {"lower", is_lower},
     {"infinite", is_infinite},
     {"no_past", has_no_past},
+    {"front", is_front},
+    {"back", is_back},
     {"first_half", takes_first},
     {"second_half", takes_second},
     {"angles", are_angles},

@@ -123,7 +123,8 @@ static void list(reader *r, tw_setting *s) {
 }
 
 static void setting(reader *r, tw_term *t, bool operands) {
-    if (t->n_settings == TW_TERM_SETTINGS) {
+    if (!t->settings) t->settings = tw_arena_array(r->arena, TW_TERM_SETTINGS, sizeof *t->settings);
+    if (!t->settings || t->n_settings == TW_TERM_SETTINGS) {
         wrong(r, "fewer attributes");
         return;
     }

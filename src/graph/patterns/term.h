@@ -80,7 +80,7 @@ typedef struct tw_term {
     double number;
     struct tw_term *args[TW_TERM_ARGS]; /* Operands, or what is to choose from. */
     int n_args;
-    tw_setting settings[TW_TERM_SETTINGS];
+    tw_setting *settings; /* NULL: there are none. */
     int n_settings;
     int result;           /* The root's result whose place it takes. -1: none. */
     bool all;             /* Its results take the places of all the root's. */

@@ -16,7 +16,8 @@ typedef struct attention {
     int in[OPERANDS];
     tw_program_attention p;
     tw_view q, k, v, mask;
-    tw_view to; /* [sequence][head][query][element] */
+    tw_view to;    /* [sequence][head][query][element] */
+    int64_t first; /* Causal: query i sees keys 0 to i + first. */
 } attention;
 
 bool tw_lower_heads(tw_lowering *l, int value, int64_t heads, tw_view *out) {
@@ -101,8 +102,8 @@ static bool operands_of(tw_lowering *l, const tw_node *n, attention *a) {
                                 .cap = tw_node_real(n, "softcap", 0),
                                 .causal = tw_node_integer(n, "is_causal", 0)};
     p->scale = tw_node_real(n, "scale", 1 / sqrt((double)p->head));
-    /* Causal queries are the last keys, as new ones are in general. */
-    return !p->causal || fresh == p->queries;
+    a->first = p->keys - fresh;
+    return true;
 }
 
 /* ---- the mask */
@@ -254,7 +255,7 @@ static bool weigh(tw_lowering *l, const attention *a, const tw_view *scores, tw_
                                    : tw_cells_apply(c, TW_CELL_add, s, m, -1);
     }
     if (a->p.causal) {
-        const int first = tw_cells_integer(c, a->p.keys - a->p.queries);
+        const int first = tw_cells_integer(c, a->first);
         const int last = tw_cells_apply(c, TW_CELL_add, tw_cells_index(c, 2), first, -1);
         const int seen = tw_cells_apply(c, TW_CELL_less_equal, tw_cells_index(c, 3), last, -1);
         s = tw_cells_apply(c, TW_CELL_where, seen, s, tw_cells_real(c, -INFINITY));
@@ -287,7 +288,11 @@ bool tw_lower_attention(tw_lowering *l, const tw_node *n) {
     const tw_value *out = tw_lower_of(l, n->out[0]);
     if (!operands_of(l, n, &a)) return false;
     const tw_program_fuse fuse = l->options.attention;
-    const bool one = fuse == TW_PROGRAM_FUSE_ALL || (fuse == TW_PROGRAM_FUSE_GPU && has_kernel(&a));
+    /* Queries of a step are the last keys, as new ones are in general. */
+    const bool last = !a.p.causal || a.first == a.p.keys - a.p.queries;
+    const bool kernel = has_kernel(&a),
+               one = last &&
+                     (fuse == TW_PROGRAM_FUSE_ALL ? kernel || !l->options.gpu : fuse == TW_PROGRAM_FUSE_GPU && kernel);
     const tw_view stored = out->rank == 4 && one && l->options.gpu && l->targets[n->out[0]].buffer < 0
                                ? tw_lower_scratch(l, out->name, out->type, 4, out->dims, by_rows)
                                : tw_lower_target(l, n->out[0]);

@@ -145,14 +145,25 @@ static bool convert(tw_lazy *x, tw_memory_type to) {
     return tw_cells_apply(&x->cells, ops[wanted], x->cells.value, -1, -1) >= 0;
 }
 
+/* Stores a view of elements that kernels do not know, as integers of their size. */
+static bool store_bits(tw_lowering *l, const tw_lazy *x, const tw_view *to) {
+    tw_lazy bits = *x;
+    tw_view bits_to = *to;
+    if (!tw_lazy_is_view(x) || x->type != to->type || tw_element_bits(to->type) != 64) return false;
+    bits.type = bits.of[0].type = bits_to.type = TW_E_i64;
+    return tw_lower_store(l, &bits, &bits_to);
+}
+
 bool tw_lower_store(tw_lowering *l, const tw_lazy *x, const tw_view *to) {
     tw_map_problem *map = tw_arena_alloc(&l->p->arena, sizeof *map);
     tw_memory_type type;
     tw_lazy converted = *x;
     int64_t strides[TW_ARRAY_RANK], *also[] = {strides};
     l->failed |= !map;
-    if (!map || !tw_memory_of(to->type, &type) || !convert(&converted, type)) return false;
+    if (!map) return false;
     if (!tw_view_elements(to)) return true;
+    if (!tw_memory_of(to->type, &type)) return store_bits(l, x, to);
+    if (!convert(&converted, type)) return false;
     memcpy(strides, to->strides, sizeof strides);
     if (!tw_lower_points(l, &converted, 0, also, 1, &map->x)) return false;
     map->out = tw_lower_operand(l, to, map->x.rank, strides);

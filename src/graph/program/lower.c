@@ -125,6 +125,7 @@ static tw_status lower_nodes(tw_lowering *l, tw_diag *diag) {
         bool done = n->n_out == 1 && l->values[n->out[0]]; /* It became a part of the step before. */
         for (size_t i = 0; i < sizeof all / sizeof *all && !done && !l->failed; i++) done = all[i](l, n);
         const char *why = done || l->failed ? NULL : plain(l, n);
+        l->failed |= l->p->arena.failed;
         if (!why) continue;
         char name[256];
         tw_node_describe(n, name, sizeof name);
@@ -147,7 +148,7 @@ static tw_status store_outputs(tw_lowering *l, tw_diag *diag) {
             if (!tw_lazy_is_view(x)) tw_lower_set_view(l, value, &to);
             continue;
         }
-        if (l->failed) return tw_fail_memory(diag);
+        if (l->failed || l->p->arena.failed) return tw_fail_memory(diag);
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "output \"%s\" is of a type that no kernel copies", v->name);
     }
     return l->failed ? tw_fail_memory(diag) : TW_OK;

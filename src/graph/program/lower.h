@@ -136,6 +136,7 @@ bool tw_heads_fit(const tw_view *v);
 typedef struct tw_lower_epilogue {
     double alpha;
     tw_gemm_activation activation;
+    bool gated;                  /* As in tw_program_product. */
     tw_view bias, mul, residual; /* buffer -1: there is none. */
 } tw_lower_epilogue;
 bool tw_lower_multiply(tw_lowering *l, const tw_view *a, const tw_view *b, const tw_lower_epilogue *e,

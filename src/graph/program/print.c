@@ -39,6 +39,7 @@ static void add_product(text *t, const tw_step *s) {
     if (p->alpha != 1) add(t, " alpha=%.9g", p->alpha);
     for (int i = 2; i < s->n_in && i < 5; i++)
         if (s->in[i].buffer >= 0) add(t, "%s", more[i]);
+    if (p->gated) add(t, " gated");
     if (p->activation != TW_GEMM_LINEAR) add(t, " %s", tw_gemm_activation_name(p->activation));
 }
 

@@ -164,7 +164,8 @@ bool tw_lower_multiply(tw_lowering *l, const tw_view *a, const tw_view *b, const
     tw_program_product p = {.type = a->type,
                             .out = to->type,
                             .m = of_c.v.dims[rank],
-                            .n = of_c.v.dims[rank + 1],
+                            .n = e->gated ? of_b.v.dims[of_b.v.rank - 1] : of_c.v.dims[rank + 1],
+                            .gated = e->gated,
                             .k = k,
                             .trans_a = of_a.trans,
                             .trans_b = of_b.trans,
@@ -192,7 +193,7 @@ bool tw_lower_multiply(tw_lowering *l, const tw_view *a, const tw_view *b, const
 typedef struct product {
     int a, b, bias, mul, residual; /* Values. -1: there is none. */
     bool trans_a, trans_b;
-    double alpha;
+    double alpha, beta; /* beta multiplies the bias. */
     const char *activation;
 } product;
 
@@ -286,7 +287,9 @@ static bool finish(tw_lowering *l, const product *p, const tw_view *sums, bool b
         }
         if (terms[i] < 0) continue;
         const tw_lazy *term = tw_lower_take(l, terms[i]);
-        const int added = term ? tw_lazy_add(&x, term) : -1;
+        int added = term ? tw_lazy_add(&x, term) : -1;
+        if (!i && added >= 0 && p->beta != 1)
+            added = tw_cells_apply(&x.cells, TW_CELL_mul, added, tw_cells_real(&x.cells, p->beta), -1);
         cell = added < 0 ? -1 : tw_cells_apply(&x.cells, ops[i], cell, added, -1);
     }
     if (cell < 0) return false;
@@ -320,7 +323,7 @@ static bool lower(tw_lowering *l, const product *p, int out) {
     if (p->trans_b) swap_last(&b);
     spread(&a, &to);
     spread(&b, &to);
-    const bool with_bias = operand(l, p->bias, &to, true, &e.bias);
+    const bool with_bias = p->beta == 1 && operand(l, p->bias, &to, true, &e.bias);
     bool whole = with_bias && tw_gemm_activation_from_name(p->activation, &e.activation);
     whole = whole && operand(l, p->mul, &to, false, &e.mul) && operand(l, p->residual, &to, false, &e.residual);
     if (whole && tw_lower_multiply(l, &a, &b, &e, &to)) {
@@ -337,6 +340,96 @@ static bool lower(tw_lowering *l, const product *p, int out) {
     return finish(l, p, &sums, !with_bias, out);
 }
 
+/* Reads a node that is a product. False: it is none, or one that is not computed. */
+static bool read_product(const tw_node *n, product *p) {
+    *p = (product){.bias = -1, .mul = -1, .residual = -1, .alpha = 1, .beta = 1, .activation = "none"};
+    if (n->n_in < 2 || n->in[0] < 0 || n->in[1] < 0) return false;
+    p->a = n->in[0];
+    p->b = n->in[1];
+    if (tw_is_op(n, "tilewright", "Product")) {
+        int *const more[] = {&p->bias, &p->mul, &p->residual};
+        for (int i = 2; i < n->n_in && i < 5; i++) *more[i - 2] = n->in[i];
+        p->trans_a = tw_node_integer(n, "trans_a", 0);
+        p->trans_b = tw_node_integer(n, "trans_b", 0);
+        p->alpha = tw_node_real(n, "alpha", 1);
+        p->activation = tw_node_text(n, "activation", "none");
+        return true;
+    }
+    if (!tw_is_op(n, "", "Gemm")) return tw_is_op(n, "", "MatMul");
+    p->trans_a = tw_node_integer(n, "transA", 0);
+    p->trans_b = tw_node_integer(n, "transB", 0);
+    p->alpha = tw_node_real(n, "alpha", 1);
+    if (n->n_in > 2) p->bias = n->in[2];
+    if (p->bias >= 0) p->beta = tw_node_real(n, "beta", 1);
+    return true;
+}
+
+/* ---- gates and values: activation(A G) * (A V) as one product */
+
+enum { TOGETHER = 8 /* Columns of gates, and of values, that follow one another. */ };
+
+/* Tells whether a product's result is what product `v` multiplies its own by, and both can be one. `to` is the value
+   that this computes. */
+static bool is_gate(const tw_lowering *l, const product *g, int out, const product *v, int to) {
+    const tw_value *x = tw_lower_of(l, g->b), *y = tw_lower_of(l, v->b), *c = tw_lower_of(l, out);
+    tw_gemm_activation activation;
+    const int64_t n = x->rank == 2 ? x->dims[!g->trans_b] : 0;
+    if (!l->options.gpu || l->options.apart || l->uses[out] != 1 || v->mul != out || g->a != v->a) return false;
+    if (l->targets[to].buffer >= 0) return false;
+    if (g->bias >= 0 || g->mul >= 0 || g->residual >= 0 || v->bias >= 0 || v->residual >= 0) return false;
+    if (g->alpha != 1 || v->alpha != 1 || g->trans_a || v->trans_a || g->trans_b != v->trans_b) return false;
+    if (!tw_gemm_activation_from_name(g->activation, &activation) || strcmp(v->activation, "none") != 0) return false;
+    if ((c->type != TW_E_f16 && c->type != TW_E_bf16) || x->type != c->type || y->type != c->type) return false;
+    return x->content && y->content && y->rank == 2 && n && n % TOGETHER == 0 && x->dims[0] == y->dims[0] &&
+           x->dims[1] == y->dims[1];
+}
+
+/* Finds the gate of a product of values. */
+static bool find_gate(const tw_lowering *l, const product *v, int to, product *gate) {
+    const int producer = v->mul < 0 ? -1 : tw_lower_of(l, v->mul)->producer;
+    return producer >= 0 && read_product(&l->g->nodes[producer], gate) && is_gate(l, gate, v->mul, v, to);
+}
+
+/* Packs gates and values together. Either is [k][n], or if transposed [n][k]. */
+static tw_view pack_gates(tw_lowering *l, const tw_array *gates, const tw_array *values, bool trans) {
+    const int64_t size = tw_element_bits(gates->type) / 8, rows = gates->dims[0], columns = gates->dims[1];
+    const int64_t dims[] = {trans ? 2 * rows : rows, trans ? columns : 2 * columns};
+    const int64_t piece = (trans ? TOGETHER * columns : TOGETHER) * size, bytes = rows * columns * size;
+    char *packed = tw_arena_alloc(&l->p->arena, (size_t)(2 * bytes) + 1);
+    for (int64_t at = 0; at < bytes && packed; at += piece) {
+        memcpy(packed + 2 * at, (const char *)gates->data + at, (size_t)piece);
+        memcpy(packed + 2 * at + piece, (const char *)values->data + at, (size_t)piece);
+    }
+    const tw_program_buffer b = {.name = "gates",
+                                 .kind = TW_PROGRAM_CONSTANT,
+                                 .bytes = 2 * bytes,
+                                 .content = packed,
+                                 .number = -1,
+                                 .offset = -1};
+    const tw_view v = tw_view_dense(tw_program_add_buffer(l->p, &b), gates->type, 2, dims);
+    l->failed |= !packed || v.buffer < 0;
+    return v;
+}
+
+static bool lower_gated(tw_lowering *l, const product *gate, const product *value, int out) {
+    tw_lower_epilogue e = {.alpha = 1, .gated = true, .bias.buffer = -1, .mul.buffer = -1, .residual.buffer = -1};
+    tw_view a;
+    if (!tw_lower_in_memory(l, value->a, &a) || a.rank < 2) return false;
+    const tw_view to = tw_lower_target(l, out);
+    tw_view b =
+        l->failed ? a
+                  : pack_gates(l, tw_lower_of(l, gate->b)->content, tw_lower_of(l, value->b)->content, value->trans_b);
+    if (l->failed) return false;
+    tw_gemm_activation_from_name(gate->activation, &e.activation);
+    if (value->trans_b) swap_last(&b);
+    spread(&b, &to);
+    if (!tw_lower_multiply(l, &a, &b, &e, &to)) return false;
+    tw_lower_set_view(l, out, &to);
+    return true;
+}
+
+/* ---- all of them */
+
 /* The value that a product's result becomes by a Cast that nothing else comes before, if it can store that at once. */
 static int cast_of(const tw_lowering *l, const product *p, int out) {
     const int consumer = l->consumers[out];
@@ -349,26 +442,13 @@ static int cast_of(const tw_lowering *l, const product *p, int out) {
 }
 
 bool tw_lower_product(tw_lowering *l, const tw_node *n) {
-    product p = {.bias = -1, .mul = -1, .residual = -1, .alpha = 1, .activation = "none"};
-    if (n->n_in < 2 || n->in[0] < 0 || n->in[1] < 0) return false;
-    p.a = n->in[0];
-    p.b = n->in[1];
-    if (tw_is_op(n, "tilewright", "Product")) {
-        int *const more[] = {&p.bias, &p.mul, &p.residual};
-        for (int i = 2; i < n->n_in && i < 5; i++) *more[i - 2] = n->in[i];
-        p.trans_a = tw_node_integer(n, "trans_a", 0);
-        p.trans_b = tw_node_integer(n, "trans_b", 0);
-        p.alpha = tw_node_real(n, "alpha", 1);
-        p.activation = tw_node_text(n, "activation", "none");
-    } else if (tw_is_op(n, "", "Gemm")) {
-        p.trans_a = tw_node_integer(n, "transA", 0);
-        p.trans_b = tw_node_integer(n, "transB", 0);
-        p.alpha = tw_node_real(n, "alpha", 1);
-        if (n->n_in > 2 && tw_node_real(n, "beta", 1) != 0) p.bias = n->in[2];
-        if (p.bias >= 0 && tw_node_real(n, "beta", 1) != 1) return false;
-    } else if (!tw_is_op(n, "", "MatMul")) {
-        return false;
-    }
-    const int cast = cast_of(l, &p, n->out[0]);
-    return (cast != n->out[0] && lower(l, &p, cast)) || lower(l, &p, n->out[0]);
+    product p, other;
+    const int out = n->n_out ? n->out[0] : -1, consumer = out < 0 ? -1 : l->consumers[out];
+    if (out < 0 || !read_product(n, &p)) return false;
+    /* A gate is computed with its values. */
+    const tw_node *next = consumer < 0 ? NULL : &l->g->nodes[consumer];
+    if (next && read_product(next, &other) && is_gate(l, &p, out, &other, next->out[0])) return true;
+    if (find_gate(l, &p, out, &other)) return lower_gated(l, &other, &p, out);
+    const int cast = cast_of(l, &p, out);
+    return (cast != out && lower(l, &p, cast)) || lower(l, &p, out);
 }

@@ -61,6 +61,9 @@ typedef struct tw_program_product {
     int64_t stride_a[TW_PROGRAM_BATCH], stride_b[TW_PROGRAM_BATCH], stride_c[TW_PROGRAM_BATCH];
     double alpha;
     tw_gemm_activation activation;
+    /* Only on a GPU: B's columns are gates and values in turn, eight each, and C = activation(gate) * value has n / 2
+       columns. */
+    bool gated;
 } tw_program_product;
 
 /* Attention, as kernels/attention has it. Operands are Q, K, V and the mask, which may be left out. Views have four
@@ -138,7 +141,8 @@ typedef enum tw_program_fuse {
 
 typedef struct tw_program_options {
     tw_program_fuse attention;
-    bool gpu; /* Operands fit the GPU's kernels: rows of matrices begin at multiples of 16 bytes. */
+    bool apart; /* Products of gates and values stay two products. */
+    bool gpu;   /* Operands fit the GPU's kernels: rows of matrices begin at multiples of 16 bytes. */
 } tw_program_options;
 
 /* lower.c. Makes the program of a concrete graph: all types and extents are known, all nodes are resolved. Memory is

@@ -184,8 +184,23 @@ static bool axes_of(const tw_lowering *l, const tw_node *n, int rank, bool axes[
     return true;
 }
 
-static bool reduce(tw_lowering *l, const tw_node *n, tw_rows_of of) {
-    const rows r = {.of = of, .gain = -1, .bias = -1, .kept = -1};
+/* A reduction of an expression of elements, and what is computed of its results. */
+typedef struct reduction {
+    const char *op;
+    tw_rows_of of;
+    tw_cell_op each;   /* What is reduced; mul: squares. TW_CELL_operand: the elements. */
+    tw_cell_op behind; /* TW_CELL_operand: the results. */
+} reduction;
+
+static bool apply_each(tw_lazy *x, const reduction *of) {
+    if (of->each == TW_CELL_operand) return true;
+    if (!tw_lazy_open(x)) return false;
+    const int value = x->cells.value;
+    return (x->cells.value = tw_cells_apply(&x->cells, of->each, value, value, -1)) >= 0;
+}
+
+static bool reduce(tw_lowering *l, const tw_node *n, const reduction *as) {
+    const rows r = {.of = as->of, .gain = -1, .bias = -1, .kept = -1};
     const tw_value *v = tw_lower_of(l, n->in[0]);
     bool axes[TW_ARRAY_RANK];
     int order[TW_ARRAY_RANK], rest = 0;
@@ -208,12 +223,19 @@ static bool reduce(tw_lowering *l, const tw_node *n, tw_rows_of of) {
         x = tw_lazy_of_view(&stored);
         if (!tw_lazy_reshape(&x, rest + 1, dims)) return false;
     }
-    const tw_view to = tw_lower_target(l, n->out[0]);
+    const tw_value *v_out = tw_lower_of(l, n->out[0]);
+    const bool more = as->behind != TW_CELL_operand; /* Results are stored elsewhere before. */
+    const tw_view to = more ? tw_lower_scratch(l, v_out->name, TW_E_f32, v_out->rank, v_out->dims, NULL)
+                            : tw_lower_target(l, n->out[0]);
     tw_lazy out = tw_lazy_of_view(&to);
-    if (l->failed || !tw_lazy_reshape(&out, rest, dims)) return false;
+    if (l->failed || !apply_each(&x, as) || !tw_lazy_reshape(&out, rest, dims)) return false;
     const tw_view reduced = tw_lazy_view(&out);
     if (!emit(l, &r, &x, &reduced)) return false;
-    tw_lower_set_view(l, n->out[0], &to);
+    out = tw_lazy_of_view(&to);
+    if (more && (!tw_lazy_open(&out) || tw_cells_apply(&out.cells, as->behind, out.cells.value, -1, -1) < 0))
+        return false;
+    out.type = v_out->type;
+    tw_lower_set(l, n->out[0], &out);
     return true;
 }
 
@@ -227,16 +249,20 @@ bool tw_lower_rows(tw_lowering *l, const tw_node *n) {
                  {"", "SimplifiedLayerNormalization", norm, false},
                  {"com.microsoft", "SkipLayerNormalization", skip_norm, true},
                  {"com.microsoft", "SkipSimplifiedLayerNormalization", skip_norm, false}};
-    static const struct {
-        const char *op;
-        bool (*lower)(tw_lowering *, const tw_node *, tw_rows_of);
-        tw_rows_of of;
-    } others[] = {{"Softmax", softmax, TW_ROWS_softmax}, {"LogSoftmax", softmax, TW_ROWS_log_softmax},
-                  {"ReduceSum", reduce, TW_ROWS_sum},    {"ReduceMean", reduce, TW_ROWS_mean},
-                  {"ReduceMax", reduce, TW_ROWS_max},    {"ReduceMin", reduce, TW_ROWS_min}};
+    static const reduction reductions[] = {
+        {"ReduceSum", TW_ROWS_sum, TW_CELL_operand, TW_CELL_operand},
+        {"ReduceMean", TW_ROWS_mean, TW_CELL_operand, TW_CELL_operand},
+        {"ReduceMax", TW_ROWS_max, TW_CELL_operand, TW_CELL_operand},
+        {"ReduceMin", TW_ROWS_min, TW_CELL_operand, TW_CELL_operand},
+        {"ReduceSumSquare", TW_ROWS_sum, TW_CELL_mul, TW_CELL_operand},
+        {"ReduceL1", TW_ROWS_sum, TW_CELL_abs, TW_CELL_operand},
+        {"ReduceL2", TW_ROWS_sum, TW_CELL_mul, TW_CELL_sqrt},
+        {"ReduceLogSum", TW_ROWS_sum, TW_CELL_operand, TW_CELL_log},
+    };
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
         if (tw_is_op(n, norms[i].domain, norms[i].op)) return norms[i].lower(l, n, norms[i].layer);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (tw_is_op(n, "", others[i].op)) return others[i].lower(l, n, others[i].of);
-    return false;
+    for (size_t i = 0; i < sizeof reductions / sizeof *reductions; i++)
+        if (tw_is_op(n, "", reductions[i].op)) return reduce(l, n, &reductions[i]);
+    if (tw_is_op(n, "", "Softmax")) return softmax(l, n, TW_ROWS_softmax);
+    return tw_is_op(n, "", "LogSoftmax") && softmax(l, n, TW_ROWS_log_softmax);
 }

@@ -200,31 +200,44 @@ static const float *parameters(const row *r, const tw_point_operand *o, const vo
 /* Places in a walk, behind the operands. */
 enum { OUT, KEPT, GAIN, BIAS };
 
+/* Where a block of results is computed: in memory itself, if that holds floats next to one another. */
+static float *room_of(const row *r, const tw_point_operand *o, int place, void *base, int64_t column,
+                      float *otherwise) {
+    const bool direct = is_block(o, tw_points_step(&r->p->x, o));
+    return direct ? (float *)base + r->at.place[r->p->x.n_operands + place] + column : otherwise;
+}
+
 static void store_part(const row *r, const tw_point_operand *o, int place, void *base, int64_t column, int n,
                        const float *values) {
     const int64_t step = tw_points_step(&r->p->x, o);
     const int64_t at = r->at.place[r->p->x.n_operands + place] + column * step;
-    store_run(o->type, (char *)base + at * tw_memory_bytes(o->type), step, n, values);
+    char *to = (char *)base + at * tw_memory_bytes(o->type);
+    if (to != (const char *)values) store_run(o->type, to, step, n, values);
+}
+
+static void scale_block(const float *x, int n, float centre, float scale, const float *gain, const float *bias,
+                        float *y) {
+    _Pragma("omp simd") for (int i = 0; i < n; i++) y[i] = (x[i] - centre) * scale * gain[i] + bias[i];
 }
 
 static void finish_row(row *r, float centre, float scale) {
     const tw_rows_problem *p = r->p;
     const int first = p->x.n_operands;
-    float values[BLOCK], y[BLOCK], part[BLOCK];
+    float values[BLOCK], own[BLOCK], gains[BLOCK], biases[BLOCK];
     for (int64_t i = 0; i < r->n; i += BLOCK) {
         const int n = (int)(r->n - i < BLOCK ? r->n - i : BLOCK);
         const float *x = values_of(r, i, n, values);
         if (p->has_kept) store_part(r, &p->kept, KEPT, r->data->kept, i, n, x);
         if (tw_rows_reduces(p->of)) continue;
-        finish_block(p->of, x, n, centre, scale, y);
-        if (p->has_gain) {
-            const float *gain = parameters(r, &p->gain, r->data->gain, first + GAIN, i, n, part);
-            _Pragma("omp simd") for (int k = 0; k < n; k++) y[k] *= gain[k];
-        }
-        if (p->has_bias) {
-            const float *bias = parameters(r, &p->bias, r->data->bias, first + BIAS, i, n, part);
-            _Pragma("omp simd") for (int k = 0; k < n; k++) y[k] += bias[k];
-        }
+        float *y = room_of(r, &p->out, OUT, r->data->out, i, own);
+        const float *gain = p->has_gain ? parameters(r, &p->gain, r->data->gain, first + GAIN, i, n, gains) : NULL;
+        const float *bias = p->has_bias ? parameters(r, &p->bias, r->data->bias, first + BIAS, i, n, biases) : NULL;
+        if (gain && bias)
+            scale_block(x, n, centre, scale, gain, bias, y);
+        else
+            finish_block(p->of, x, n, centre, scale, y);
+        if (gain && !bias) _Pragma("omp simd") for (int k = 0; k < n; k++) y[k] *= gain[k];
+        if (bias && !gain) _Pragma("omp simd") for (int k = 0; k < n; k++) y[k] += bias[k];
         store_part(r, &p->out, OUT, r->data->out, i, n, y);
     }
 }
@@ -242,8 +255,9 @@ static void softmax_row(row *r) {
     const float scale = (float)(1 / sum);
     for (int64_t i = 0; i < r->n; i += BLOCK) {
         const int n = (int)(r->n - i < BLOCK ? r->n - i : BLOCK);
-        _Pragma("omp simd") for (int k = 0; k < n; k++) r->room[i + k] *= scale;
-        store_part(r, &p->out, OUT, r->data->out, i, n, r->room + i);
+        float *y = room_of(r, &p->out, OUT, r->data->out, i, r->room + i);
+        _Pragma("omp simd") for (int k = 0; k < n; k++) y[k] = r->room[i + k] * scale;
+        store_part(r, &p->out, OUT, r->data->out, i, n, y);
     }
 }
 

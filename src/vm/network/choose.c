@@ -173,6 +173,7 @@ tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_net
     tw_cublaslt_problem vendor;
     tw_status st = TW_OK;
     plain.epilogue = (tw_gemm_epilogue){0};
+    if (p->epilogue.gated) plain.epilogue = p->epilogue; /* C is another matrix without. */
     plain.weights = false;
     tw_gemm_problem_print(&plain, words, sizeof words);
     const bool known = n->plan && tw_network_plan_find(n->plan, words, 0) >= 0;

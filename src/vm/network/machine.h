@@ -3,6 +3,7 @@
 #ifndef TW_VM_NETWORK_MACHINE_H
 #define TW_VM_NETWORK_MACHINE_H
 
+#include "kernels/attention/attention.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gpu.h"
 #include "kernels/kernel.h"
@@ -103,6 +104,10 @@ tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_net
 
 /* Chooses a configuration by estimates. False: no kernel computes the problem. */
 bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out);
+
+/* attend.c. Chooses attention's configuration alike. */
+tw_status tw_network_choose_attention(tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config *out,
+                                      tw_diag *diag);
 
 /* search.c. Measures how to compute a problem, and enters the fastest ways into the plan. */
 tw_status tw_network_search(tw_cuda_network *n, const tw_gemm_problem *p, const char *words, tw_diag *diag);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How products are computed: what a search has found, to be kept with a model. */
+/* How products and attention are computed: what a search has found, to be kept with a model. */
 #ifndef TW_VM_NETWORK_PLAN_H
 #define TW_VM_NETWORK_PLAN_H
 
@@ -8,7 +8,7 @@
 #include "tilewright/base.h"
 
 typedef struct tw_network_choice {
-    const char *kind;          /* "gemm": one of our kernels. "cublaslt": an algorithm of the vendor's. */
+    const char *kind;          /* "gemm", "attention": our kernels. "cublaslt": an algorithm of the vendor's. */
     const char *problem;       /* Words of the problem, without an epilogue. */
     const char *configuration; /* Words of the configuration, or the algorithm's numbers. */
     double us;                 /* As measured. */

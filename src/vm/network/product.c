@@ -48,6 +48,7 @@ tw_status tw_network_problem(const tw_cuda_network *n, const tw_step *s, tw_gemm
         .weights = n->p->buffers[s->in[1].buffer].kind == TW_PROGRAM_CONSTANT,
         .epilogue = {.bias = s->in[2].buffer >= 0,
                      .activation = p->activation,
+                     .gated = p->gated,
                      .mul = s->in[3].buffer >= 0,
                      .residual = s->in[4].buffer >= 0},
     };

@@ -2,7 +2,6 @@
 /* From steps to launches. */
 #include "base/diag.h"
 #include "base/grow.h"
-#include "kernels/attention/attention.h"
 #include "tune/gemm_vendor.h"
 #include "vm/network/machine.h"
 
@@ -137,10 +136,9 @@ static tw_status add_attention(tw_cuda_network *n, int step, tw_diag *diag) {
     tw_network_launch l = {.step = step};
     tw_status st = tw_attention_complete(&p, diag);
     if (st != TW_OK) return st;
-    tw_attention_config c = tw_attention_config_default(&p, n->gpu->target, 0), early = c;
-    if (n->options.unsplit) c.splits = early.splits = 1;
-    early.early = 1;
-    if (!n->options.late && tw_attention_legal(&p, &early, n->gpu->target, NULL, NULL)) c = early;
+    tw_attention_config c;
+    st = tw_network_choose_attention(n, &p, &c, diag);
+    if (st != TW_OK) return st;
     tw_attention_print(&p, problem, sizeof problem);
     snprintf(words, sizeof words, "attention %s", problem);
     tw_attention_config_print(&c, configuration, sizeof configuration);
