@@ -203,8 +203,9 @@ static void check_program(const tw_graph *g, const tw_array *const *in, tw_progr
     good(tw_graph_run(g, in, &arena, want, &diag), &diag);
     good(tw_program_lower(&p, g, &o, &diag), &diag);
     for (int workers = 1; workers <= WORKERS; workers++) run(p, in, want, workers, NULL, most);
-    /* Without any instruction set, and without AMX. */
+    /* Without any instruction set, with AVX2 alone, and without AMX. */
     run(p, in, want, 2, &(tw_cpu_pool_options){.limit_isa = true}, most);
+    run(p, in, want, 2, &(tw_cpu_pool_options){.limit_isa = true, .isa = TW_CPU_AVX2}, most);
     run(p, in, want, 2, &(tw_cpu_pool_options){.exact = true}, most);
     check_touches(p, in);
     tw_program_free(p);
