@@ -134,6 +134,8 @@ $ tilewright kernel map dims=4x512x768 x0=f16 x1=f16[0,0,1] 'expr=add(x0,x1)' ou
 $ tilewright kernel map dims=4x24 x0=f16 'expr=gelu(x0)' out=f16 --emulate | cut -d';' -f1; tilewright kernel rows of=layer_norm dims=4x24 x0=f16 gain=f32 out=f16 warps=2 --emulate | cut -d';' -f1
   emulated for sm_90a, seed 1: correct, nothing found
   emulated for sm_90a, seed 1: correct, nothing found
+$ tilewright kernel map dims=24 x0=f32 'expr=div(div(x0,8),3)' out=f32 --emit ptx | grep -c div.rn
+  4
 $ tilewright kernel map dims=4x24 x0=f16 'expr=gelu(x1)' out=f16 --emulate
   tilewright: "gelu(x1)": there is no such operand at ")"
   [2]

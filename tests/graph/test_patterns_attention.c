@@ -155,6 +155,13 @@ static double attribute_of(const char *declared, const char *expression, const c
     return x;
 }
 
+static void scores_of_another_type_are_attention(void **state) {
+    (void)state;
+    const char *wide = "MatMul(Softmax(Add(Cast(Mul(" DOTS ", 0.25)) to=1, m)) axis=-1, v)";
+    assert_true(attribute_of("c f16 1; q f16 2,2,3,4; k f16 2,2,3,4; v f32 2,2,3,4; m f32 2,1,1,3", wide, "Attention",
+                             "scale") == 0.25);
+}
+
 static void constant_masks_become_words(void **state) {
     (void)state;
     const char *scores = MIXED("Add(Mul(" DOTS ", 0.5), m)");
@@ -203,6 +210,7 @@ int main(void) {
         cmocka_unit_test(group_query_attention_of_a_prompt_is_attention),
         cmocka_unit_test(attention_takes_rows_of_heads),
         cmocka_unit_test(masks_are_not_taken_for_others),
+        cmocka_unit_test(scores_of_another_type_are_attention),
         cmocka_unit_test(constant_masks_become_words),
         cmocka_unit_test(rotations_are_found),
     };

@@ -77,6 +77,7 @@ static const char *const reals[] = {
     "c0=sigmoid(x0);sub(c0,mul(c0,tanh(x1)))",
     "where(less(x0,x1),x2,neg(x0))",
     "div(x0,add(abs(x1),0.5))",
+    "div(div(x0,-8),div(0.25,3))",
     "mul(erf(x0),exp(sub(x1,x2)))",
     "add(sin(mul(x0,20)),cos(mul(x1,3)))",
     "log(add(mul(x0,x0),0.01))",

@@ -33,6 +33,6 @@ void test_patterns_check(const test_trial *t, size_t n);
 void test_patterns_change(const test_trial *t, size_t n, int times);
 #define CHECK_ALL(table)                                                                                               \
     test_patterns_check(table, sizeof table / sizeof *table);                                                          \
-    test_patterns_change(table, sizeof table / sizeof *table, TEST_SANITIZED ? 3 : 30)
+    test_patterns_change(table, sizeof table / sizeof *table, TEST_SANITIZED ? 2 : 12)
 
 #endif

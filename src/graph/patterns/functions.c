@@ -78,6 +78,29 @@ static int expanded(tw_maker *k, const int *args, int n, int want) {
     return tw_make_node(k, &node, want);
 }
 
+/* typed(x): x in the root's type. */
+static int typed(tw_maker *k, const int *args, int n, int want) {
+    const tw_element type = k->g->values[root_of(k, want)].type;
+    (void)n;
+    if (k->g->values[args[0]].type == type) return args[0];
+    int *in = tw_arena_array(&k->g->arena, 2, sizeof *in);
+    tw_attribute *a = tw_arena_alloc(&k->g->arena, sizeof *a);
+    if (!in || !a) return -1;
+    *a = (tw_attribute){.name = "to", .kind = TW_ATTRIBUTE_INT, .integer = tw_element_onnx(type)};
+    in[0] = args[0];
+    tw_node node = {.op = "Cast",
+                    .domain = "",
+                    .name = k->name,
+                    .version = TW_MAKE_VERSION,
+                    .in = in,
+                    .out = in + 1,
+                    .n_in = 1,
+                    .n_out = 1,
+                    .attributes = a,
+                    .n_attributes = 1};
+    return tw_make_node(k, &node, -1);
+}
+
 /* gemm_bias(n): what Gemm adds. */
 static int gemm_bias(tw_maker *k, const int *args, int n, int want) {
     const tw_node *gemm = tw_value_node(k->g, args[0]);
@@ -265,9 +288,9 @@ static const struct {
     const char *name;
     tw_make_function *make;
 } table[] = {
-    {"ones", ones},         {"shaped", shaped},       {"rows", rows}, {"row", row},      {"transposed", transposed},
-    {"expanded", expanded}, {"gemm_bias", gemm_bias}, {"like", like}, {"half", half},    {"swapped", swapped},
-    {"apart", apart},       {"queries", queries},     {"keys", keys}, {"values", values}};
+    {"ones", ones},         {"shaped", shaped},       {"rows", rows},       {"row", row},   {"transposed", transposed},
+    {"expanded", expanded}, {"gemm_bias", gemm_bias}, {"like", like},       {"half", half}, {"typed", typed},
+    {"swapped", swapped},   {"apart", apart},         {"queries", queries}, {"keys", keys}, {"values", values}};
 
 tw_make_function *tw_make_find(const char *name) {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)

@@ -15,14 +15,27 @@ static tw_val extreme(tw_builder *b, tw_val x, tw_val y, tw_val wins) {
     return tw_select(b, tw_or(b, wins, tw_ne(b, x, x)), x, y);
 }
 
+/* Multiplying by the inverse of a power of two is exact, and far cheaper. */
+static tw_val real_div(tw_builder *b, tw_val x, tw_val y) {
+    uint64_t bits;
+    const bool constant = tw_value_constant(b->kernel, y, &bits);
+    const uint32_t exponent = constant ? (uint32_t)bits >> 23 & 0xff : 0;
+    if (!constant || (bits & 0x7fffff) || exponent < 2 || exponent > 252) return tw_binary(b, TW_OP_div_f32, x, y);
+    return tw_mul(b, x, tw_const(b, TW_T_f32, (bits & 0x80000000u) | (uint64_t)(254 - exponent) << 23));
+}
+
 static tw_val real_sign(tw_builder *b, tw_val x) {
     tw_val one = tw_f32(b, 1), above = tw_select(b, tw_lt(b, tw_f32(b, 0), x), one, x);
     return tw_select(b, tw_lt(b, x, tw_f32(b, 0)), tw_f32(b, -1), above);
 }
 
+/* A quotient that is rounded up to a whole number leaves a remainder of the other sign, which one y more corrects. */
 static tw_val real_rem(tw_builder *b, tw_val x, tw_val y) {
+    tw_val none = tw_f32(b, 0), size = tw_unary(b, TW_OP_abs_f32, y);
     tw_val times = tw_unary(b, TW_OP_trunc_f32, tw_binary(b, TW_OP_div_f32, x, y));
-    return tw_fma(b, tw_unary(b, TW_OP_neg_f32, times), y, x);
+    tw_val r = tw_fma(b, tw_unary(b, TW_OP_neg_f32, times), y, x);
+    tw_val back = tw_add(b, r, tw_select(b, tw_lt(b, x, none), tw_unary(b, TW_OP_neg_f32, size), size));
+    return tw_select(b, tw_lt(b, tw_mul(b, r, x), none), back, r);
 }
 
 /* 2^(y log2|x|). Of a negative x there are only whole powers, and the odd ones are negative. */
