@@ -122,6 +122,7 @@ static void touch(tw_cpu_network *n, region *regions, int worker, const tw_range
     tw_diag diag;
     good(tw_ranges_effects(n->ranges, t, &boxes, &diag), &diag);
     for (int i = 0; i < REGIONS; i++) {
+        if (!regions[i].bytes) continue;
         memset(regions[i].read, 0, regions[i].bytes);
         memset(regions[i].written, 0, regions[i].bytes);
         memcpy(regions[i].before, regions[i].at, regions[i].bytes);
@@ -130,12 +131,14 @@ static void touch(tw_cpu_network *n, region *regions, int worker, const tw_range
     tw_cpu_run_task(n, worker, t);
     for (int i = 0; i < REGIONS; i++) {
         region *r = &regions[i];
+        if (!r->bytes) continue;
         memcpy(r->after, r->at, r->bytes);
         for (size_t k = 0; k < r->bytes; k++) r->at[k] = r->read[k] ? r->before[k] : POISON;
     }
     tw_cpu_run_task(n, worker, t);
     for (int i = 0; i < REGIONS; i++) {
         region *r = &regions[i];
+        if (!r->bytes) continue;
         for (size_t k = 0; k < r->bytes; k++) {
             const unsigned char untouched = r->read[k] ? r->before[k] : POISON;
             if (r->written[k] ? r->at[k] != r->after[k] : r->at[k] != untouched || r->after[k] != r->before[k])
