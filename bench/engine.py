@@ -33,6 +33,7 @@ ORDER = ("bert-base", "gpt2", "bert-large", "openllama-3b", "gpt2-medium", "bert
 ALLOWED = {"f16": 1e-2, "f32": 1e-4}
 # The fastest products measured on an H100 and an H200 of this kind, TFLOP/s: bench/results/gemm-table4-h200.jsonl.
 FASTEST = {"f16": 800e12, "f32": 60e12}
+KEPT = 20e9  # Bytes of weights that may stay for the next type: disks of lent machines are small.
 BEGIN = time.monotonic()
 
 
@@ -68,7 +69,7 @@ def peers_of(a, folder, cases, dtype):
 
 def ours_of(a, folder, cases, dtype, flags=()):
     """Returns our row of each batch. Weights are read once for all."""
-    words = [a.tilewright, "bench", os.path.join(folder, zoo.MODEL), "--device", a.on, "--dtype", dtype, "--json", *flags]
+    words = [a.tilewright, "bench", os.path.join(folder, zoo.MODEL), "--device", a.on, "--dtype", dtype, "--json", *a.flags.split(), *flags]
     batches = [int(b) for b in a.batches.split(",")]
     for batch in batches:
         words += ["--golden", os.path.join(cases, "case-%d.npz" % batch)]
@@ -118,6 +119,9 @@ def model_rows(a, name, dtype):
                 say(json.dumps(rows[-1]))
     finally:
         shutil.rmtree(cases, ignore_errors=True)
+        weights = os.path.join(folder, zoo.DATA)
+        if os.path.exists(weights) and os.path.getsize(weights) > KEPT:
+            os.remove(weights)
     return environment, rows
 
 
@@ -145,6 +149,7 @@ def main():
     p.add_argument("--length", type=int, default=512, help="tokens")
     p.add_argument("--peers", default="graph,compile", help="of peers/engine.py")
     p.add_argument("--settings", default="", help="LABEL=FLAGS;...: ours again, with further flags")
+    p.add_argument("--flags", default="--search", help="of ours (default: --search, which measures how products are computed best)")
     p.add_argument("--on", default="cuda", help="ours: the device (default: cuda)")
     p.add_argument("--minutes", type=float, default=1e9)
     p.add_argument("--seconds", type=float, default=500, help="the most that a program may take")
