@@ -227,8 +227,10 @@ static tw_status prepare(tw_network *n, const tw_tensor *inputs, tw_diag *diag) 
         st = array_of(&inputs[i], g->values[g->inputs[i]].name, &given[i], diag);
         list[i] = &given[i];
     }
+    const int last = n->last;
     if (st == TW_OK) st = tw_graph_bind(g, NULL, 0, list, in, diag);
     if (st == TW_OK) st = find_bucket(n, in, diag);
+    if (n->last != last) n->ran = false; /* Contents that there are belong to other extents. */
     tw_arena_free(&arena);
     return st;
 }

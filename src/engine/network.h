@@ -61,7 +61,7 @@ struct tw_network {
     /* Contents of the last run's inputs and outputs. */
     const void **in_data;
     void **out_data;
-    bool ran;
+    bool ran; /* The bucket `last` was run last, so that these are its contents. */
 };
 
 /* network_prepare.c. Makes a bucket for extents of inputs. */
