@@ -33,6 +33,7 @@ ORDER = ("bert-base", "gpt2", "bert-large", "openllama-3b", "gpt2-medium", "bert
 ALLOWED = {"f16": 1e-2, "f32": 1e-4}
 # The fastest products measured on an H100 and an H200 of this kind, TFLOP/s: bench/results/gemm-table4-h200.jsonl.
 FASTEST = {"f16": 800e12, "f32": 60e12}
+KEPT = 20e9  # Bytes of weights that may stay for the next type: disks of lent machines are small.
 BEGIN = time.monotonic()
 
 
@@ -118,6 +119,9 @@ def model_rows(a, name, dtype):
                 say(json.dumps(rows[-1]))
     finally:
         shutil.rmtree(cases, ignore_errors=True)
+        weights = os.path.join(folder, zoo.DATA)
+        if os.path.exists(weights) and os.path.getsize(weights) > KEPT:
+            os.remove(weights)
     return environment, rows
 
 

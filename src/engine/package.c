@@ -13,6 +13,8 @@
 
 enum { SYMBOLS = 4096 /* The most symbols of a graph. */ };
 
+static const char no_memory[] = "out of memory";
+
 /* A place in the description. A failure sticks. */
 typedef struct reader {
     tw_package *p;
@@ -90,7 +92,7 @@ static void get_dims(reader *r, int *rank, int64_t *dims, int symbols) {
 static const tw_array *get_array(reader *r, tw_graph *g) {
     tw_array *a = tw_arena_alloc(&g->arena, sizeof *a);
     if (!a) {
-        blame(r, "out of memory");
+        blame(r, no_memory);
         return NULL;
     }
     get_type(r, &a->type);
@@ -108,7 +110,7 @@ static const tw_array *get_array(reader *r, tw_graph *g) {
 static void get_value(reader *r, tw_graph *g) {
     const int i = tw_graph_add_value(g, get_text(r));
     if (i < 0) {
-        blame(r, "out of memory");
+        blame(r, no_memory);
         return;
     }
     tw_value *v = &g->values[i];
@@ -127,7 +129,7 @@ static int *get_numbers(reader *r, tw_graph *g, int *n, bool optional) {
         if (x < (optional ? -1 : 0) || x >= g->n_values) blame(r, "a value is none of the graph's");
         list[i] = (int)x;
     }
-    if (!list) blame(r, "out of memory");
+    if (!list) blame(r, no_memory);
     if (r->wrong) *n = 0;
     return list;
 }
@@ -154,7 +156,7 @@ static void get_attribute(reader *r, tw_graph *g, tw_attribute *a) {
     case TW_ATTRIBUTE_TEXTS:
         a->n_texts = get_count(r, sizeof(int64_t) + 1);
         a->texts = tw_arena_array(&g->arena, (size_t)a->n_texts + 1, sizeof *a->texts);
-        if (!a->texts) blame(r, "out of memory");
+        if (!a->texts) blame(r, no_memory);
         for (int i = 0; i < a->n_texts && a->texts; i++) a->texts[i] = get_text(r);
         return;
     default:
@@ -173,11 +175,11 @@ static void get_node(reader *r, tw_graph *g) {
     n.out = get_numbers(r, g, &n.n_out, true);
     n.n_attributes = get_count(r, 3 * sizeof(int64_t));
     n.attributes = tw_arena_array(&g->arena, (size_t)n.n_attributes + 1, sizeof *n.attributes);
-    if (!n.attributes) blame(r, "out of memory");
+    if (!n.attributes) blame(r, no_memory);
     for (int i = 0; i < n.n_attributes && !r->wrong; i++) get_attribute(r, g, &n.attributes[i]);
     if (r->wrong) return;
     const int number = tw_graph_add_node(g, &n);
-    if (number < 0) blame(r, "out of memory");
+    if (number < 0) blame(r, no_memory);
     for (int i = 0; i < n.n_out && number >= 0; i++)
         if (n.out[i] >= 0) g->values[n.out[i]].producer = number;
 }
@@ -186,7 +188,7 @@ static void get_node(reader *r, tw_graph *g) {
 static tw_graph *get_graph(reader *r) {
     tw_graph *g = r->wrong ? NULL : tw_graph_new();
     if (!g) {
-        blame(r, "out of memory");
+        blame(r, no_memory);
         return NULL;
     }
     g->name = get_text(r);
@@ -200,6 +202,8 @@ static tw_graph *get_graph(reader *r) {
     g->outputs = get_numbers(r, g, &g->n_outputs, false);
     const int nodes = get_count(r, 7 * sizeof(int64_t));
     for (int i = 0; i < nodes && !r->wrong; i++) get_node(r, g);
+    /* Whatever seemed to be wrong then, it was this. */
+    if (g->arena.failed) r->wrong = no_memory;
     return g;
 }
 
@@ -231,7 +235,7 @@ static void get_constants(reader *r) {
     tw_package *p = r->p;
     p->n_constants = get_count(r, sizeof *p->constants);
     p->constants = tw_arena_array(&p->arena, (size_t)p->n_constants + 1, sizeof *p->constants);
-    if (!p->constants) blame(r, "out of memory");
+    if (!p->constants) blame(r, no_memory);
     if (r->wrong) return;
     if (p->n_constants) memcpy(p->constants, r->at, (size_t)p->n_constants * sizeof *p->constants);
     r->at += (size_t)p->n_constants * sizeof *p->constants;
@@ -249,13 +253,13 @@ static tw_status get_package(tw_package *p, reader *r, const char *path, tw_diag
     const int n = get_count(r, 7 * sizeof(int64_t));
     p->interface = get_graph(r);
     p->graphs = tw_arena_array(&p->arena, (size_t)n + 1, sizeof *p->graphs);
-    if (!p->graphs) blame(r, "out of memory");
+    if (!p->graphs) blame(r, no_memory);
     while (p->n_graphs < n && !r->wrong) {
         p->graphs[p->n_graphs] = get_graph(r);
         p->n_graphs += !!p->graphs[p->n_graphs];
     }
     if (!r->wrong && r->at != r->end) blame(r, "the description goes on behind its end");
-    if (r->wrong && !strcmp(r->wrong, "out of memory")) return tw_fail_memory(diag);
+    if (r->wrong == no_memory) return tw_fail_memory(diag);
     if (r->wrong) return tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "%s", r->wrong);
     return check_graphs(p, path, diag);
 }

@@ -72,7 +72,7 @@ $ tilewright check --format tilewright data/schedules/amk/toy-split.json
   tilewright: data/schedules/amk/toy-split.json: schedule: not a schedule: no tilewright_schedule field
   [1]
 $ tilewright check --format megakernel s.json
-  tilewright: --format: "megakernel" is not auto, tilewright or amk
+  tilewright: --format: "megakernel" is not auto, tilewright, ranges or amk
   [2]
 $ echo '{}' | tilewright check --format amk -
   tilewright: -: schedule: ir_version and tasks are missing: not AutoMegaKernel's

@@ -122,6 +122,7 @@ static void touch(tw_cpu_network *n, region *regions, int worker, const tw_range
     tw_diag diag;
     good(tw_ranges_effects(n->ranges, t, &boxes, &diag), &diag);
     for (int i = 0; i < REGIONS; i++) {
+        if (!regions[i].bytes) continue;
         memset(regions[i].read, 0, regions[i].bytes);
         memset(regions[i].written, 0, regions[i].bytes);
         memcpy(regions[i].before, regions[i].at, regions[i].bytes);
@@ -130,12 +131,14 @@ static void touch(tw_cpu_network *n, region *regions, int worker, const tw_range
     tw_cpu_run_task(n, worker, t);
     for (int i = 0; i < REGIONS; i++) {
         region *r = &regions[i];
+        if (!r->bytes) continue;
         memcpy(r->after, r->at, r->bytes);
         for (size_t k = 0; k < r->bytes; k++) r->at[k] = r->read[k] ? r->before[k] : POISON;
     }
     tw_cpu_run_task(n, worker, t);
     for (int i = 0; i < REGIONS; i++) {
         region *r = &regions[i];
+        if (!r->bytes) continue;
         for (size_t k = 0; k < r->bytes; k++) {
             const unsigned char untouched = r->read[k] ? r->before[k] : POISON;
             if (r->written[k] ? r->at[k] != r->after[k] : r->at[k] != untouched || r->after[k] != r->before[k])
@@ -203,8 +206,9 @@ static void check_program(const tw_graph *g, const tw_array *const *in, tw_progr
     good(tw_graph_run(g, in, &arena, want, &diag), &diag);
     good(tw_program_lower(&p, g, &o, &diag), &diag);
     for (int workers = 1; workers <= WORKERS; workers++) run(p, in, want, workers, NULL, most);
-    /* Without any instruction set, and without AMX. */
+    /* Without any instruction set, with AVX2 alone, and without AMX. */
     run(p, in, want, 2, &(tw_cpu_pool_options){.limit_isa = true}, most);
+    run(p, in, want, 2, &(tw_cpu_pool_options){.limit_isa = true, .isa = TW_CPU_AVX2}, most);
     run(p, in, want, 2, &(tw_cpu_pool_options){.exact = true}, most);
     check_touches(p, in);
     tw_program_free(p);

@@ -42,7 +42,9 @@ static void narrow(tw_element to, const unsigned char *from, unsigned char *data
     for (int64_t at = 0; at < n; at += CHUNK) {
         const size_t m = (size_t)(n - at < CHUNK ? n - at : CHUNK);
         memcpy(x, from + at * (int64_t)sizeof *x, m * sizeof *x);
-        for (size_t i = 0; i < m; i++) {
+        int any = 0; /* Almost never: most chunks are only looked at, many elements at once. */
+        for (size_t i = 0; i < m; i++) any |= fabsf(x[i]) > limit;
+        for (size_t i = 0; i < m && any; i++) {
             if (!(fabsf(x[i]) > limit) || isinf(x[i])) continue;
             x[i] = copysignf(bound, x[i]);
             *beyond = true;

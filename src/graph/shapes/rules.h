@@ -50,6 +50,8 @@ typedef struct tw_inference {
 
 /* dims.c. Finds the results' extents. False: there is no rule for the operator. */
 bool tw_infer_dims(tw_inference *x);
+/* slice.c. Finds the extents of a Slice: no more than there are. */
+void tw_infer_slice(tw_inference *x);
 /* contents.c. Finds contents of results, where they are lists of integers. */
 void tw_infer_contents(tw_inference *x);
 

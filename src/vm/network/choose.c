@@ -125,7 +125,12 @@ static bool take_own(tw_cuda_network *n, const tw_gemm_problem *p, const tw_netw
     return settle(n, p, out);
 }
 
-static bool take_vendor(tw_cuda_network *n, const tw_network_choice *c, tw_cublaslt_algorithm *out) {
+/* Reads a choice of the vendor's algorithms. False: this version of the library does not compute the problem so. */
+static bool take_vendor(tw_cuda_network *n, const tw_gemm_problem *p, const tw_network_choice *c,
+                        tw_cublaslt_algorithm *out) {
+    tw_gemm_problem plain = *p;
+    tw_cublaslt_problem problem;
+    tw_cublaslt_check unused;
     uint32_t *const to[] = {&out->id,     &out->tile,   &out->split, &out->reduction, &out->swizzle,
                             &out->custom, &out->stages, &out->inner, &out->cluster};
     const char *at = c->configuration;
@@ -136,7 +141,10 @@ static bool take_vendor(tw_cuda_network *n, const tw_network_choice *c, tw_cubla
         if (end == at) return false;
         at = end;
     }
-    return !n->options.unsplit || out->split < 2;
+    plain.epilogue = (tw_gemm_epilogue){0};
+    if (n->options.unsplit && out->split > 1) return false;
+    return tw_gemm_vendor_problem(&plain, &problem) &&
+           tw_cublaslt_fits(n->weights->vendor, &problem, out, &unused, NULL) == TW_OK;
 }
 
 /* Estimates the microseconds of a map behind a product by the vendor. */
@@ -158,7 +166,7 @@ static bool by_plan(tw_cuda_network *n, const tw_gemm_problem *p, const char *wo
         if (by & TW_NETWORK_OWN && c->us < least && take_own(n, p, c, &x.config)) {
             *out = x;
             least = c->us;
-        } else if (by & TW_NETWORK_VENDOR && c->us + epilogue_us(p) < least && take_vendor(n, c, &x.algorithm)) {
+        } else if (by & TW_NETWORK_VENDOR && c->us + epilogue_us(p) < least && take_vendor(n, p, c, &x.algorithm)) {
             x.vendor = true;
             *out = x;
             least = c->us + epilogue_us(p);

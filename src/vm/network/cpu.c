@@ -4,6 +4,7 @@
 #include "base/diag.h"
 #include "kernels/cpu/kernels.h"
 #include "schedule/report.h"
+#include "tilewright/device.h"
 #include "vm/cpu/pages.h"
 #include "vm/network/cpu_parts.h"
 
@@ -62,6 +63,7 @@ typedef struct packing {
     _Atomic int next;
     unsigned char *panels; /* Room for a panel of floats for each worker. */
     size_t of_panel;
+    int64_t available; /* Bytes of memory that the machine has left. */
 } packing;
 
 static void pack_some(void *context, int member) {
@@ -82,7 +84,12 @@ static tw_status find_packed(tw_cpu_network *n, int step, packing *all, tw_diag 
     if (!n->p->buffers[s->of->in[1].buffer].content) return tw_fail(diag, TW_ERR_USAGE, "a constant has no content");
     const tw_status st = tw_cpu_pool_packed(n->pool, name, bytes, &s->product.panels, &found, diag);
     if (st != TW_OK || found) return st;
+    /* Pages are taken as they are written, and a system that has none left ends processes. */
+    all->available -= (int64_t)bytes;
     all->steps[all->count++] = step;
+    if (all->available < 0)
+        return tw_fail(diag, TW_ERR_MEMORY, "packed constants take %.1f GB more than there is memory",
+                       -(double)all->available / 1e9);
     if (of_panel > all->of_panel) all->of_panel = of_panel;
     return TW_OK;
 }
@@ -91,6 +98,9 @@ static tw_status pack_products(tw_cpu_network *n, tw_diag *diag) {
     const tw_program *p = n->p;
     packing all = {.n = n, .steps = tw_arena_array(&n->arena, (size_t)p->n_steps + 1, sizeof *all.steps)};
     tw_status st = TW_OK;
+    tw_cpu cpu;
+    tw_cpu_detect(&cpu);
+    all.available = cpu.available_bytes;
     n->steps = tw_arena_array(&n->arena, (size_t)p->n_steps + 1, sizeof *n->steps);
     if (!n->steps || !all.steps) return tw_fail_memory(diag);
     for (int i = 0; i < p->n_steps && st == TW_OK; i++) {

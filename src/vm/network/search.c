@@ -10,8 +10,8 @@
 #include <stdio.h>
 
 enum {
-    SAMPLED = 6000,       /* Configurations to draw. */
-    MEASURED = 64,        /* Those of them that are built. */
+    MEASURED = 64,        /* Configurations that are built. */
+    SAMPLED = 6400,       /* Those from which they are taken. */
     GENERATIONS = 2,      /* Of variations of the fastest. */
     FINALISTS = 8,        /* Timed again, and entered into the plan. */
     WORKSPACE = 64 << 20, /* Bytes of splits. */
@@ -65,8 +65,9 @@ static tw_status search_own(tw_cuda_network *n, tw_gemm_rig *rig, const tw_gemm_
     tw_gemm_config keep = tw_gemm_config_any(), known[1];
     int count = 0;
     if (n->options.unsplit) keep.kg = 1, keep.stream = 0;
-    tw_gemm_search_options o = {.sampled = SAMPLED,
-                                .measured = n->options.measured ? n->options.measured : MEASURED,
+    const int measured = n->options.measured > 0 ? n->options.measured : MEASURED;
+    tw_gemm_search_options o = {.sampled = SAMPLED / MEASURED * measured,
+                                .measured = measured,
                                 .generations = GENERATIONS,
                                 .seed = 1,
                                 .deterministic = true,

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Networks on a stand-in for the driver whose kernels do nothing: what is captured, searched, chosen and given back. */
+#define _GNU_SOURCE
+#include "base/diag.h"
+#include "device/fake_cuda.h"
+#include "graph/patterns/fuse.h"
+#include "graph/run.h"
+#include "graph/specialize.h"
+#include "graph/text.h"
+#include "support/support.h"
+#include "vm/network/network.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char layer[] = "graph \"layer\" @23\n"
+                            "  input %x: f16[2, 16, 64]\n"
+                            "  constant %w: f16[64, 192] random 7\n"
+                            "  constant %b: f16[192] random 8\n"
+                            "  constant %o: f16[64, 64] random 9\n"
+                            "  constant %one: f16[64] random 10\n"
+                            "  %p = MatMul(%x, %w)\n"
+                            "  %s = Add(%p, %b)\n"
+                            "  %q, %k, %v = Split(%s) axis=-1 num_outputs=3\n"
+                            "  %a = Attention(%q, %k, %v) q_num_heads=2 kv_num_heads=2\n"
+                            "  %m = MatMul(%a, %o)\n"
+                            "  %r = Add(%m, %x)\n"
+                            "  %y = LayerNormalization(%r, %one, %one)\n"
+                            "  output %y\n";
+enum { LAUNCHES = 4 /* Products, attention and a norm. */ };
+
+typedef struct made {
+    tw_graph *graph;
+    tw_program *program;
+    tw_gpu *gpu;
+    tw_network_weights *weights;
+    tw_network_plan plan;
+} made;
+
+static made m;
+
+static void good(tw_status st, const tw_diag *diag) {
+    if (st != TW_OK) fail_msg("%s", diag->message);
+}
+
+static int open_all(void **state) {
+    (void)state;
+    const tw_array x = {.type = TW_E_f16, .rank = 3, .dims = {2, 16, 64}};
+    const tw_array *in[] = {&x};
+    tw_graph *g = NULL;
+    tw_diag diag = {0};
+    setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);
+    setenv("TILEWRIGHT_LIBCUBLASLT", TW_FAKE_CUBLASLT, 1);
+    unsetenv("TILEWRIGHT_PTXAS");
+    fake_cuda_reset();
+    good(tw_graph_parse(&g, layer, strlen(layer), "text", &diag), &diag);
+    good(tw_graph_resolve(g, "text", &diag), &diag);
+    good(tw_graph_specialize(&m.graph, g, in, &diag), &diag);
+    tw_graph_free(g);
+    good(tw_graph_fuse(m.graph, NULL, &diag), &diag);
+    good(tw_graph_resolve(m.graph, "text", &diag), &diag);
+    good(tw_program_lower(&m.program, m.graph, &(tw_program_options){.gpu = true}, &diag), &diag);
+    good(tw_gpu_open(&m.gpu, "cuda", &diag), &diag);
+    good(tw_network_weights_open(&m.weights, m.gpu, &diag), &diag);
+    return 0;
+}
+
+static int close_all(void **state) {
+    (void)state;
+    tw_network_weights_close(m.weights);
+    tw_gpu_close(m.gpu);
+    tw_program_free(m.program);
+    tw_graph_free(m.graph);
+    tw_network_plan_free(&m.plan);
+    m = (made){0};
+    return fake_cuda_alive(); /* An error for cmocka. */
+}
+
+/* Opens a network, runs it twice, times it, and shows it. Returns its number of launches. */
+static int use(const tw_cuda_network_options *o, tw_network_plan *plan) {
+    static char x[2 * 16 * 64 * 2], y[sizeof x];
+    const void *in[] = {x};
+    void *out[] = {y};
+    tw_cuda_network *n;
+    tw_diag diag = {0};
+    tw_buf text = {0};
+    double us[3];
+    good(tw_cuda_network_open(&n, m.program, m.weights, o, plan, &diag), &diag);
+    const int launches = tw_cuda_network_launches(n), before = fake_cuda_look()->replays;
+    assert_int_equal(tw_cuda_network_time(n, 2, us, 3, &diag), TW_ERR_UNSUPPORTED);
+    for (int i = 0; i < 2; i++) good(tw_cuda_network_run(n, in, out, &diag), &diag);
+    assert_int_equal(fake_cuda_look()->replays, before + 1); /* The first run is captured behind its end. */
+    good(tw_cuda_network_time(n, 2, us, 3, &diag), &diag);
+    assert_true(us[0] > 0 && tw_cuda_network_bytes(n) > 0);
+    good(tw_cuda_network_explain(n, true, &text, &diag), &diag);
+    int lines = 0;
+    for (size_t i = 0; i < text.size; i++) lines += text.data[i] == '\n';
+    assert_int_equal(lines, launches);
+    tw_buf_free(&text);
+    tw_cuda_network_close(n);
+    return launches;
+}
+
+static void networks_are_captured(void **state) {
+    (void)state;
+    assert_int_equal(use(&(tw_cuda_network_options){0}, NULL), LAUNCHES);
+    assert_int_equal(use(&(tw_cuda_network_options){.late = true, .unsplit = true}, NULL), LAUNCHES);
+}
+
+static void products_are_searched_once(void **state) {
+    (void)state;
+    const tw_cuda_network_options o = {.search = true, .measured = 3};
+    use(&o, &m.plan);
+    /* Two products and attention. */
+    assert_int_equal(m.plan.searched, 3);
+    assert_true(m.plan.n > 3 && m.plan.measured > 6);
+    /* No attention that does nothing is right, so that there is no entry of it. */
+    use(&o, &m.plan);
+    assert_int_equal(m.plan.searched, 4);
+}
+
+static void the_vendor_has_maps_behind(void **state) {
+    (void)state;
+    const tw_cuda_network_options o = {.by = TW_NETWORK_VENDOR};
+    assert_int_equal(use(&o, NULL), LAUNCHES + 2);
+}
+
+static void a_plan_decides(void **state) {
+    (void)state;
+    static const char problem[] = "type=f16 m=32 n=192 k=64";
+    use(&(tw_cuda_network_options){.search = true, .measured = 3}, &m.plan);
+    for (int i = tw_network_plan_find(&m.plan, problem, 0); i >= 0; i = tw_network_plan_find(&m.plan, problem, i + 1))
+        m.plan.choices[i].us = strcmp(m.plan.choices[i].kind, "gemm") ? 0.001 : 10;
+    /* The vendor's product has a map for its bias. */
+    assert_int_equal(use(&(tw_cuda_network_options){0}, &m.plan), LAUNCHES + 1);
+    /* The vendor is not asked where only our own kernels are wanted, and not for what it does not know. */
+    assert_int_equal(use(&(tw_cuda_network_options){.by = TW_NETWORK_OWN}, &m.plan), LAUNCHES);
+    for (int i = 0; i < m.plan.n; i++)
+        if (!strcmp(m.plan.choices[i].kind, "cublaslt")) m.plan.choices[i].configuration = "1 2 1 0 0 0 3 4 5";
+    assert_int_equal(use(&(tw_cuda_network_options){0}, &m.plan), LAUNCHES);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(networks_are_captured, open_all, close_all),
+        cmocka_unit_test_setup_teardown(products_are_searched_once, open_all, close_all),
+        cmocka_unit_test_setup_teardown(the_vendor_has_maps_behind, open_all, close_all),
+        cmocka_unit_test_setup_teardown(a_plan_decides, open_all, close_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
