@@ -74,7 +74,7 @@ $ M="data/onnx/encoder/model.onnx"; r() { tilewright run $M --random --dim batch
   2
 # Outputs that cannot be written are refused before anything is computed. A device is written to, and stays one.
 $ M="data/onnx/encoder/model.onnx"; r() { tilewright run $M --random --dim batch=1 --dim length=2 "$@" >out; echo $?; }
-> ln -s /dev/full full.npz; ln -s /dev/full full.tw; r -o absent/o.npz; r -o .; r -o full.npz; r -o - --json; [ -c /dev/full ] && echo device
+> ln -s /dev/full full.npz; ln -s /dev/full full.tw; r -o absent/o.npz --input x=absent.npy; r -o .; r -o full.npz; r -o - --json; [ -c /dev/full ] && echo device
 > b() { tilewright build $M --dim batch=1 --dim length=2 "$@" >out; echo $?; }
 > b -o absent/m.tw; b -o full.tw; b -o m.bin; b -o - --json; b; echo *.bin
   tilewright: absent/o.npz: cannot write: No such file or directory
