@@ -69,7 +69,7 @@ def peers_of(a, folder, cases, dtype):
 
 def ours_of(a, folder, cases, dtype, flags=()):
     """Returns our row of each batch. Weights are read once for all."""
-    words = [a.tilewright, "bench", os.path.join(folder, zoo.MODEL), "--device", a.on, "--dtype", dtype, "--json", *flags]
+    words = [a.tilewright, "bench", os.path.join(folder, zoo.MODEL), "--device", a.on, "--dtype", dtype, "--json", *a.flags.split(), *flags]
     batches = [int(b) for b in a.batches.split(",")]
     for batch in batches:
         words += ["--golden", os.path.join(cases, "case-%d.npz" % batch)]
@@ -149,6 +149,7 @@ def main():
     p.add_argument("--length", type=int, default=512, help="tokens")
     p.add_argument("--peers", default="graph,compile", help="of peers/engine.py")
     p.add_argument("--settings", default="", help="LABEL=FLAGS;...: ours again, with further flags")
+    p.add_argument("--flags", default="--search", help="of ours (default: --search, which measures how products are computed best)")
     p.add_argument("--on", default="cuda", help="ours: the device (default: cuda)")
     p.add_argument("--minutes", type=float, default=1e9)
     p.add_argument("--seconds", type=float, default=500, help="the most that a program may take")
