@@ -13,7 +13,7 @@ enum { TW_BUCKETS = 32 /* The most programs that are kept. */ };
 
 /* A program for extents of the inputs. */
 typedef struct tw_bucket {
-    tw_graph *graph;     /* For these extents, behind all passes. NULL: the model itself runs plainly. */
+    tw_graph *graph;     /* For these extents, after all passes. NULL: the model itself runs plainly. */
     tw_program *program; /* NULL: the graph runs plainly. */
     tw_fusions fusions;
     void *state;       /* The runner's. */

@@ -16,11 +16,11 @@ enum {
 
 /* A dimension of a view. */
 typedef struct term {
-    int axis;
+    int axis;              /* The axis of the step's units that goes along it, or INNER. */
     int64_t count, stride; /* Indices, and bytes from one to the next. */
 } term;
 
-/* A view by the axes of its step. */
+/* How a step goes through a view: one term for each dimension that has more than one index. */
 typedef struct walk {
     int buffer;
     bool write;
