@@ -383,6 +383,10 @@ static tw_status write_text(tw_network *n, tw_network_view view, tw_buf *out, tw
     const tw_graph *g = b->graph ? b->graph : n->model;
     switch (view) {
     case TW_NETWORK_FUSIONS:
+        if (n->package)
+            return tw_fail_at(
+                diag, TW_ERR_UNSUPPORTED, n->path, -1,
+                "a package does not keep which patterns were found; the model that it was built from tells");
         tw_fusions_print(&b->fusions, false, out);
         return TW_OK;
     case TW_NETWORK_GRAPH:
