@@ -142,7 +142,7 @@ tw_status tw_network_save(const tw_network *n, const char *path, tw_diag *diag);
 
 /* What tw_network_text writes. */
 typedef enum tw_network_view {
-    TW_NETWORK_FUSIONS, /* Which patterns were found where. */
+    TW_NETWORK_FUSIONS, /* Which patterns were found, and how often. A package does not know. */
     TW_NETWORK_GRAPH,   /* The graph after all passes, as text. */
     TW_NETWORK_DOT,     /* The same for Graphviz. */
     TW_NETWORK_STEPS,   /* The program's steps. */

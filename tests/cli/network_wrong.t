@@ -105,6 +105,12 @@ $ M="data/onnx/encoder/model.onnx"; tilewright build $M --dim batch=1 --dim leng
 # What a package does not know.
 $ tilewright build data/onnx/encoder/model.onnx --dim batch=1 --dim length=2 -o m.tw >out; tilewright compile m.tw --dim batch=1 --dim length=2 --explain; echo $?; tilewright run m.tw --random --dim batch=2 --dim length=2; echo $?
 > tilewright run m.tw --random --dim batch=1 --dim length=2 --dtype f16; echo $?
+  tilewright: m.tw: a package does not keep which patterns were found; the model that it was built from tells
+  1
+  tilewright: m.tw: the package was built for x f32[1, 2, 16], mask i64[1, 2]
+  1
+  tilewright: m.tw: the package is of f32, and not of f16
+  2
 # Killed while it builds: no package, or a whole one.
 $ M="data/onnx/encoder/model.onnx"; b() { exec tilewright build $M --dim batch=1,2,3,4 --dim length=64,128 -o k.tw >/dev/null 2>&1; }
 > for s in KILL INT TERM; do for delay in 0.002 0.02 0.04 0.06 0.08 0.1 0.15 0.2 0.3; do
