@@ -51,11 +51,11 @@ enum { TW_TENSOR_RANK = 8 /* The most dimensions of a tensor. */ };
 /* An input or output: row-major, dense. */
 typedef struct tw_tensor {
     const char *name;
-    const char *type; /* "f32", "i64" and so on. */
-    int rank;         /* -1: the model does not say. */
-    int64_t dims[TW_TENSOR_RANK];
+    const char *type;                    /* "f32", "i64" and so on. */
+    int rank;                            /* -1: the model does not say. */
+    int64_t dims[TW_TENSOR_RANK];        /* Extents. */
     const char *symbols[TW_TENSOR_RANK]; /* Of a model's input: the names of dimensions that are open, or NULL. */
-    const void *data;
+    const void *data; /* Elements; those of type "bool" are bytes. NULL: only the type and the extents are told. */
 } tw_tensor;
 
 /* Bits: what may compute products on a GPU. */
@@ -75,7 +75,9 @@ typedef struct tw_network_options {
 
 typedef struct tw_network tw_network;
 
-/* Opens a model (.onnx) or a package (.tw). `options` may be NULL, and is copied. The caller closes the network. */
+/* Opens a model (.onnx) or a package (.tw), by the path's ending. `options` may be NULL, and is copied. The caller
+   closes the network, which belongs to one thread at a time. TW_ERR_USAGE: the device or the type is unknown, or a
+   package is of another type. TW_ERR_FORMAT, TW_ERR_UNSUPPORTED: as of tw_graph_open, or there is no such GPU. */
 tw_status tw_network_open(tw_network **out, const char *path, const tw_network_options *options, tw_diag *diag);
 void tw_network_close(tw_network *n); /* NULL is fine. */
 
@@ -91,50 +93,57 @@ typedef struct tw_network_info {
     double prepare_seconds; /* That its preparation took. */
 } tw_network_info;
 void tw_network_describe(const tw_network *n, tw_network_info *info);
-/* Describe an input or output of the model. `data` is NULL. An output's extents may be open, too. */
+/* Describe an input or output of the model, by its number from 0. Extents that the model leaves open are -1, and
+   `data` is NULL. Names are the network's. */
 void tw_network_input(const tw_network *n, int i, tw_tensor *out);
 void tw_network_output(const tw_network *n, int i, tw_tensor *out);
 /* Returns the number that an input of integers must be below, as far as the model says: rows of a table that it looks
    up. 0: it does not say. */
 int64_t tw_network_input_limit(const tw_network *n, int i);
 
-/* Makes the program for extents of inputs, in the model's order, unless there is one. `data` is not looked at.
-   TW_ERR_UNSUPPORTED: a GPU lacks kernels for nodes, all of which are listed; or a package has no such extents. */
+/* Makes the program for extents of `inputs`, an array with all inputs in the model's order, unless there is one. Of a
+   tensor only type, rank and extents are read. A network keeps up to 32 programs. TW_ERR_USAGE: an input's type or
+   extents are not the model's. TW_ERR_UNSUPPORTED: a GPU lacks kernels for nodes, all of which are listed; a package
+   has no such extents; or there are 32 programs. TW_ERR_MEMORY: memory, here or on the GPU, is not enough. */
 tw_status tw_network_prepare(tw_network *n, const tw_tensor *inputs, tw_diag *diag);
-/* Computes outputs, and prepares for the inputs' extents if need be. Outputs lie in memory of the network until the
-   next call. */
+/* Computes outputs, and prepares for the inputs' extents if need be. Contents of inputs are copied. `outputs` has room
+   for all outputs; their contents lie in memory of the network until the next call that prepares, runs or times. Errors
+   are those of tw_network_prepare, and TW_ERR_USAGE: an input has no content. */
 tw_status tw_network_run(tw_network *n, const tw_tensor *inputs, tw_tensor *outputs, tw_diag *diag);
-/* Takes samples of the microseconds of a run like the last one: on a GPU of the device's, without copies of inputs and
-   outputs; elsewhere of a call. */
+/* Runs as the last time, `samples` times, and writes the microseconds of each into us[]: on a GPU those of the device,
+   without copies of inputs and outputs, and elsewhere those of the call. TW_ERR_USAGE: nothing was run yet.
+   TW_ERR_UNSUPPORTED: the device is an emulator. */
 tw_status tw_network_time(tw_network *n, double *us, int samples, tw_diag *diag);
 
 /* What a comparison of a network came to: differences are relative to the root of the mean square of an output. */
 typedef struct tw_network_verdict {
-    tw_graph_verdict elements; /* Of elements: with a network in f16 1e-2 is allowed, in bf16 8e-2. */
-    double worst, rms;         /* The largest difference, and the root of the mean square of differences. */
-    bool agrees;               /* All elements are within what is allowed. */
+    tw_graph_verdict
+        elements;      /* As of tw_graph_verify, but a network in f16 may differ by 1e-2, and in bf16 by 8e-2. */
+    double worst, rms; /* The largest difference, and the root of the mean square of differences. */
+    bool agrees;       /* All elements are within what is allowed. */
 } tw_network_verdict;
 
 /* Does what tw_graph_verify does, on the network's device. A difference that is not allowed is no error: the verdict
-   has it, and `why`, if not NULL, a text. */
+   has it, and `why`, if not NULL, a text of less than `why_size` bytes, which is empty if all agrees. */
 tw_status tw_network_verify(tw_network *n, const char *golden, tw_network_verdict *verdict, char *why, size_t why_size,
                             tw_diag *diag);
 
 /* Compares the outputs of the last run with those of the model, computed node by node in double. That takes seconds for
-   each 10^9 operations. Of a package it is the graph that it has. */
+   each 10^9 operations. A package is compared with its own graph. TW_ERR_USAGE: nothing was run yet. */
 tw_status tw_network_check(tw_network *n, tw_network_verdict *verdict, char *why, size_t why_size, tw_diag *diag);
 
 /* Reads all of a package. TW_ERR_FORMAT: it is damaged. Of a model it does nothing. */
 tw_status tw_network_check_file(const tw_network *n, tw_diag *diag);
 
 /* Writes a package of what was prepared so far: graphs, constants in the network's type, and what searches found. It
-   opens without preparing any of it anew, on this kind of device or another. */
+   opens without passes over graphs and without searches, on this kind of device or another. TW_ERR_USAGE: nothing was
+   prepared. TW_ERR_UNSUPPORTED: extents depend on what inputs contain. */
 tw_status tw_network_save(const tw_network *n, const char *path, tw_diag *diag);
 
 /* What tw_network_text writes. */
 typedef enum tw_network_view {
-    TW_NETWORK_FUSIONS, /* Which patterns were found where. */
-    TW_NETWORK_GRAPH,   /* The graph behind all passes, as text. */
+    TW_NETWORK_FUSIONS, /* Which patterns were found, and how often. A package does not know. */
+    TW_NETWORK_GRAPH,   /* The graph after all passes, as text. */
     TW_NETWORK_DOT,     /* The same for Graphviz. */
     TW_NETWORK_STEPS,   /* The program's steps. */
     TW_NETWORK_LAUNCHES /* On a GPU: kernels, with the microseconds of each. On a processor: the schedule as JSON. */
@@ -151,18 +160,21 @@ void tw_tensors_free(tw_tensors *t); /* NULL is fine. */
 /* Reads a file: .npy, .npz or a TensorProto. `input` is whose content it has; NULL: the inputs' that its arrays are
    named after, NAME or in_NAME. TW_ERR_USAGE: it has none of these. */
 tw_status tw_tensors_read(tw_tensors *t, const char *input, const char *path, tw_diag *diag);
-/* Says the extent of a dimension that the model leaves open. */
+/* Says the extent of a dimension that the model leaves open. What is wrong with it tw_tensors_complete says. */
 tw_status tw_tensors_extent(tw_tensors *t, const char *symbol, int64_t extent, tw_diag *diag);
 /* Finds types and extents of all inputs. With `random` those without a file are drawn. TW_ERR_USAGE: an extent is not
    known, there is no such dimension, or a file has something else. */
 tw_status tw_tensors_complete(tw_tensors *t, bool random, tw_diag *diag);
-const tw_tensor *tw_tensors_list(const tw_tensors *t); /* In the model's order. Complete ones have it. */
-/* Writes "input_ids i64[1, 512]". */
+/* Returns all inputs in the model's order, with contents where they have any. They are owned by `t`, which is complete.
+ */
+const tw_tensor *tw_tensors_list(const tw_tensors *t);
+/* Writes types and extents of all inputs, like "input_ids i64[1, 512]". What is longer than `size` is cut. */
 void tw_tensors_describe(const tw_tensors *t, char *out, size_t size);
 
 int64_t tw_tensor_elements(const tw_tensor *t);       /* -1: too many, or no type. */
-double tw_tensor_real(const tw_tensor *t, int64_t i); /* Element i. */
-/* Writes a .npz file. Elements of bf16 are written as f32. */
+double tw_tensor_real(const tw_tensor *t, int64_t i); /* Element i, in row-major order, as a real. */
+/* Writes n tensors as a .npz file, by their names; "-" is standard output. Elements of bf16 are written as f32.
+   TW_ERR_UNSUPPORTED: NumPy has no such elements. */
 tw_status tw_tensors_write(const char *path, const tw_tensor *list, int n, tw_diag *diag);
 
 #pragma GCC visibility pop

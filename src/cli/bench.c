@@ -385,5 +385,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }
 
-const cli_verb cli_bench = {"bench", "MODEL | --shape NAME", "tokens per second beside what this machine could do",
-                            "tilewright bench --shape llama-1b --weights int8 -p 128,512 -n 64", run};
+const cli_verb cli_bench = {
+    "bench", "MODEL|M.onnx|M.tw",
+    "tokens per second beside what this machine could do (tilewright bench M.onnx --help: ONNX models)",
+    "tilewright bench --shape llama-1b --weights int8 -p 128,512 -n 64", run};

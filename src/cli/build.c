@@ -35,6 +35,10 @@ static int build(const cli_verb *verb, int argc, char **argv) {
     int status, n;
     if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, &path, 1, 1, &n, &status)) return status;
     if (!out) return cli_usage("build: needs -o M.tw");
+    const bool piped = !strcmp(out, "-");
+    if (piped && json) return cli_usage("build: --json and -o - both write to standard output");
+    if (!piped && !cli_ends(out, ".tw"))
+        return cli_usage("-o: \"%s\" does not end with .tw, by which packages are known", out);
     const int choices = cli_dims_count(&dims);
     if (!choices) return CLI_USAGE;
     tw_network *net;
@@ -51,8 +55,8 @@ static int build(const cli_verb *verb, int argc, char **argv) {
                                         info.dtype, "steps", info.steps, "weight_bytes", (json_int_t)info.weight_bytes),
                               0);
         else
-            printf("%s: %d shapes in %s, %d steps, %.1f MB of weights\n", out, info.prepared, info.dtype, info.steps,
-                   (double)info.weight_bytes / 1e6);
+            fprintf(piped ? stderr : stdout, "%s: %d shape%s in %s, %d steps, %.1f MB of weights\n", out, info.prepared,
+                    info.prepared == 1 ? "" : "s", info.dtype, info.steps, (double)info.weight_bytes / 1e6);
     }
     tw_network_close(net);
     return st == TW_OK ? CLI_OK : cli_fail(&d);

@@ -98,5 +98,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }
 
-const cli_verb cli_compile = {"compile", "MODEL", "lower a model to a schedule, written as JSON",
-                              "tilewright compile models/demo -o s.json --workers 4", run};
+const cli_verb cli_compile = {
+    "compile", "MODEL|M.onnx|M.tw",
+    "lower a model to a schedule, written as JSON (tilewright compile M.onnx --help: ONNX models)",
+    "tilewright compile models/demo -o s.json --workers 4", run};

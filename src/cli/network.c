@@ -4,19 +4,21 @@
 
 #include "base/diag.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static bool ends(const char *s, const char *with) {
+bool cli_ends(const char *s, const char *with) {
     const size_t n = strlen(s), m = strlen(with);
     return n > m && !strcmp(s + n - m, with);
 }
 
 bool cli_is_network(int argc, char **argv) {
     for (int i = 0; i < argc; i++)
-        if (argv[i][0] != '-' && (ends(argv[i], ".onnx") || ends(argv[i], ".tw")) && (!i || strcmp(argv[i - 1], "-o")))
+        if (argv[i][0] != '-' && (cli_ends(argv[i], ".onnx") || cli_ends(argv[i], ".tw")) &&
+            (!i || strcmp(argv[i - 1], "-o")))
             return true;
     return false;
 }
@@ -51,8 +53,9 @@ static int count_of(const char *item) {
     int n = 0;
     for (const char *s = values_of(item); *s; n++) {
         char *end;
+        errno = 0;
         const long long x = strtoll(s, &end, 10);
-        if (end == s || x < 0 || (*end && *end != ',')) return 0;
+        if (end == s || x < 0 || errno || (*end && *end != ',')) return 0;
         s = *end ? end + 1 : end;
     }
     return n;

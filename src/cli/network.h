@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "tilewright/graph.h"
 
+bool cli_ends(const char *s, const char *with); /* Whether a longer text ends with another. */
 /* Whether an argument names such a file by its ending: .onnx or .tw. */
 bool cli_is_network(int argc, char **argv);
 
@@ -32,7 +33,7 @@ typedef struct cli_network_flags {
         "--unfused", CLI_FLAG, &(f).unfused, NULL, "look for no patterns"                                              \
     }
 #define CLI_DIM_FLAG(list)                                                                                             \
-    { "--dim", CLI_LIST, &(list), "NAME=N", "an open dimension's extent, or as a NUMBER of all that have no name" }
+    { "--dim", CLI_LIST, &(list), "NAME=N", "the extent of a dimension that the model leaves open" }
 
 /* Opens a network by flags. */
 tw_status cli_network_open(tw_network **out, const char *path, const cli_network_flags *f, tw_diag *d);

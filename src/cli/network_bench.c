@@ -130,6 +130,8 @@ int cli_bench_network(int argc, char **argv) {
         return status;
     const int choices = cli_dims_count(&dims);
     if (!choices) return CLI_USAGE;
+    if (golden.count && (dims.count || files.count))
+        return cli_usage("bench: inputs are those of --golden, or of --dim and --input, not of both");
     if (b.repetitions < 1 || b.repetitions > MOST_SAMPLES)
         return cli_usage("-r: %lld is not within 1..%d", (long long)b.repetitions, MOST_SAMPLES);
     tw_diag d;

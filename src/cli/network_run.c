@@ -2,6 +2,7 @@
 /* `run` and `verify` of ONNX models and packages. */
 #include "base/clock.h"
 #include "base/diag.h"
+#include "base/file.h"
 #include "cli/network.h"
 #include "cli/results.h"
 
@@ -28,7 +29,7 @@ static void print_run(const tw_network *n, const tw_tensor *out, double seconds,
     tw_network_info info;
     tw_network_describe(n, &info);
     if (!json) {
-        for (int i = 0; i < info.outputs; i++) print_output(&out[i]);
+        for (int i = 0; i < info.outputs && (!path || strcmp(path, "-") != 0); i++) print_output(&out[i]);
         fprintf(stderr, "[%d steps on %s in %.3f ms, prepared in %.3f s]\n", info.steps, info.device, seconds * 1e3,
                 info.prepare_seconds);
         return;
@@ -46,6 +47,20 @@ static void print_run(const tw_network *n, const tw_tensor *out, double seconds,
                       CLI_RESULTS_DIGITS);
 }
 
+/* An input needs a content to be run with. */
+static tw_status check_contents(const tw_network *n, const tw_tensors *in, const char *path, tw_diag *d) {
+    tw_network_info info;
+    tw_network_describe(n, &info);
+    for (int i = 0; i < info.inputs; i++) {
+        const tw_tensor *t = &tw_tensors_list(in)[i];
+        if (!t->data && tw_tensor_elements(t))
+            return tw_fail_at(d, TW_ERR_USAGE, path, -1,
+                              "input \"%s\" has no content; --input %s=FILE reads it, and --random draws it", t->name,
+                              t->name);
+    }
+    return TW_OK;
+}
+
 static const cli_verb run_verb = {
     "run", "M.onnx|M.tw", "compute a model's outputs",
     "tilewright run tests/data/onnx/encoder/model.onnx --input tests/data/onnx/encoder/case.npz -o out.npz", NULL};
@@ -60,7 +75,7 @@ int cli_run_network(int argc, char **argv) {
          "content of an input: .npy, .npz or TensorProto (.pb); FILE.npz: all"},
         {"--random", CLI_FLAG, &random, NULL, "draw inputs that have no file"},
         CLI_DIM_FLAG(dims),
-        {"-o", CLI_TEXT, &out, "OUT.npz", "write the outputs"},
+        {"-o", CLI_TEXT, &out, "OUT.npz", "write the outputs; - is standard output"},
         {"--json", CLI_FLAG, &json, NULL, "print shapes and timings as JSON"},
         CLI_NETWORK_FLAGS(f),
     };
@@ -68,13 +83,16 @@ int cli_run_network(int argc, char **argv) {
     if (!cli_parse(&run_verb, argc, argv, flags, sizeof flags / sizeof *flags, &path, 1, 1, &n, &status)) return status;
     const int choices = cli_dims_count(&dims);
     if (choices != 1) return choices ? cli_usage("run: a dimension has one extent") : CLI_USAGE;
+    if (json && out && !strcmp(out, "-")) return cli_usage("run: --json and -o - both write to standard output");
     tw_network *net;
     tw_tensors *in = NULL;
     tw_tensor *outputs = NULL;
     tw_diag d;
     tw_network_info info = {0};
     tw_status st = cli_network_open(&net, path, &f, &d);
+    if (st == TW_OK && out) st = tw_file_check(out, &d);
     if (st == TW_OK) st = cli_inputs(&in, net, &files, &dims, 0, random, &d);
+    if (st == TW_OK) st = check_contents(net, in, path, &d);
     if (st == TW_OK) st = tw_network_prepare(net, tw_tensors_list(in), &d);
     const int64_t begin = tw_now_ns();
     if (st == TW_OK) st = cli_network_compute(net, in, &outputs, &d);
@@ -143,6 +161,7 @@ int cli_verify_network(int argc, char **argv) {
         return status;
     const int choices = cli_dims_count(&dims);
     if (choices != 1) return choices ? cli_usage("verify: a dimension has one extent") : CLI_USAGE;
+    if (golden && dims.count) return cli_usage("verify: extents are those of --golden, or of --dim, not of both");
     tw_network *net;
     tw_network_info info;
     tw_network_verdict v;

@@ -201,5 +201,6 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }
 
-const cli_verb cli_run = {"run", "MODEL", "generate text",
+const cli_verb cli_run = {"run", "MODEL|M.onnx|M.tw",
+                          "generate text (tilewright run M.onnx --help: outputs of ONNX models)",
                           "tilewright run models/demo -p \"In the beginning\" -n 64 --temp 0.8", run};

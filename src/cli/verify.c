@@ -135,6 +135,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }
 
-const cli_verb cli_verify = {"verify", "MODEL|M.onnx|M.tw",
-                             "compare logits, greedy tokens and loss with a reference file",
-                             "tilewright verify models/demo", run};
+const cli_verb cli_verify = {
+    "verify", "MODEL|M.onnx|M.tw",
+    "compare logits, greedy tokens and loss with a reference file (tilewright verify M.onnx --help: ONNX models)",
+    "tilewright verify models/demo", run};

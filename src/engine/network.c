@@ -23,6 +23,9 @@ static tw_status open_machine(tw_network *n, tw_diag *diag) {
         if (n->runner->open(n, "cuda", NULL) == TW_OK) return TW_OK;
         device = "cpu";
     }
+    if (strcmp(device, "cpu") != 0 && strcmp(device, "plain") != 0 && strncmp(device, "cuda", 4) != 0 &&
+        strncmp(device, "emulator", 8) != 0)
+        return tw_fail(diag, TW_ERR_USAGE, "device: \"%s\" is not auto, cpu, cuda, cuda:N, plain or emulator", device);
     n->runner = !strcmp(device, "cpu") ? &tw_runner_cpu : !strcmp(device, "plain") ? &tw_runner_plain : &tw_runner_cuda;
     const tw_status st = n->runner->open(n, device, diag);
     if (st != TW_OK) n->runner = NULL;
@@ -33,7 +36,7 @@ static tw_status set_type(tw_network *n, const char *dtype, tw_diag *diag) {
     n->type = TW_E_none;
     if (!dtype || !strcmp(dtype, "f32") || !*dtype) return TW_OK;
     if (!tw_element_from_name(dtype, &n->type) || (n->type != TW_E_f16 && n->type != TW_E_bf16))
-        return tw_fail(diag, TW_ERR_USAGE, "networks are of f32, f16 or bf16, and \"%s\" is none of these", dtype);
+        return tw_fail(diag, TW_ERR_USAGE, "dtype: \"%s\" is not f32, f16 or bf16", dtype);
     return TW_OK;
 }
 
@@ -207,7 +210,13 @@ static tw_status find_bucket(tw_network *n, const tw_array *in, tw_diag *diag) {
     return TW_OK;
 }
 
-tw_status tw_network_prepare(tw_network *n, const tw_tensor *inputs, tw_diag *diag) {
+/* Names the model's file where a failure names none. */
+static tw_status blame(const tw_network *n, tw_status st, tw_diag *diag) {
+    if (st != TW_OK && diag && !*diag->path) snprintf(diag->path, sizeof diag->path, "%s", n->path);
+    return st;
+}
+
+static tw_status prepare(tw_network *n, const tw_tensor *inputs, tw_diag *diag) {
     const tw_graph *g = n->model;
     const size_t count = (size_t)g->n_inputs + 1;
     tw_arena arena = {0};
@@ -218,10 +227,16 @@ tw_status tw_network_prepare(tw_network *n, const tw_tensor *inputs, tw_diag *di
         st = array_of(&inputs[i], g->values[g->inputs[i]].name, &given[i], diag);
         list[i] = &given[i];
     }
+    const int last = n->last;
     if (st == TW_OK) st = tw_graph_bind(g, NULL, 0, list, in, diag);
     if (st == TW_OK) st = find_bucket(n, in, diag);
+    if (n->last != last) n->ran = false; /* Contents that there are belong to other extents. */
     tw_arena_free(&arena);
     return st;
+}
+
+tw_status tw_network_prepare(tw_network *n, const tw_tensor *inputs, tw_diag *diag) {
+    return blame(n, prepare(n, inputs, diag), diag);
 }
 
 tw_status tw_network_run(tw_network *n, const tw_tensor *inputs, tw_tensor *outputs, tw_diag *diag) {
@@ -231,8 +246,8 @@ tw_status tw_network_run(tw_network *n, const tw_tensor *inputs, tw_tensor *outp
     for (int i = 0; i < n->model->n_inputs; i++) {
         const size_t bytes = (size_t)tw_array_bytes(&b->inputs[i]);
         if (!inputs[i].data && bytes)
-            return tw_fail(diag, TW_ERR_USAGE, "input \"%s\" has no content",
-                           n->model->values[n->model->inputs[i]].name);
+            return tw_fail_at(diag, TW_ERR_USAGE, n->path, -1, "input \"%s\" has no content",
+                              n->model->values[n->model->inputs[i]].name);
         /* Timed runs go on with these contents, when the caller's may be gone. */
         if (bytes) memcpy((void *)b->inputs[i].data, inputs[i].data, bytes);
         n->in_data[i] = b->inputs[i].data;
@@ -248,7 +263,7 @@ tw_status tw_network_run(tw_network *n, const tw_tensor *inputs, tw_tensor *outp
         for (int d = 0; d < a->rank; d++) outputs[i].dims[d] = a->dims[d];
     }
     n->ran = st == TW_OK;
-    return st;
+    return blame(n, st, diag);
 }
 
 tw_status tw_network_time(tw_network *n, double *us, int samples, tw_diag *diag) {
@@ -273,8 +288,8 @@ tw_status tw_network_save(const tw_network *n, const char *path, tw_diag *diag) 
     for (int i = 0; i < n->n_buckets; i++) {
         graphs[i] = n->buckets[i]->graph;
         if (!graphs[i])
-            return tw_fail(diag, TW_ERR_UNSUPPORTED,
-                           "extents depend on what inputs contain: there is nothing to build");
+            return tw_fail_at(diag, TW_ERR_UNSUPPORTED, n->path, -1,
+                              "extents depend on what inputs contain: there is nothing to build");
     }
     tw_status st = n->plan.n ? tw_network_plan_write(&n->plan, &plan, diag) : TW_OK;
     const tw_package_parts parts = {.dtype = n->options.dtype,
@@ -368,6 +383,10 @@ static tw_status write_text(tw_network *n, tw_network_view view, tw_buf *out, tw
     const tw_graph *g = b->graph ? b->graph : n->model;
     switch (view) {
     case TW_NETWORK_FUSIONS:
+        if (n->package)
+            return tw_fail_at(
+                diag, TW_ERR_UNSUPPORTED, n->path, -1,
+                "a package does not keep which patterns were found; the model that it was built from tells");
         tw_fusions_print(&b->fusions, false, out);
         return TW_OK;
     case TW_NETWORK_GRAPH:

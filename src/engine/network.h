@@ -13,7 +13,7 @@ enum { TW_BUCKETS = 32 /* The most programs that are kept. */ };
 
 /* A program for extents of the inputs. */
 typedef struct tw_bucket {
-    tw_graph *graph;     /* For these extents, behind all passes. NULL: the model itself runs plainly. */
+    tw_graph *graph;     /* For these extents, after all passes. NULL: the model itself runs plainly. */
     tw_program *program; /* NULL: the graph runs plainly. */
     tw_fusions fusions;
     void *state;       /* The runner's. */
@@ -61,7 +61,7 @@ struct tw_network {
     /* Contents of the last run's inputs and outputs. */
     const void **in_data;
     void **out_data;
-    bool ran;
+    bool ran; /* The bucket `last` was run last, so that these are its contents. */
 };
 
 /* network_prepare.c. Makes a bucket for extents of inputs. */

@@ -45,6 +45,14 @@ static const char *name_of(const tw_tensors *t, int i) {
     return t->n->model->values[t->n->model->inputs[i]].name;
 }
 
+/* Writes names, like "x, mask". */
+static void list_names(const tw_tensors *t, char *out, size_t size) {
+    size_t at = 0;
+    *out = 0;
+    for (int i = 0; i < t->n->model->n_inputs && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%s", i ? ", " : "", name_of(t, i));
+}
+
 tw_status tw_tensors_read(tw_tensors *t, const char *input, const char *path, tw_diag *diag) {
     const tw_graph *g = t->n->model;
     tw_npz_entry *entries;
@@ -60,11 +68,16 @@ tw_status tw_tensors_read(tw_tensors *t, const char *input, const char *path, tw
         const tw_array *a = !in[i] && input && n == 1 ? &entries[0].array : in[i];
         if (a) t->given[i] = a;
         found += input || a;
-        if (input && !a) return tw_fail_at(diag, TW_ERR_USAGE, path, -1, "there is no array %s", input);
+        if (input && !a)
+            return tw_fail_at(diag, TW_ERR_USAGE, path, -1, "there is no array \"%s\" or \"in_%s\"", input, input);
     }
     if (found) return TW_OK;
-    return input ? tw_fail(diag, TW_ERR_USAGE, "the model has no input \"%s\"", input)
-                 : tw_fail_at(diag, TW_ERR_USAGE, path, -1, "no array has the name of an input");
+    char names[512];
+    list_names(t, names, sizeof names);
+    return input ? tw_fail_at(diag, TW_ERR_USAGE, t->n->path, -1, "the model has no input \"%s\"; its inputs are %s",
+                              input, names)
+                 : tw_fail_at(diag, TW_ERR_USAGE, path, -1, "no array has the name of an input; the inputs are %s",
+                              names);
 }
 
 tw_status tw_tensors_extent(tw_tensors *t, const char *symbol, int64_t extent, tw_diag *diag) {
@@ -102,6 +115,7 @@ static tw_status draw(tw_tensors *t, int i, tw_diag *diag) {
 tw_status tw_tensors_complete(tw_tensors *t, bool random, tw_diag *diag) {
     const tw_graph *g = t->n->model;
     tw_status st = tw_graph_bind(g, t->extents, t->n_extents, t->given, t->arrays, diag);
+    if (st != TW_OK && diag && !*diag->path) snprintf(diag->path, sizeof diag->path, "%s", t->n->path);
     for (int i = 0; i < g->n_inputs && st == TW_OK; i++) {
         if (random && !t->arrays[i].data) st = draw(t, i, diag);
         const tw_array *a = &t->arrays[i];

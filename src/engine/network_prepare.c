@@ -54,7 +54,7 @@ static tw_status lower(struct tw_network *n, tw_bucket *b, tw_diag *diag) {
     return st == TW_OK ? tw_program_verify(b->program, diag) : st;
 }
 
-/* Finishes a bucket whose graph is behind all passes. On errors the bucket is freed. */
+/* Finishes a bucket whose graph has gone through all passes. On errors the bucket is freed. */
 static tw_status finish(struct tw_network *n, tw_bucket *b, const tw_array *inputs, tw_bucket **out, tw_diag *diag) {
     tw_status st = TW_OK;
     if (n->runner->lowers && b->graph) st = lower(n, b, diag);

@@ -6,6 +6,8 @@
 #include "base/arena.h"
 #include "tilewright/base.h"
 
+/* What elements are computed as: doubles, integers of 64 bits with or without a sign, or truths, which are 0 or 1.
+   Nothing is computed with other ones. */
 typedef enum tw_kind { TW_KIND_other, TW_KIND_real, TW_KIND_integer, TW_KIND_natural, TW_KIND_truth } tw_kind;
 
 typedef enum tw_element {

@@ -16,9 +16,11 @@ typedef struct tw_golden {
 /* What a comparison found. Starts from {0}. */
 typedef struct tw_difference {
     int64_t outputs, elements;
-    double allowed;    /* The largest difference, as a share of what is allowed. Above 1: it is too large. */
-    double worst, rms; /* Relative to the root of an output's mean square: the largest, and of an output's root. */
-    char first[512];   /* The first element that differs by too much. */
+    double allowed; /* The largest difference, as a share of what is allowed. Above 1: it is too large. */
+    /* Both are relative to the root of the mean square of the output that they are of. */
+    double worst;    /* The largest difference of an element. */
+    double rms;      /* The root of the mean square of an output's differences, of the output where it is largest. */
+    char first[512]; /* The first element that differs by too much. */
 } tw_difference;
 
 /* Compares an array with what it should be, and adds what it finds to *d. An element may differ by `share` of the

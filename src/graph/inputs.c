@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "graph/onnx/onnx.h"
 #include "graph/run.h"
+#include "graph/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -59,12 +60,21 @@ typedef struct binder {
     tw_diag *diag;
 } binder;
 
+/* Refuses a name that no dimension has, and says which there are. */
+static tw_status refuse_symbol(const binder *b, const char *symbol) {
+    tw_buf names = {0};
+    for (int i = 0; i < b->g->n_symbols; i++) tw_buf_printf(&names, "%s\"%s\"", i ? ", " : "", b->g->symbols[i]);
+    const tw_status st = tw_fail(b->diag, TW_ERR_USAGE, "no dimension of the model is called \"%s\"; it has %.2000s",
+                                 symbol, names.data ? names.data : "none that has a name");
+    tw_buf_free(&names);
+    return st;
+}
+
 static tw_status take_bindings(binder *b, const tw_binding *bindings, int n) {
     for (int i = 0; i < n; i++) {
         int symbol = 0;
         while (symbol < b->g->n_symbols && strcmp(b->g->symbols[symbol], bindings[i].symbol) != 0) symbol++;
-        if (symbol == b->g->n_symbols)
-            return tw_fail(b->diag, TW_ERR_USAGE, "no dimension of the model is called \"%s\"", bindings[i].symbol);
+        if (symbol == b->g->n_symbols) return refuse_symbol(b, bindings[i].symbol);
         if (bindings[i].extent < 0)
             return tw_fail(b->diag, TW_ERR_USAGE, "dimension \"%s\" cannot be %" PRId64, bindings[i].symbol,
                            bindings[i].extent);
@@ -96,15 +106,26 @@ static tw_status take_array(binder *b, const tw_value *v, const tw_array *a) {
 static tw_status fill(const binder *b, const tw_value *v, tw_array *out) {
     if (v->type == TW_E_none || v->rank < 0)
         return tw_fail(b->diag, TW_ERR_USAGE, "input \"%s\" has no type of its own, and no array", v->name);
+    char shown[256];
+    tw_value_describe(b->g, v, shown, sizeof shown);
     *out = (tw_array){.type = v->type, .rank = v->rank};
     for (int d = 0; d < v->rank; d++) {
         out->dims[d] = v->dims[d];
         if (v->dims[d] == TW_DIM_UNKNOWN)
-            return tw_fail(b->diag, TW_ERR_USAGE, "dimension %d of input \"%s\" has no name, and no array", d, v->name);
+            return tw_fail(b->diag, TW_ERR_USAGE,
+                           "dimension %d of input \"%s\", %s, has no name, so that only a content tells its extent", d,
+                           v->name, shown);
         if (v->dims[d] < 0) out->dims[d] = b->extents[tw_dim_symbol(v->dims[d])];
         if (out->dims[d] < 0)
-            return tw_fail(b->diag, TW_ERR_USAGE, "dimension \"%s\" of input \"%s\" has no extent",
-                           b->g->symbols[tw_dim_symbol(v->dims[d])], v->name);
+            return tw_fail(
+                b->diag, TW_ERR_USAGE,
+                "dimension \"%s\" of input \"%s\", %s, has no extent; \"%s=N\" or the input's content gives it",
+                b->g->symbols[tw_dim_symbol(v->dims[d])], v->name, shown, b->g->symbols[tw_dim_symbol(v->dims[d])]);
+    }
+    if (tw_array_bytes(out) < 0) {
+        tw_array_describe(out, shown, sizeof shown);
+        return tw_fail(b->diag, TW_ERR_USAGE, "input \"%s\" would be %s, and arrays have fewer than 2^48 elements",
+                       v->name, shown);
     }
     return TW_OK;
 }

@@ -78,8 +78,8 @@ tw_status tw_npy_read(const void *data, size_t size, const char *path, tw_array 
     header[length] = 0;
     const char *descr = value_of(header, "descr"), *fortran = value_of(header, "fortran_order");
     if (!read_type(descr, &out->type))
-        return tw_fail_at(diag, TW_ERR_UNSUPPORTED, path, (int64_t)first, "elements of type %.16s are not supported",
-                          descr ? descr : "(none)");
+        return tw_fail_at(diag, TW_ERR_UNSUPPORTED, path, (int64_t)first, "elements of type %.*s are not supported",
+                          descr ? (int)strcspn(descr, ",}") : 6, descr ? descr : "(none)");
     if (!read_dims(value_of(header, "shape"), out))
         return tw_fail_at(diag, TW_ERR_FORMAT, path, (int64_t)first, "the header has no shape of up to %d dimensions",
                           TW_ARRAY_RANK);
@@ -132,7 +132,7 @@ tw_status tw_npz_open(tw_arena *arena, const char *path, tw_npz_entry **out, int
     unzFile zip = unzOpen64(path);
     if (!zip || unzGetGlobalInfo64(zip, &info) != UNZ_OK || info.number_entry > 1 << 20) {
         if (zip) unzClose(zip);
-        return tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "the file is no zip of arrays");
+        return tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "the file is no zip of arrays, as numpy.savez writes it");
     }
     *n = 0;
     *out = tw_arena_array(arena, (size_t)info.number_entry + 1, sizeof **out);

@@ -21,7 +21,7 @@ const tw_array *tw_npz_find(const tw_npz_entry *entries, int n, const char *name
 /* Returns NumPy's name of a type. NULL: it has none. */
 const char *tw_npy_type(tw_element type);
 
-/* numpy_write.c. Writes a .npz file, stored, beside the path, and renames it. Elements of bf16 are written as f32.
+/* numpy_write.c. Writes a .npz file, stored, as tw_file_write does. Elements of bf16 are written as f32.
    TW_ERR_UNSUPPORTED: NumPy has no such elements. */
 tw_status tw_npz_write(const char *path, const tw_npz_entry *entries, int n, tw_diag *diag);
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
 #include "base/diag.h"
+#include "base/file.h"
 #include "graph/numpy.h"
 
 #include <inttypes.h>
 #include <minizip/zip.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { CHUNK = 1 << 20 };
 
@@ -57,20 +56,80 @@ static bool write_entry(zipFile zip, const char *name, const tw_array *a) {
     return zipCloseFileInZip(zip) == ZIP_OK && ok;
 }
 
+/* ---- a zip in memory, so that it is written as all files are */
+
+typedef struct memory {
+    tw_buf out;
+    size_t at; /* Where is written next. */
+} memory;
+
+static voidpf open_memory(voidpf opaque, const void *name, int mode) {
+    (void)name;
+    (void)mode;
+    return opaque;
+}
+
+static uLong read_memory(voidpf opaque, voidpf stream, void *to, uLong size) {
+    const memory *m = stream;
+    (void)opaque;
+    const size_t n = size < m->out.size - m->at ? size : m->out.size - m->at;
+    if (n) memcpy(to, m->out.data + m->at, n);
+    ((memory *)stream)->at += n;
+    return n;
+}
+
+static uLong write_memory(voidpf opaque, voidpf stream, const void *from, uLong size) {
+    memory *m = stream;
+    (void)opaque;
+    const size_t over = m->out.size - m->at < size ? m->out.size - m->at : size; /* What is there is written over. */
+    if (over) memcpy(m->out.data + m->at, from, over);
+    if (size > over && !tw_buf_add(&m->out, (const char *)from + over, size - over)) return 0;
+    m->at += size;
+    return size;
+}
+
+static ZPOS64_T tell_memory(voidpf opaque, voidpf stream) {
+    (void)opaque;
+    return ((const memory *)stream)->at;
+}
+
+static long seek_memory(voidpf opaque, voidpf stream, ZPOS64_T offset, int origin) {
+    memory *m = stream;
+    (void)opaque;
+    const size_t from = origin == ZLIB_FILEFUNC_SEEK_CUR ? m->at : origin == ZLIB_FILEFUNC_SEEK_END ? m->out.size : 0;
+    if (offset > m->out.size - from) return -1;
+    m->at = from + offset;
+    return 0;
+}
+
+static int close_memory(voidpf opaque, voidpf stream) {
+    (void)opaque;
+    (void)stream;
+    return 0;
+}
+
+static int error_of_memory(voidpf opaque, voidpf stream) {
+    (void)opaque;
+    return ((const memory *)stream)->out.failed;
+}
+
+static bool write_zip(memory *m, const tw_npz_entry *entries, int n) {
+    zlib_filefunc64_def files = {open_memory, read_memory,  write_memory,    tell_memory,
+                                 seek_memory, close_memory, error_of_memory, m};
+    zipFile zip = zipOpen2_64("", APPEND_STATUS_CREATE, NULL, &files);
+    bool ok = zip != NULL;
+    for (int i = 0; i < n && ok; i++) ok = write_entry(zip, entries[i].name, &entries[i].array);
+    return zip && zipClose(zip, NULL) == ZIP_OK && ok && !m->out.failed;
+}
+
 tw_status tw_npz_write(const char *path, const tw_npz_entry *entries, int n, tw_diag *diag) {
-    char beside[4096];
     for (int i = 0; i < n; i++)
         if (tw_array_bytes(&entries[i].array) < 0 ||
             (entries[i].array.type != TW_E_bf16 && !tw_npy_type(entries[i].array.type)))
             return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s has elements that NumPy does not have", entries[i].name);
-    if ((size_t)snprintf(beside, sizeof beside, "%s.%ld.new", path, (long)getpid()) >= sizeof beside)
-        return tw_fail(diag, TW_ERR_USAGE, "the path is too long");
-    zipFile zip = zipOpen64(beside, APPEND_STATUS_CREATE);
-    if (!zip) return tw_fail_at(diag, TW_ERR_IO, path, -1, "cannot write");
-    bool ok = true;
-    for (int i = 0; i < n && ok; i++) ok = write_entry(zip, entries[i].name, &entries[i].array);
-    ok = zipClose(zip, NULL) == ZIP_OK && ok;
-    if (ok && rename(beside, path) == 0) return TW_OK;
-    unlink(beside);
-    return tw_fail_at(diag, TW_ERR_IO, path, -1, "cannot write");
+    memory m = {0};
+    const tw_status st =
+        write_zip(&m, entries, n) ? tw_file_write(path, m.out.data, m.out.size, diag) : tw_fail_memory(diag);
+    tw_buf_free(&m.out);
+    return st;
 }

@@ -62,6 +62,14 @@ static void print_type(const printer *p, const tw_value *v) {
     if (v->rank >= 0) print_dims(p, v->rank, v->dims);
 }
 
+void tw_value_describe(const tw_graph *g, const tw_value *v, char *out, size_t size) {
+    tw_buf text = {0};
+    const printer p = {.g = g, .out = &text};
+    print_type(&p, v);
+    snprintf(out, size, "%s", text.size > 2 ? text.data + 2 : "of any type");
+    tw_buf_free(&text);
+}
+
 /* Prints a real so that it is read as one, and as the same. */
 static void print_real(tw_buf *out, double x, bool single) {
     char s[40];

@@ -4,6 +4,7 @@
 #include "graph/ops/branch.h"
 #include "graph/reasons.h"
 #include "graph/step.h"
+#include "graph/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -94,9 +95,10 @@ tw_status tw_graph_check_input(const tw_graph *g, int input, const tw_array *a, 
     fits = fits && (v->rank < 0 || v->rank == a->rank);
     for (int d = 0; d < v->rank && fits; d++) fits = v->dims[d] < 0 || v->dims[d] == a->dims[d];
     if (fits) return TW_OK;
-    char shown[128];
+    char shown[128], wanted[256];
     tw_array_describe(a, shown, sizeof shown);
-    return tw_fail(diag, TW_ERR_USAGE, "input \"%s\" is not %s", v->name, shown);
+    tw_value_describe(g, v, wanted, sizeof wanted);
+    return tw_fail(diag, TW_ERR_USAGE, "input \"%s\" is %s, and not %s", v->name, wanted, shown);
 }
 
 tw_status tw_graph_check_inputs(const tw_graph *g, const tw_array *const *in, tw_diag *diag) {

@@ -14,6 +14,9 @@ void tw_graph_print(const tw_graph *g, tw_buf *out);
 /* Writes all contents of types that are computed with. */
 void tw_graph_print_whole(const tw_graph *g, tw_buf *out);
 
+/* Writes the type and extents of a value, like "f32[batch, 768]". What is cut ends with NUL, too. */
+void tw_value_describe(const tw_graph *g, const tw_value *v, char *out, size_t size);
+
 /* parse.c. Reads a graph, which is not resolved yet. `path` is for diagnostics, which give line and column. */
 tw_status tw_graph_parse(tw_graph **out, const char *text, size_t size, const char *path, tw_diag *diag);
 

@@ -4,13 +4,13 @@ $ tilewright --help
   tilewright VERB [OBJECT] [flags]
   
     doctor                             what this machine offers, what is missing and what that costs
-    run       MODEL                    generate text
+    run       MODEL|M.onnx|M.tw        generate text (tilewright run M.onnx --help: outputs of ONNX models)
     chat      MODEL                    a conversation: turns, the cache kept between them, line editing
-    verify    MODEL|M.onnx|M.tw        compare logits, greedy tokens and loss with a reference file
-    bench     MODEL | --shape NAME     tokens per second beside what this machine could do
+    verify    MODEL|M.onnx|M.tw        compare logits, greedy tokens and loss with a reference file (tilewright verify M.onnx --help: ONNX models)
+    bench     MODEL|M.onnx|M.tw        tokens per second beside what this machine could do (tilewright bench M.onnx --help: ONNX models)
     ppl       MODEL -f FILE            perplexity of a text
     tokenize  MODEL [TEXT]             ids and pieces of a text or a chat; MODEL may be a tokenizer.json
-    compile   MODEL                    lower a model to a schedule, written as JSON
+    compile   MODEL|M.onnx|M.tw        lower a model to a schedule, written as JSON (tilewright compile M.onnx --help: ONNX models)
     check     S.json                   prove a schedule safe, or say why it is not
     kernel    NAME k=v ...             a generated GPU kernel: what it takes, its text, a checked run
     tune      gemm|strips|FILE.json    measure, train and evaluate in one run, with a report
@@ -37,8 +37,8 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
   example:
     tilewright doctor
   
-  tilewright run MODEL [flags]
-  generate text
+  tilewright run MODEL|M.onnx|M.tw [flags]
+  generate text (tilewright run M.onnx --help: outputs of ONNX models)
   
   flags:
     -p TEXT                      the prompt; - reads standard input
@@ -113,7 +113,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
     tilewright chat ~/models/Qwen3-0.6B --system "Answer in one sentence."
   
   tilewright verify MODEL|M.onnx|M.tw [flags]
-  compare logits, greedy tokens and loss with a reference file
+  compare logits, greedy tokens and loss with a reference file (tilewright verify M.onnx --help: ONNX models)
   
   flags:
     --weights native|int8|int4   weights as stored, or quantised at load (default native)
@@ -133,8 +133,8 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
   example:
     tilewright verify models/demo
   
-  tilewright bench MODEL | --shape NAME [flags]
-  tokens per second beside what this machine could do
+  tilewright bench MODEL|M.onnx|M.tw [flags]
+  tokens per second beside what this machine could do (tilewright bench M.onnx --help: ONNX models)
   
   flags:
     --shape NAME                 random weights of a known shape instead of a model: llama-1b, llama-8b, ...
@@ -192,8 +192,8 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel tra
   example:
     tilewright tokenize models/demo "In the beginning"
   
-  tilewright compile MODEL [flags]
-  lower a model to a schedule, written as JSON
+  tilewright compile MODEL|M.onnx|M.tw [flags]
+  lower a model to a schedule, written as JSON (tilewright compile M.onnx --help: ONNX models)
   
   flags:
     -o S.json                    where to write (default: standard output)

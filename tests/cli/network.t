@@ -71,15 +71,15 @@ $ tilewright run data/onnx/encoder/model.onnx --random --dim batch=2
 > tilewright build data/onnx/encoder/model.onnx -o m.tw --dtype f64 --dim batch=1 --dim length=1
 > tilewright run data/onnx/encoder/model.onnx --random --device tpu
 > tilewright compile data/onnx/encoder/model.onnx --dot --explain
-  tilewright: dimension "length" of input "x" has no extent
-  tilewright: no dimension of the model is called "size"
+  tilewright: data/onnx/encoder/model.onnx: dimension "length" of input "x", f32[batch, length, 16], has no extent; "length=N" or the input's content gives it
+  tilewright: data/onnx/encoder/model.onnx: no dimension of the model is called "size"; it has "batch", "length"
   tilewright: --dim: "batch=two" is not a dimension's name and its extents, like batch=4 or batch=1,4
   tilewright: run: a dimension has one extent
-  tilewright: the model has no input "y"
+  tilewright: data/onnx/encoder/model.onnx: the model has no input "y"; its inputs are x, mask
   tilewright: none.tw:0: a field is of a kind that the format does not have
-  tilewright: input "x" has no content
+  tilewright: data/onnx/encoder/model.onnx: input "x" has no content; --input x=FILE reads it, and --random draws it
   tilewright: build: needs -o M.tw
-  tilewright: networks are of f32, f16 or bf16, and "f64" is none of these
-  tilewright: device: "tpu" is not auto, cuda, cuda:N, emulator or emulator:TARGET
+  tilewright: dtype: "f64" is not f32, f16 or bf16
+  tilewright: device: "tpu" is not auto, cpu, cuda, cuda:N, plain or emulator
   tilewright: compile: --explain, --steps, --launches and --dot exclude one another
   [2]

@@ -4,7 +4,7 @@ $ tilewright frobnicate
   tilewright: "frobnicate" is not a verb; the verbs are doctor, run, chat, verify, bench, ppl, tokenize, compile, check, kernel, tune, measure, train, eval, select, explain, export, import, trace, build
   [2]
 $ tilewright run
-  tilewright: run: needs MODEL (tilewright run --help)
+  tilewright: run: needs MODEL|M.onnx|M.tw (tilewright run --help)
   [2]
 $ tilewright run models/demo
   tilewright: run: needs -p TEXT, --ids 1,2,3 or --prompts FILE, one of them

@@ -17,11 +17,11 @@ $ E="$R/tests/data/onnx/encoder"; tilewright verify "$E/model.onnx"; echo $?
 > head -c 9000 "$E/model.onnx" >m.onnx; tilewright verify m.onnx --golden "$E/case.npz"; echo $?
 > head -c 900 "$E/case.npz" >c.npz; tilewright verify "$E/model.onnx" --golden c.npz; echo $?
 > tilewright verify "$E/model.onnx" --golden absent.npz; echo $?
-  tilewright: dimension "batch" of input "x" has no extent
+  tilewright: REPOSITORY/tests/data/onnx/encoder/model.onnx: dimension "batch" of input "x", f32[batch, length, 16], has no extent; "batch=N" or the input's content gives it
   2
   tilewright: m.onnx:14: a field is longer than what it is in
   1
-  tilewright: c.npz: the file is no zip of arrays
+  tilewright: c.npz: the file is no zip of arrays, as numpy.savez writes it
   1
   tilewright: absent.npz: cannot open: No such file or directory
   1

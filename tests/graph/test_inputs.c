@@ -89,18 +89,32 @@ static void wrong_extents_are_refused(void **state) {
         int n;
         const char *words;
     } cases[] = {
-        {{&ids, &past, NULL}, {{0}}, 0, "dimension 0 of input \"any\" has no name, and no array"},
-        {{NULL, &past, &any}, {{0}}, 0, "dimension \"seq\" of input \"ids\" has no extent"},
+        {{&ids, &past, NULL},
+         {{0}},
+         0,
+         "dimension 0 of input \"any\", f32[?], has no name, so that only a content tells its extent"},
+        {{NULL, &past, &any},
+         {{0}},
+         0,
+         "dimension \"seq\" of input \"ids\", i64[batch, seq], has no extent; \"seq=N\" or the input's content gives "
+         "it"},
         {{&many, &past, &any}, {{0}}, 0, "dimension \"batch\" is 2 in input \"past\", and 3 in input \"ids\""},
         {{&ids, &past, &any},
          {{"batch", 4}},
          1,
          "dimension \"batch\" is 2 in input \"ids\", and 4 in what is asked for"},
-        {{&ids, NULL, &any}, {{"pasta", 4}}, 1, "no dimension of the model is called \"pasta\""},
+        {{&ids, NULL, &any},
+         {{"pasta", 4}},
+         1,
+         "no dimension of the model is called \"pasta\"; it has \"batch\", \"seq\", \"past\""},
         {{&ids, NULL, &any}, {{"past", 4}, {"past", 5}}, 2, "dimension \"past\" is given twice, as 4 and as 5"},
         {{&ids, NULL, &any}, {{"past", -4}}, 1, "dimension \"past\" cannot be -4"},
-        {{&wrong, &past, &any}, {{0}}, 0, "input \"ids\" is not f32[2, 5]"},
-        {{&any, &past, &any}, {{0}}, 0, "input \"ids\" is not f32[3]"},
+        {{&ids, NULL, &any},
+         {{"past", INT64_MAX}},
+         1,
+         "input \"past\" would be f32[2, 4, 9223372036854775807, 8], and arrays have fewer than 2^48 elements"},
+        {{&wrong, &past, &any}, {{0}}, 0, "input \"ids\" is i64[batch, seq], and not f32[2, 5]"},
+        {{&any, &past, &any}, {{0}}, 0, "input \"ids\" is i64[batch, seq], and not f32[3]"},
     };
     tw_graph *g = test_graph(text);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -15,7 +15,7 @@ static bool constant_of(const tw_program *p, const tw_view *v) {
 
 /* ---- packing */
 
-/* Where B has the columns of panel `panel`, and how far its elements lie apart. */
+/* A matrix B that is packed: where its elements lie. */
 typedef struct source {
     tw_element type;
     const unsigned char *data;
@@ -163,7 +163,7 @@ size_t tw_cpu_product_scratch(const tw_cpu_network *n, const tw_cpu_step *s, con
 
 /* ---- running */
 
-/* What follows a part of a product. */
+/* The epilogue of a part of a product. */
 typedef struct finish {
     const tw_cpu_network *n;
     const tw_program_product *x;
@@ -171,7 +171,8 @@ typedef struct finish {
     const unsigned char *mul, *residual; /* The task's first element. NULL: none. */
     unsigned char *c;                    /* The same of C. */
     float *y;                            /* What was added up. */
-    int64_t ldy, cols;                   /* Columns that are wanted: behind them are those that fill a panel. */
+    int64_t ldy;                         /* Floats from a row of y to the next. */
+    int64_t cols;                        /* Columns that are wanted. Others fill the last panel. */
     float *extra;                        /* Room for a row. */
 } finish;
 

@@ -45,7 +45,7 @@ typedef struct tw_network_vendor {
 
 typedef struct tw_network_launch {
     int step;
-    bool behind;                     /* It computes the epilogue of a product by the vendor. */
+    bool epilogue;                   /* It is the map that computes the epilogue of a product by the vendor. */
     const tw_network_kernel *kernel; /* NULL: the vendor's. */
     tw_gpu_launch *launch;
     tw_network_vendor vendor;

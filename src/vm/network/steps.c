@@ -68,7 +68,7 @@ static tw_status add_launch(tw_cuda_network *n, const tw_network_launch *l, tw_d
 static tw_status add_vendor(tw_cuda_network *n, int step, const tw_gemm_problem *p, const tw_network_chosen *chosen,
                             tw_diag *diag) {
     const tw_map_problem *map = tw_network_epilogue(n, &n->p->steps[step], p);
-    tw_network_launch l = {.step = step}, behind = {.step = step, .behind = true};
+    tw_network_launch l = {.step = step}, epilogue = {.step = step, .epilogue = true};
     tw_gemm_problem plain = *p;
     plain.epilogue = (tw_gemm_epilogue){0};
     if (n->arena.failed) return tw_fail_memory(diag);
@@ -81,8 +81,8 @@ static tw_status add_vendor(tw_cuda_network *n, int step, const tw_gemm_problem 
         tw_cublaslt_plan_free(l.vendor.plan);
         return st;
     }
-    if (map) st = open_made(n, tw_map_plan, map, sizeof *map, &behind.kernel, diag);
-    return st == TW_OK && map ? add_launch(n, &behind, diag) : st;
+    if (map) st = open_made(n, tw_map_plan, map, sizeof *map, &epilogue.kernel, diag);
+    return st == TW_OK && map ? add_launch(n, &epilogue, diag) : st;
 }
 
 static tw_status add_product(tw_cuda_network *n, int step, tw_diag *diag) {
@@ -256,8 +256,8 @@ static uint64_t attention_buffer(const tw_cuda_network *n, const tw_step *s, con
     return tw_network_address(n, &s->out[0]);
 }
 
-/* The address of a buffer of the map behind a product by the vendor. */
-static uint64_t behind_buffer(const tw_cuda_network *n, const tw_step *s, const char *name) {
+/* The address of a buffer of the map that computes the epilogue of a product by the vendor. */
+static uint64_t epilogue_buffer(const tw_cuda_network *n, const tw_step *s, const char *name) {
     int at = *name == 'x' ? atoi(name + 1) : 0;
     for (int i = 2; i < 5 && at; i++)
         if (s->in[i].buffer >= 0 && !--at) return tw_network_address(n, &s->in[i]);
@@ -279,8 +279,8 @@ static tw_status bind(tw_cuda_network *n, tw_network_launch *l, const tw_gpu_buf
     tw_status st = TW_OK;
     if (is_own(b))
         at = !b->zeroed ? n->workspace : n->zeroed + (*b->name == 'c' ? (uint64_t)n->zeroed_bytes : 0);
-    else if (l->behind)
-        at = behind_buffer(n, s, b->name);
+    else if (l->epilogue)
+        at = epilogue_buffer(n, s, b->name);
     else if (s->kind == TW_STEP_PRODUCT)
         st = product_buffer(n, s, b->name, &at, diag);
     else

@@ -16,11 +16,11 @@ enum {
 
 /* A dimension of a view. */
 typedef struct term {
-    int axis;
+    int axis;              /* The axis of the step's units that goes along it, or INNER. */
     int64_t count, stride; /* Indices, and bytes from one to the next. */
 } term;
 
-/* A view by the axes of its step. */
+/* How a step goes through a view: one term for each dimension that has more than one index. */
 typedef struct walk {
     int buffer;
     bool write;
@@ -370,7 +370,8 @@ static tw_status add_buffers(const table *t) {
         char name[128];
         snprintf(name, sizeof name, "%d %.100s", i, from->name ? from->name : "");
         tw_range_buffer b = {.name = name, .kind = TW_RANGE_CONSTANT, .bytes = from->bytes > 0 ? from->bytes : 1};
-        if (from->kind == TW_PROGRAM_OUTPUT) b.kind = TW_RANGE_OUTPUT;
+        /* Nobody writes an output without elements. */
+        if (from->kind == TW_PROGRAM_OUTPUT && from->bytes > 0) b.kind = TW_RANGE_OUTPUT;
         if (from->kind == TW_PROGRAM_SCRATCH) b.kind = TW_RANGE_SCRATCH;
         if (b.kind == TW_RANGE_CONSTANT) b.rows = 1;
         if (tw_ranges_add_buffer(t->r, &b) < 0) return tw_fail_memory(t->diag);

@@ -26,8 +26,8 @@ typedef struct state {
     tw_access_list boxes;
     writers *writers;    /* [buffer] */
     tw_network_use *use; /* [buffer] */
-    int32_t **clocks;    /* [worker]: of each of its tasks so far, [worker]: what it comes after. */
-    int32_t *need;       /* [worker]: what the task at hand needs. */
+    int32_t **clocks;    /* [worker][task * workers + other]: how many of the other's tasks come before the task. */
+    int32_t *need;       /* [worker]: how many of its tasks must come before the task at hand. */
     tw_arena arena;
 } state;
 
