@@ -117,3 +117,15 @@ $ M="data/onnx/encoder/model.onnx"; b() { exec tilewright build $M --dim batch=1
 >     rm -f k.tw; b & sleep $delay; kill -$s $!; wait $! 2>/dev/null; [ ! -e k.tw ] || tilewright verify k.tw --dim batch=4 --dim length=128 >out 2>&1 || echo torn at $delay
 > done; done 2>/dev/null; echo done
   done
+# A time with wrong outputs is no success: the golden outputs' last bytes are changed here.
+$ cat >spoil.py <<'END'
+> import sys, zipfile
+> with zipfile.ZipFile(sys.argv[1]) as a, zipfile.ZipFile(sys.argv[2], "w") as b:
+>     for name in a.namelist():
+>         data = a.read(name)
+>         b.writestr(name, data[:-4] + b"\0\0\x80\x44" if name.startswith("out_") else data)
+> END
+> M="data/onnx/encoder/model.onnx"; python3 spoil.py data/onnx/encoder/case.npz bad.npz; tilewright bench $M --golden bad.npz --device cpu -r 2 >out; echo $?; sed "s,: .*TFLOP.s,: N," out
+  tilewright: data/onnx/encoder/model.onnx: 1 of the times are of wrong outputs
+  1
+  bad.npz: N, 8 steps on cpu in f32, WRONG
