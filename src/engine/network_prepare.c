@@ -68,6 +68,12 @@ static tw_status finish(struct tw_network *n, tw_bucket *b, const tw_array *inpu
     return TW_OK;
 }
 
+/* Makes attention one that a GPU has a kernel for. */
+static tw_status fit_heads(const struct tw_network *n, tw_graph *g, tw_diag *diag) {
+    const tw_graph_pass heads = {"heads", tw_pass_heads, TW_KEEPS_ALL};
+    return n->runner->gpu && !n->options.apart ? tw_graph_passes(g, &heads, 1, diag) : TW_OK;
+}
+
 /* Patterns are found in f32, where nodes are as exporters write them. */
 static tw_status through_passes(struct tw_network *n, tw_bucket *b, tw_diag *diag) {
     tw_status st = n->options.unfused ? tw_graph_simplify(b->graph, diag) : tw_graph_fuse(b->graph, &b->fusions, diag);
@@ -75,6 +81,7 @@ static tw_status through_passes(struct tw_network *n, tw_bucket *b, tw_diag *dia
         st = tw_graph_convert(b->graph, n->type, diag);
         if (st == TW_OK) st = tw_graph_simplify(b->graph, diag);
     }
+    if (st == TW_OK) st = fit_heads(n, b->graph, diag);
     if (st == TW_OK) st = tw_contents_share(&n->contents, b->graph, diag);
     return st == TW_OK ? tw_graph_resolve(b->graph, n->path, diag) : st;
 }

@@ -26,10 +26,13 @@ tw_status tw_pass_merges(tw_graph *g, bool *changed, tw_diag *diag);
 /* Nodes and constants that there are already. */
 tw_status tw_pass_common_nodes(tw_graph *g, bool *changed, tw_diag *diag);
 
+/* Pads heads of attention of 16 bits to a multiple of 8 elements, by zeros in constants of the products around it. */
+tw_status tw_pass_heads(tw_graph *g, bool *changed, tw_diag *diag);
+
 /* Runs passes one after another, again while one changes something, and checks the graph after each. */
 tw_status tw_graph_passes(tw_graph *g, const tw_graph_pass *passes, int n, tw_diag *diag);
 
-/* Runs all of the passes above. */
+/* Runs the passes above, but for tw_pass_heads. */
 tw_status tw_graph_simplify(tw_graph *g, tw_diag *diag);
 
 /* Lets a concrete graph compute in f16 or bf16 what it computed in f32. Constants are converted, and those out of range
