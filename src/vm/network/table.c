@@ -151,7 +151,7 @@ static tw_status add_walk(const table *t, tw_range_step *s, const walk *w) {
     const walk in_rows = split(w, pitch);
     if (!fits(w, pitch)) w = &in_rows;
     if (!fits(w, pitch)) return add_all(t, s, w, pitch);
-    const bool whole = join(w, pitch, false, &bytes, &gap) & join(w, pitch, true, &rows, &gap);
+    const bool by_bytes = join(w, pitch, false, &bytes, &gap), whole = join(w, pitch, true, &rows, &gap) && by_bytes;
     if (!whole && w->write) return add_pieces(t, s, w, gap);
     tw_range_access *a = tw_ranges_add_access(t->r, s, w->buffer, w->write);
     if (!a) return tw_fail_memory(t->diag);
