@@ -38,7 +38,7 @@ static inline float p_exp(float x) {
     const float least = x < -110 ? -110 : x, inside = least > 89 ? 89 : least, n = p_nearest(inside * 1.44269504f);
     /* ln 2 in two parts, the first short enough that n times it is exact. */
     const float r = p_fma(n, -1.42860677e-6f, p_fma(n, -0.693145752f, inside));
-    const int32_t whole = (int32_t)n, half = whole >> 1;
+    const int32_t whole = (int32_t)(n == n ? n : 0), half = whole >> 1;
     P_POLYNOMIAL(p, r, c);
     /* In two steps, so that results below the normal numbers are reached. */
     return p * p_exp2_whole(half) * p_exp2_whole(whole - half);
@@ -105,7 +105,7 @@ static inline float p_sine(float x, int32_t quarters) {
     const float n = p_nearest(x * 0.636619772f);
     const float r = p_fma(n, -7.54978995e-8f, p_fma(n, -4.837512969970703125e-4f, p_fma(n, -1.5703125f, x)));
     const float square = r * r;
-    const int32_t turn = (int32_t)n + quarters;
+    const int32_t turn = (int32_t)(fabsf(n) < 1e9f ? n : 0) + quarters; /* No number, and beyond: none is right. */
     P_POLYNOMIAL(even, square, sine);
     P_POLYNOMIAL(odd, square, cosine);
     const float y = turn & 1 ? odd : r * even;
