@@ -28,9 +28,10 @@ typedef struct candidate {
 static int list(const tw_cuda_network *n, const tw_attention_problem *p, candidate *out) {
     static const int rows[] = {64, 128, 192}, columns[] = {64, 80, 96, 112, 128, 160, 176, 192};
     const tw_attention_config usual = tw_attention_config_default(p, n->gpu->target, 0);
+    const int most = n->options.measured > 0 && n->options.measured < MOST ? n->options.measured : MOST;
     int count = 0;
     out[count++] = (candidate){.config = usual, .us = 1e30};
-    for (int i = 0; i < 3 * 8 * 2 * 2 * 2 && count < MOST; i++) {
+    for (int i = 0; i < 3 * 8 * 2 * 2 * 2 && count < most; i++) {
         tw_attention_config c = usual;
         c.rows = rows[i % 3];
         c.columns = columns[i / 3 % 8];
