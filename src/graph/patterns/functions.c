@@ -48,6 +48,28 @@ static int rows(tw_maker *k, const int *args, int n, int want) {
     return tw_make_reshape(k, args[0], 3, (const int64_t[]){x->dims[0], x->dims[1], x->dims[2] * x->dims[3]}, want);
 }
 
+/* Adds a node of the format's own with one result. Its attributes are the arena's. -1: an operand is, or memory lacks.
+ */
+static int make_op(tw_maker *k, const char *op, const int *operands, int n, tw_attribute *attributes, int n_attributes,
+                   int want) {
+    int *in = tw_arena_array(&k->g->arena, (size_t)n + 1, sizeof *in);
+    for (int i = 0; i < n && in; i++) {
+        if (operands[i] < 0) return -1;
+        in[i] = operands[i];
+    }
+    tw_node node = {.op = op,
+                    .domain = "",
+                    .name = k->name,
+                    .version = TW_MAKE_VERSION,
+                    .in = in,
+                    .out = in + n,
+                    .n_in = n,
+                    .n_out = 1,
+                    .attributes = attributes,
+                    .n_attributes = n_attributes};
+    return in ? tw_make_node(k, &node, want) : -1;
+}
+
 /* row(x): x, which is a row with dimensions of 1 before it, with one dimension. */
 static int row(tw_maker *k, const int *args, int n, int want) {
     const tw_value *x = &k->g->values[args[0]];
@@ -60,22 +82,11 @@ static int expanded(tw_maker *k, const int *args, int n, int want) {
     const tw_value *to = &k->g->values[root_of(k, want)];
     const int rank = to->rank;
     int64_t *list = tw_arena_array(&k->g->arena, (size_t)rank + 1, sizeof *list);
-    int *in = tw_arena_array(&k->g->arena, 3, sizeof *in);
     (void)n;
-    if (!list || !in) return -1;
+    if (!list) return -1;
     memcpy(list, to->dims, sizeof(int64_t) * (size_t)rank);
-    in[0] = args[0];
-    in[1] = tw_make_constant(k, &(tw_array){.type = TW_E_i64, .rank = 1, .dims = {rank}, .data = list});
-    if (in[1] < 0) return -1;
-    tw_node node = {.op = "Expand",
-                    .domain = "",
-                    .name = k->name,
-                    .version = TW_MAKE_VERSION,
-                    .in = in,
-                    .out = in + 2,
-                    .n_in = 2,
-                    .n_out = 1};
-    return tw_make_node(k, &node, want);
+    const int extents = tw_make_constant(k, &(tw_array){.type = TW_E_i64, .rank = 1, .dims = {rank}, .data = list});
+    return make_op(k, "Expand", (int[]){args[0], extents}, 2, NULL, 0, want);
 }
 
 /* typed(x): x in the root's type. */
@@ -83,22 +94,10 @@ static int typed(tw_maker *k, const int *args, int n, int want) {
     const tw_element type = k->g->values[root_of(k, want)].type;
     (void)n;
     if (k->g->values[args[0]].type == type) return args[0];
-    int *in = tw_arena_array(&k->g->arena, 2, sizeof *in);
     tw_attribute *a = tw_arena_alloc(&k->g->arena, sizeof *a);
-    if (!in || !a) return -1;
+    if (!a) return -1;
     *a = (tw_attribute){.name = "to", .kind = TW_ATTRIBUTE_INT, .integer = tw_element_onnx(type)};
-    in[0] = args[0];
-    tw_node node = {.op = "Cast",
-                    .domain = "",
-                    .name = k->name,
-                    .version = TW_MAKE_VERSION,
-                    .in = in,
-                    .out = in + 1,
-                    .n_in = 1,
-                    .n_out = 1,
-                    .attributes = a,
-                    .n_attributes = 1};
-    return tw_make_node(k, &node, -1);
+    return make_op(k, "Cast", args, 1, a, 1, -1);
 }
 
 /* gemm_bias(n): what Gemm adds. */
@@ -110,20 +109,10 @@ static int gemm_bias(tw_maker *k, const int *args, int n, int want) {
     if (beta == 1) return c;
     const tw_element type = k->g->values[c].type;
     double *data = tw_arena_alloc(&k->g->arena, sizeof *data);
-    int *in = tw_arena_array(&k->g->arena, 3, sizeof *in);
-    if (!data || !in) return -1;
+    if (!data) return -1;
     tw_array_set_reals(type, data, 0, 1, &beta);
-    in[0] = c;
-    in[1] = tw_make_constant(k, &(tw_array){.type = type, .data = data});
-    tw_node node = {.op = "Mul",
-                    .domain = "",
-                    .name = k->name,
-                    .version = TW_MAKE_VERSION,
-                    .in = in,
-                    .out = in + 2,
-                    .n_in = 2,
-                    .n_out = 1};
-    return in[1] < 0 ? -1 : tw_make_node(k, &node, -1);
+    const int factor = tw_make_constant(k, &(tw_array){.type = type, .data = data});
+    return make_op(k, "Mul", (int[]){c, factor}, 2, NULL, 0, -1);
 }
 
 static int make_list(tw_maker *k, int64_t x) {
@@ -135,21 +124,9 @@ static int make_list(tw_maker *k, int64_t x) {
 
 /* Adds Slice(x) from `from` to below `to` along an axis. */
 static int make_slice(tw_maker *k, int x, int64_t axis, int64_t from, int64_t to) {
-    int *in = tw_arena_array(&k->g->arena, 5, sizeof *in);
-    if (!in || x < 0) return -1;
-    in[0] = x;
-    in[1] = make_list(k, from);
-    in[2] = make_list(k, to);
-    in[3] = make_list(k, axis);
-    tw_node node = {.op = "Slice",
-                    .domain = "",
-                    .name = k->name,
-                    .version = TW_MAKE_VERSION,
-                    .in = in,
-                    .out = in + 4,
-                    .n_in = 4,
-                    .n_out = 1};
-    return in[1] < 0 || in[2] < 0 || in[3] < 0 ? -1 : tw_make_node(k, &node, -1);
+    if (x < 0) return -1;
+    const int begin = make_list(k, from), end = make_list(k, to), along = make_list(k, axis);
+    return make_op(k, "Slice", (int[]){x, begin, end, along}, 4, NULL, 0, -1);
 }
 
 /* half(c): angles of [batch][row][width / 2], of ones that heads of all batches share and that come twice. */
@@ -171,28 +148,15 @@ static int rotate(tw_maker *k, const tw_node *of, int x, int64_t heads) {
     const bool placed = of->n_in > 9 && of->in[9] >= 0, interleaved = tw_node_integer(of, "rotary_interleaved", 0);
     const int cosine = of->in[7], sine = of->in[8], places = placed ? of->in[9] : -1;
     if (angles->dims[0] < length) return -1;
-    int *in = tw_arena_array(&k->g->arena, 5, sizeof *in);
     tw_attribute *a = tw_arena_array(&k->g->arena, 3, sizeof *a);
-    if (!in || !a) return -1;
+    if (!a) return -1;
     a[0] = (tw_attribute){.name = "num_heads", .kind = TW_ATTRIBUTE_INT, .integer = heads};
     a[1] = (tw_attribute){.name = "interleaved", .kind = TW_ATTRIBUTE_INT, .integer = interleaved};
     a[2] = (tw_attribute){.name = "rotary_embedding_dim", .kind = TW_ATTRIBUTE_INT, .integer = 2 * width};
-    in[0] = x;
-    in[1] = placed ? cosine : make_slice(k, cosine, 0, 0, length);
-    in[2] = placed ? sine : make_slice(k, sine, 0, 0, length);
+    int in[] = {x, cosine, sine, places};
+    for (int i = 1; i < 3 && !placed; i++) in[i] = make_slice(k, in[i], 0, 0, length);
     for (int i = 1; i < 3 && !placed && in[i] >= 0; i++) in[i] = tw_make_reshape(k, in[i], 3, dims, -1);
-    in[3] = places;
-    tw_node node = {.op = "RotaryEmbedding",
-                    .domain = "",
-                    .name = k->name,
-                    .version = TW_MAKE_VERSION,
-                    .in = in,
-                    .out = in + 4,
-                    .n_in = placed ? 4 : 3,
-                    .n_out = 1,
-                    .attributes = a,
-                    .n_attributes = 3};
-    return in[1] < 0 || in[2] < 0 ? -1 : tw_make_node(k, &node, -1);
+    return make_op(k, "RotaryEmbedding", in, placed ? 4 : 3, a, 3, -1);
 }
 
 /* Makes what is attended: queries (0), keys (1) or values (2), which may lie beside one another in the queries. */
@@ -233,22 +197,10 @@ static const tw_attribute *perm_of(const tw_maker *k, int value) {
 static int make_transpose(tw_maker *k, int x, int64_t *perm, int want) {
     tw_array *list = tw_arena_alloc(&k->g->arena, sizeof *list);
     tw_attribute *a = tw_arena_alloc(&k->g->arena, sizeof *a);
-    int *in = tw_arena_array(&k->g->arena, 2, sizeof *in);
-    if (!perm || !list || !a || !in) return -1;
+    if (!perm || !list || !a) return -1;
     *list = (tw_array){.type = TW_E_i64, .rank = 1, .dims = {k->g->values[x].rank}, .data = perm};
     *a = (tw_attribute){.name = "perm", .kind = TW_ATTRIBUTE_ARRAY, .array = list};
-    in[0] = x;
-    tw_node node = {.op = "Transpose",
-                    .domain = "",
-                    .name = k->name,
-                    .version = TW_MAKE_VERSION,
-                    .in = in,
-                    .out = in + 1,
-                    .n_in = 1,
-                    .n_out = 1,
-                    .attributes = a,
-                    .n_attributes = 1};
-    return tw_make_node(k, &node, want);
+    return make_op(k, "Transpose", &x, 1, a, 1, want);
 }
 
 /* transposed(t): what t transposes, whose operand is transposed, in one. */

@@ -70,7 +70,7 @@ typedef struct tw_lowering {
     int *uses;        /* Operands of live nodes and outputs that a value is. */
     int *consumers;   /* The last node that has it as an operand. -1: none. */
     bool *live;       /* Nodes that outputs need. */
-    tw_view *masks;   /* Attention's mask that a value is, in memory. buffer -1: there is none yet. */
+    tw_view *masks;   /* Of each value: where it lies as a mask of attention. buffer -1: nowhere yet. */
     tw_view *targets; /* Where a value is to lie. buffer -1: anywhere. */
     int node;         /* The node that is being lowered. */
     bool failed;      /* Out of memory. */
