@@ -69,6 +69,22 @@ static void branches_are_taken(void **state) {
     tw_arena_free(&arena);
 }
 
+/* A node without the graphs that its name promises. */
+static void an_if_needs_its_branches(void **state) {
+    (void)state;
+    tw_graph *c, *g = test_graph("graph g @20\n input %c: bool[]\n %y = If(%c)\n output %y\n");
+    const uint8_t truth = 1;
+    const tw_array condition = {.type = TW_E_bool, .data = &truth}, *in[] = {&condition};
+    tw_arena arena = {0};
+    tw_array out;
+    tw_diag d = {0};
+    assert_int_equal(tw_graph_run(g, in, &arena, &out, &d), TW_ERR_FORMAT);
+    assert_non_null(strstr(d.message, "has not the branches that its operands are for"));
+    assert_int_equal(tw_graph_specialize(&c, g, in, &d), TW_ERR_FORMAT);
+    tw_graph_free(g);
+    tw_arena_free(&arena);
+}
+
 static void functions_are_put_in(void **state) {
     (void)state;
     tw_arena arena = {0};
@@ -128,6 +144,7 @@ static void any_output_is_put(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(branches_are_taken),
+        cmocka_unit_test(an_if_needs_its_branches),
         cmocka_unit_test(functions_are_put_in),
         cmocka_unit_test(any_output_is_put),
     };

@@ -30,6 +30,9 @@ const tw_graph *tw_branch_of(const tw_call *c, int *first) {
 tw_status tw_if_shape(tw_call *c) {
     int first;
     const tw_array *condition = c->in[0];
+    if (!tw_is_branch(c->node)) return tw_call_fail(c, TW_ERR_FORMAT, "has not the branches that its operands are for");
+    for (int i = 1; i < c->n_in; i++)
+        if (!c->in[i]) return tw_call_fail(c, TW_ERR_FORMAT, "operand %d is left out", i);
     if (!condition || condition->type != TW_E_bool || tw_array_elements(condition) != 1)
         return tw_call_fail(c, TW_ERR_FORMAT, "the condition is no single truth");
     const tw_graph *branch = tw_branch_of(c, &first);
