@@ -122,7 +122,7 @@ static inline float p_cos(float x) {
 
 /* Of a negative number there are only whole powers, and the odd ones are negative. */
 static inline float p_pow(float x, float y) {
-    const float size = y == 0 ? 1 : p_exp(y * p_log(fabsf(x))), half = 0.5f * y;
+    const float size = y == 0 || fabsf(x) == 1 ? 1 : p_exp(y * p_log(fabsf(x))), half = 0.5f * y;
     const float whole = floorf(half) != half ? -size : size, of_negative = floorf(y) != y ? NAN : whole;
     return x < 0 ? of_negative : size;
 }
