@@ -53,7 +53,7 @@ bool tw_is_package(const char *path); /* By its ending. */
 /* TW_ERR_FORMAT: the file is no package, or damaged, as far as one can tell without reading constants. */
 tw_status tw_package_open(tw_package **out, const char *path, tw_diag *diag);
 void tw_package_close(tw_package *p); /* NULL is fine. */
-/* The same of bytes, which must outlive the package. */
+/* Reads a package from memory, which must outlive it. Errors are those of tw_package_open. */
 tw_status tw_package_read(tw_package **out, const void *data, size_t size, const char *path, tw_diag *diag);
 /* Reads all constants. TW_ERR_FORMAT: one is not what it was. */
 tw_status tw_package_check(const tw_package *p, const char *path, tw_diag *diag);

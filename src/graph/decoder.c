@@ -16,7 +16,7 @@ typedef struct maker {
     tw_graph *g;
     const tw_model *m;
     int ids;       /* i64 [batch, sequence]: the tokens. */
-    int length;    /* i64, without dimensions: the sequence's length. */
+    int length;    /* A scalar of i64: the length of the sequences. */
     int places;    /* i64 [sequence]: 0, 1, ... */
     int positions; /* i64 [batch, sequence]: the places of each sequence. */
     angles rope, rope_local;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model of the importer as a graph, so that everything that is done to graphs can be done to it. */
+/* Graphs of checkpoints (model/model.h), which passes, patterns and runners then take like those of ONNX files. */
 #ifndef TW_GRAPH_DECODER_H
 #define TW_GRAPH_DECODER_H
 

@@ -13,7 +13,7 @@ tw_status tw_step_begin(tw_call **out, const tw_node *n, const tw_array *values,
    operand has no type, or an extent that is no number. */
 tw_status tw_step_of(tw_call **out, const tw_graph *g, const tw_node *n, tw_arena *arena, tw_diag *diag);
 
-/* Returns the bytes of all results. They may be more than a machine has. */
+/* Returns the bytes of all results, which may be more than the machine has memory for. */
 int64_t tw_step_bytes(const tw_call *c);
 
 /* Computes contents of all results, no more than `most` bytes. Each result's `data` is then the caller's, to be given

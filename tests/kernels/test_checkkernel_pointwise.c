@@ -5,6 +5,7 @@
 #include "kernels/pointwise/trial.h"
 #include "kernels/random_points.h"
 #include "kernels/rows/rows_kernel.h"
+
 #include <stdlib.h>
 
 enum { PROBLEMS = 300 };

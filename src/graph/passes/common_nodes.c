@@ -102,7 +102,7 @@ static uint32_t hash_node(const tw_node *n) {
     return mix(mix(h, n->in, (size_t)n->n_in * sizeof *n->in), &n->n_attributes, sizeof n->n_attributes);
 }
 
-/* Lets results of a node that was put stand for those of another. False: not all of them can. */
+/* Replaces the results of a node by those of an equal node before it. False: not all of them can be replaced. */
 static bool join(tw_rewrite *w, const tw_node *kept, const tw_node *n) {
     bool all = true;
     for (int i = 0; i < n->n_out; i++)

@@ -18,8 +18,9 @@ typedef struct tw_term {
 } tw_term;
 
 typedef struct tw_formula {
-    int n;           /* 0: the extent is 0. */
-    tw_term terms[]; /* In an order that is the same for equal extents. The number, if there is one, is the last. */
+    int n; /* 0: the extent is 0. */
+    tw_term
+        terms[]; /* Terms of the sum, sorted, so that equal extents have equal lists. A constant term is the last. */
 } tw_formula;
 
 const tw_formula *tw_formula_number(tw_arena *arena, int64_t x);

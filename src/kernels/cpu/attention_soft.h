@@ -44,7 +44,7 @@ static float soften(float *scores, int64_t n, float *largest, float *total) {
     for (; i + LANES <= n; i += LANES) top = v_max(v_load(scores + i), top);
     float now = v_largest(top);
     for (int64_t j = i; j < n; j++) now = scores[j] > now ? scores[j] : now;
-    /* If all scores are -inf, all weights are to be 0. Scores less -inf would be NaN. */
+    /* If all scores are -inf, all weights are 0. Subtracting a maximum of -inf from them would give NaN. */
     vf shift = v_set(now == -INFINITY ? 0 : now);
     for (i = 0; i + LANES <= n; i += LANES) {
         vf e = v_exp(v_sub(v_load(scores + i), shift));

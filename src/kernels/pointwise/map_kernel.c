@@ -18,7 +18,7 @@ enum { THREADS = 256, FEW_THREADS = 128, FEW = 132 * 2 * THREADS };
 /* The problem as it is computed. */
 typedef struct shape {
     tw_map_problem p; /* Joined. */
-    int run, runs;    /* Elements of a run, and runs of a thread. */
+    int run, runs;    /* Neighbouring elements that a thread computes together, and how many such runs it has. */
     int64_t pieces;   /* Runs of a row. */
     int64_t all;      /* Runs of all rows. */
     int threads;
