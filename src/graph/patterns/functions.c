@@ -53,7 +53,8 @@ static int rows(tw_maker *k, const int *args, int n, int want) {
 static int make_op(tw_maker *k, const char *op, const int *operands, int n, tw_attribute *attributes, int n_attributes,
                    int want) {
     int *in = tw_arena_array(&k->g->arena, (size_t)n + 1, sizeof *in);
-    for (int i = 0; i < n && in; i++) {
+    if (!in) return -1;
+    for (int i = 0; i < n; i++) {
         if (operands[i] < 0) return -1;
         in[i] = operands[i];
     }
@@ -67,7 +68,7 @@ static int make_op(tw_maker *k, const char *op, const int *operands, int n, tw_a
                     .n_out = 1,
                     .attributes = attributes,
                     .n_attributes = n_attributes};
-    return in ? tw_make_node(k, &node, want) : -1;
+    return tw_make_node(k, &node, want);
 }
 
 /* row(x): x, which is a row with dimensions of 1 before it, with one dimension. */
