@@ -2,8 +2,8 @@
 /* Tiles of 16 rows by 32 columns, a term after another: [16 rows of x][step][term], and of W [panel][step][term], where
    a tile's rows have pairs of columns.
 
-   Rows of x are taken in twos of tiles with some steps, which stay in the first-level cache while they meet the panels
-   of a block, whose same steps stay in the second-level one. */
+   Rows of x are taken in twos of tiles with some steps, which meet the panels of a block one after another. Both stay
+   in the second-level cache; the first-level one is asked for a step while the step before is multiplied. */
 #include "kernels/cpu/split.h"
 
 #include "kernels/cpu/amx.h"
@@ -14,7 +14,7 @@ enum {
     STEP = TW_AMX_STEP,
     TERMS = 3,
     BLOCK_PANELS = TW_SINK_COLS / ROWS,
-    NEAR_STEPS = 6, /* Of two tiles of rows they take 36 KiB. */
+    NEAR_STEPS = 12, /* Of two tiles of rows they take 72 KiB. */
     PAIR = TERMS * TILE
 };
 
@@ -71,27 +71,46 @@ typedef struct corner {
     int64_t stride, next_rows; /* Bytes from a row to the next, and to the next 16 rows. */
 } corner;
 
-#define LOAD_X(t)                                                                                                      \
-    do {                                                                                                               \
-        _tile_loadd(4, x + (t)*TILE, 64);                                                                              \
-        _tile_loadd(5, x + next + (t)*TILE, 64);                                                                       \
-    } while (0)
-#define LOAD_W(t)                                                                                                      \
-    do {                                                                                                               \
-        _tile_loadd(6, w0 + (t)*TILE, 64);                                                                             \
-        _tile_loadd(7, w1 + (t)*TILE, 64);                                                                             \
-    } while (0)
-#define ADD_FOUR()                                                                                                     \
-    do {                                                                                                               \
-        _tile_dpbf16ps(0, 4, 6);                                                                                       \
-        _tile_dpbf16ps(1, 4, 7);                                                                                       \
-        _tile_dpbf16ps(2, 5, 6);                                                                                       \
-        _tile_dpbf16ps(3, 5, 7);                                                                                       \
-    } while (0)
+/* Operands of a step: rows 0 to 15 and 16 to 31 of x, and two panels. */
+typedef struct step {
+    const char *x0, *x1, *w0, *w1;
+} step;
+
+/* Asks for the i-th of 24 parts of the next step: tiles that are not in the first-level cache hold the unit up. */
+static inline __attribute__((always_inline)) void ask_ahead(const step *s, int i) {
+    for (int line = 2 * i; line < 2 * i + 2; line++) {
+        _mm_prefetch(s->x0 + PAIR + line * 64, _MM_HINT_T0);
+        _mm_prefetch(s->x1 + PAIR + line * 64, _MM_HINT_T0);
+        _mm_prefetch(s->w0 + PAIR + line * 64, _MM_HINT_T0);
+        _mm_prefetch(s->w1 + PAIR + line * 64, _MM_HINT_T0);
+    }
+}
+
+/* Tiles 4 and 5 have x, 6 and 7 have W. Each is loaded where its last product was begun. */
+#define LOAD(tile, operand, t) _tile_loadd(tile, s.operand + (t)*TILE, 64)
+#define ADD(i, sum, x, w)                                                                                              \
+    _tile_dpbf16ps(sum, x, w);                                                                                         \
+    ask_ahead(&s, i)
+/* Adds four products, the i-th and on, while other terms of x, or of W, replace what they have read. */
+#define ADD_AND_LOAD_X(i, t)                                                                                           \
+    ADD(i, 0, 4, 6);                                                                                                   \
+    ADD(i + 1, 1, 4, 7);                                                                                               \
+    LOAD(4, x0, t);                                                                                                    \
+    ADD(i + 2, 2, 5, 6);                                                                                               \
+    ADD(i + 3, 3, 5, 7);                                                                                               \
+    LOAD(5, x1, t)
+#define ADD_AND_LOAD_W(i, t)                                                                                           \
+    ADD(i, 0, 4, 6);                                                                                                   \
+    ADD(i + 1, 2, 5, 6);                                                                                               \
+    LOAD(6, w0, t);                                                                                                    \
+    ADD(i + 2, 1, 4, 7);                                                                                               \
+    ADD(i + 3, 3, 5, 7);                                                                                               \
+    LOAD(7, w1, t)
 
 /* Adds `steps` steps of two tiles of rows, `next` bytes apart, by two panels. Without `more` sums begin with 0. */
 static void corner_of(const char *x, int64_t next, const char *w0, const char *w1, int64_t steps, bool more,
                       const corner *c) {
+    step s = {x, x + next, w0, w1};
     tw_amx_settle(x);
     if (more) {
         _tile_loadd(0, c->to, c->stride);
@@ -104,22 +123,21 @@ static void corner_of(const char *x, int64_t next, const char *w0, const char *w
         _tile_zero(2);
         _tile_zero(3);
     }
-    /* Terms of W come from far, and each is loaded once. */
-    for (int64_t s = 0; s < steps; s++, x += PAIR, w0 += PAIR, w1 += PAIR) {
-        LOAD_W(0);
-        LOAD_X(2);
-        ADD_FOUR();
-        LOAD_X(1);
-        ADD_FOUR();
-        LOAD_X(0);
-        ADD_FOUR();
-        LOAD_W(1);
-        ADD_FOUR();
-        LOAD_X(1);
-        ADD_FOUR();
-        LOAD_W(2);
-        LOAD_X(0);
-        ADD_FOUR();
+    for (int64_t i = 0; i < steps; i++) {
+        LOAD(6, w0, 0);
+        LOAD(4, x0, 2);
+        LOAD(5, x1, 2);
+        LOAD(7, w1, 0);
+        ADD_AND_LOAD_X(0, 1);  /* 2 by 0 */
+        ADD_AND_LOAD_W(4, 1);  /* 1 by 0 */
+        ADD_AND_LOAD_X(8, 0);  /* 1 by 1 */
+        ADD_AND_LOAD_W(12, 0); /* 0 by 1 */
+        ADD_AND_LOAD_W(16, 2); /* 0 by 0 */
+        ADD(20, 0, 4, 6);      /* 0 by 2 */
+        ADD(21, 1, 4, 7);
+        ADD(22, 2, 5, 6);
+        ADD(23, 3, 5, 7);
+        s = (step){s.x0 + PAIR, s.x1 + PAIR, s.w0 + PAIR, s.w1 + PAIR};
     }
     _tile_stored(0, c->to, c->stride);
     _tile_stored(1, c->to + 64, c->stride);
