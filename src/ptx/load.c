@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/thread.h"
+#include "ir/verify.h"
 #include "ptx/cache.h"
 #include "ptx/ptx.h"
 #include "ptx/ptxas.h"
@@ -166,56 +167,127 @@ tw_status tw_ptx_compile(tw_cuda *c, const char *ptx, size_t bytes, bool remembe
     return tw_ptx_compile_by(&by, ptx, bytes, out, diag);
 }
 
+/* ---- which compiler ---- */
+
+/* Tells whether the device loads what a program makes. */
+static bool loads(const tw_ptx_compiler *by) {
+    const tw_target *t = tw_cuda_describe(by->cuda)->target;
+    tw_kernel *k = tw_kernel_new("probe", t->sm, 32);
+    tw_cuda_module *m = NULL;
+    const bool good =
+        k && tw_kernel_verify(k, t->sm, NULL) == TW_OK && tw_ptx_load(by, k, &m, NULL, NULL) == TW_OK;
+    tw_cuda_unload(m);
+    tw_kernel_free(k);
+    return good;
+}
+
+tw_ptx_compiler tw_ptx_compiler_for_many(tw_cuda *c) {
+    static const char *const programs[] = {"ptxas", "/usr/local/cuda/bin/ptxas"};
+    const tw_ptx_compiler usual = tw_ptx_compiler_for(c, true);
+    for (size_t i = 0; i < sizeof programs / sizeof *programs && !usual.ptxas; i++) {
+        tw_ptx_compiler by = usual;
+        by.ptxas = programs[i];
+        if (loads(&by)) return by;
+    }
+    return usual;
+}
+
 /* ---- many ---- */
 
-typedef struct crew {
-    const maker *maker;
+struct tw_ptx_crew {
+    maker maker;
     tw_ptx_job *jobs;
-    int n;
+    int n, started;
+    pthread_t helpers[MAX_THREADS];
     _Atomic int next;
+    _Atomic bool stopped;         /* Jobs that were not begun are left out. */
     _Atomic bool out_of_memory;
-} crew;
+    _Atomic uint32_t finished;    /* Number of jobs that are done. */
+    _Atomic uint32_t *done;       /* By job: it is done. */
+};
+
+/* Prints a job's text, unless it has one, and compiles it. */
+static tw_status make_job(const maker *m, tw_ptx_job *j) {
+    tw_buf text = {0};
+    const int64_t began = tw_now_ns();
+    tw_status st = j->ptx ? TW_OK : j->print(j->context, &text, &j->diag);
+    j->print_seconds = (double)(tw_now_ns() - began) * 1e-9;
+    if (st == TW_OK)
+        st = make(m, j->ptx ? j->ptx : text.data, j->ptx ? j->bytes : text.size, &j->cubin, &j->diag);
+    tw_buf_free(&text);
+    return st;
+}
+
+/* Does the next job. False: none is left. */
+static bool work_once(tw_ptx_crew *c) {
+    const int i = atomic_load(&c->stopped) ? c->n : atomic_fetch_add(&c->next, 1);
+    if (i >= c->n) return false;
+    tw_ptx_job *j = &c->jobs[i];
+    tw_diag_clear(&j->diag);
+    j->status = atomic_load(&c->out_of_memory) ? tw_fail_memory(&j->diag) : make_job(&c->maker, j);
+    if (j->status == TW_ERR_MEMORY) atomic_store(&c->out_of_memory, true);
+    atomic_store(&c->done[i], 1);
+    atomic_fetch_add(&c->finished, 1);
+    tw_wake_all(&c->finished);
+    return true;
+}
 
 static void *work(void *context) {
-    crew *c = context;
-    for (int i; (i = atomic_fetch_add(&c->next, 1)) < c->n;) {
-        tw_ptx_job *j = &c->jobs[i];
-        tw_diag_clear(&j->diag);
-        j->status = atomic_load(&c->out_of_memory) ? tw_fail_memory(&j->diag)
-                                                   : make(c->maker, j->ptx, j->bytes, &j->cubin, &j->diag);
-        if (j->status == TW_ERR_MEMORY) atomic_store(&c->out_of_memory, true);
-    }
+    while (work_once(context)) continue;
     return NULL;
 }
 
-static void fail_all(tw_ptx_job *jobs, int n, tw_status st, const tw_diag *why) {
-    for (int i = 0; i < n; i++) {
-        jobs[i].status = st;
-        jobs[i].diag = *why;
-    }
-}
-
-void tw_ptx_compile_all_by(const tw_ptx_compiler *by, tw_ptx_job *jobs, int n, int threads) {
-    tw_diag why;
-    pthread_t helpers[MAX_THREADS];
-    int started = 0;
+tw_status tw_ptx_crew_start(tw_ptx_crew **out, const tw_ptx_compiler *by, tw_ptx_job *jobs, int n, int threads,
+                            tw_diag *diag) {
+    tw_ptx_crew *c = *out = calloc(1, sizeof *c);
+    if (!c) return tw_fail_memory(diag);
     for (int i = 0; i < n; i++) jobs[i].cubin = (tw_cubin){0};
-    maker *m = malloc(sizeof *m);
-    tw_status st = m ? maker_set(m, by, &why) : tw_fail_memory(&why);
+    c->jobs = jobs;
+    c->n = n;
+    c->done = calloc((size_t)n + 1, sizeof *c->done);
+    const tw_status st = c->done ? maker_set(&c->maker, by, diag) : tw_fail_memory(diag);
     if (st != TW_OK) {
-        fail_all(jobs, n, st, &why);
-        free(m);
-        return;
+        tw_ptx_crew_end(c);
+        *out = NULL;
+        return st;
     }
     if (threads <= 0) threads = tw_allowed_cpus(NULL, 0);
     if (threads > n) threads = n;
     if (threads > MAX_THREADS) threads = MAX_THREADS;
-    crew c = {.maker = m, .jobs = jobs, .n = n};
-    /* This thread is one of them; with fewer than asked for it only takes longer. */
-    while (started < threads - 1 && pthread_create(&helpers[started], NULL, work, &c) == 0) started++;
-    work(&c);
-    for (int i = 0; i < started; i++) pthread_join(helpers[i], NULL);
-    free(m);
+    /* The thread that waits is one of them. With fewer than asked for it only takes longer. */
+    while (c->started < threads - 1 && pthread_create(&c->helpers[c->started], NULL, work, c) == 0) c->started++;
+    return TW_OK;
+}
+
+void tw_ptx_crew_wait(tw_ptx_crew *c, int i) {
+    while (!atomic_load(&c->done[i])) {
+        if (work_once(c)) continue;
+        const uint32_t seen = atomic_load(&c->finished);
+        if (!atomic_load(&c->done[i])) tw_sleep_on(&c->finished, seen);
+    }
+}
+
+void tw_ptx_crew_end(tw_ptx_crew *c) {
+    if (!c) return;
+    atomic_store(&c->stopped, true);
+    for (int i = 0; i < c->started; i++) pthread_join(c->helpers[i], NULL);
+    free(c->done);
+    free(c);
+}
+
+void tw_ptx_compile_all_by(const tw_ptx_compiler *by, tw_ptx_job *jobs, int n, int threads) {
+    tw_ptx_crew *c;
+    tw_diag why;
+    const tw_status st = tw_ptx_crew_start(&c, by, jobs, n, threads, &why);
+    for (int i = 0; i < n; i++) {
+        if (st == TW_OK) {
+            tw_ptx_crew_wait(c, i);
+        } else {
+            jobs[i].status = st;
+            jobs[i].diag = why;
+        }
+    }
+    if (st == TW_OK) tw_ptx_crew_end(c);
 }
 
 void tw_ptx_compile_all(tw_cuda *c, tw_ptx_job *jobs, int n, int threads, bool remember) {

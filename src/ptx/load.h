@@ -4,6 +4,7 @@
 #ifndef TW_PTX_LOAD_H
 #define TW_PTX_LOAD_H
 
+#include "base/buf.h"
 #include "device/cuda/cuda.h"
 #include "ir/ir.h"
 
@@ -28,6 +29,11 @@ typedef struct tw_ptx_compiler {
 /* For this device: by the program in $TILEWRIGHT_PTXAS where that is set, else by the driver. */
 tw_ptx_compiler tw_ptx_compiler_for(tw_cuda *c, bool remember);
 
+/* For many kernels on this device: by the program in $TILEWRIGHT_PTXAS, else by ptxas, on PATH or in the toolkit's usual
+   folder, if the device loads what it makes, and else by the driver. Processes compile side by side, and what they make
+   loads at once, while the driver compiles kernels with setmaxnreg when it loads them, one after another. */
+tw_ptx_compiler tw_ptx_compiler_for_many(tw_cuda *c);
+
 /* Compiles PTX. The folder is `cubin` below $TILEWRIGHT_CACHE or the user's cache folder; an entry's name is a hash of
    the PTX text, the target and the compiler with its version, its content is checked by its own checksum, and it is
    written beside and renamed: concurrent processes are safe, and a damaged entry is as good as none. Where nothing can
@@ -43,12 +49,27 @@ tw_status tw_ptx_load(const tw_ptx_compiler *by, tw_kernel *k, tw_cuda_module **
 /* Many at once on `threads` threads (0: all cores); with ptxas, as many processes. Each job ends with its own status
    and diagnostic. When memory runs out, those not yet begun end with TW_ERR_MEMORY too. */
 typedef struct tw_ptx_job {
-    const char *ptx;
+    const char *ptx; /* NULL: `print` appends the text, on the thread that compiles it. */
     size_t bytes;
+    tw_status (*print)(const void *context, tw_buf *ptx, tw_diag *diag);
+    const void *context; /* Passed to `print`. */
+
     tw_cubin cubin; /* this and what follows: results */
+    double print_seconds; /* That `print` took. */
     tw_status status;
     tw_diag diag;
 } tw_ptx_job;
+
+/* Threads that compile jobs in their order while the caller does something else. `by` names the programs only during
+   the call; jobs outlive the crew. */
+typedef struct tw_ptx_crew tw_ptx_crew;
+tw_status tw_ptx_crew_start(tw_ptx_crew **out, const tw_ptx_compiler *by, tw_ptx_job *jobs, int n, int threads,
+                            tw_diag *diag);
+/* Compiles, too, until job i is done. Its results may then be read. */
+void tw_ptx_crew_wait(tw_ptx_crew *c, int i);
+/* Waits for what was begun, and leaves the rest out, which has no results. NULL is fine. */
+void tw_ptx_crew_end(tw_ptx_crew *c);
+
 void tw_ptx_compile_all(tw_cuda *c, tw_ptx_job *jobs, int n, int threads, bool remember);
 void tw_ptx_compile_all_by(const tw_ptx_compiler *by, tw_ptx_job *jobs, int n, int threads);
 

@@ -31,6 +31,7 @@ typedef struct search {
     int n_seen;
     tw_gemm_found *best;
     int n_best, top;
+    int64_t began;
     tw_diag *diag;
 } search;
 
@@ -60,58 +61,78 @@ static void keep_best(search *s, const tw_gemm_config *c, double us, tw_ptx_job 
     if (s->n_best == s->top) tw_cubin_free(&s->best[--s->n_best].cubin);
     memmove(&s->best[at + 1], &s->best[at], (size_t)(s->n_best - at) * sizeof *s->best);
     s->best[at] = (tw_gemm_found){*c, us, job->cubin, job->cubin.registers, job->cubin.spill_bytes};
-    job->cubin = (tw_cubin){0};
+    job->cubin = (tw_cubin){.seconds = job->cubin.seconds};
     s->n_best++;
 }
 
 /* ---- measuring: batches of configurations are compiled, then checked and timed one by one */
 
+/* What a job prints. */
+typedef struct printed {
+    const search *s;
+    const tw_gemm_config *config;
+} printed;
+
 typedef struct batch {
     search *s;
     const entry *e; /* All configurations to measure. */
     int first;      /* Index of the batch's first configuration. */
-    tw_buf *ptx;
+    printed *prints;
     tw_ptx_job *jobs;
+    tw_ptx_crew *crew; /* Compiles while others are measured. */
+    int64_t since;     /* When the present phase began. */
     tw_gemm_own own; /* The kernel that is measured now. */
     tw_gemm_candidate candidate;
     tw_cuda_timer *timer;
 } batch;
 
+static tw_status print(const void *context, tw_buf *ptx, tw_diag *diag) {
+    const printed *p = context;
+    return tw_gemm_ptx(&p->s->data->problem, p->config, tw_cuda_describe(p->s->cuda)->target, ptx, diag);
+}
+
+/* Ends a phase, which took *seconds more. */
+static void pass(batch *b, double *seconds) {
+    const int64_t now = tw_now_ns();
+    *seconds += (double)(now - b->since) * 1e-9;
+    b->since = now;
+}
+
+/* Begins to compile. */
 static tw_status compile(void *context, int first, int n, tw_diag *diag) {
     batch *b = context;
-    search *s = b->s;
     b->first = first;
-    b->ptx = calloc((size_t)n, sizeof *b->ptx);
+    b->prints = calloc((size_t)n, sizeof *b->prints);
     b->jobs = calloc((size_t)n, sizeof *b->jobs);
-    tw_status st = b->ptx && b->jobs ? TW_OK : tw_fail_memory(diag);
-    const int64_t begin = tw_now_ns();
-    for (int i = 0; i < n && st == TW_OK; i++) {
-        const tw_gemm_config *c = &b->e[first + i].config;
-        st = tw_gemm_ptx(&s->data->problem, c, tw_cuda_describe(s->cuda)->target, &b->ptx[i], diag);
-        b->jobs[i].ptx = b->ptx[i].data;
-        b->jobs[i].bytes = b->ptx[i].size;
+    if (!b->prints || !b->jobs) return tw_fail_memory(diag);
+    for (int i = 0; i < n; i++) {
+        b->prints[i] = (printed){b->s, &b->e[first + i].config};
+        b->jobs[i].print = print;
+        b->jobs[i].context = &b->prints[i];
     }
-    const int64_t printed = tw_now_ns();
-    if (st == TW_OK) tw_ptx_compile_all_by(&s->options->compiler, b->jobs, n, 0);
-    s->report->build_seconds += (double)(printed - begin) * 1e-9;
-    s->report->compile_seconds += (double)(tw_now_ns() - printed) * 1e-9;
-    return st;
+    return tw_ptx_crew_start(&b->crew, &b->s->options->compiler, b->jobs, n, 0, diag);
 }
 
 static void release(void *context, int first, int n) {
     batch *b = context;
     (void)first;
-    for (int i = 0; i < n; i++) {
-        if (b->jobs) tw_cubin_free(&b->jobs[i].cubin);
-        if (b->ptx) tw_buf_free(&b->ptx[i]);
+    tw_ptx_crew_end(b->crew);
+    b->crew = NULL;
+    for (int i = 0; i < n && b->jobs; i++) {
+        b->s->report->build_seconds += b->jobs[i].print_seconds;
+        b->s->report->compile_seconds += b->jobs[i].cubin.seconds;
+        tw_cubin_free(&b->jobs[i].cubin);
     }
     free(b->jobs);
-    free(b->ptx);
+    free(b->prints);
 }
 
 static tw_status load(void *context, int i, tw_diag *diag) {
     batch *b = context;
     const tw_ptx_job *job = &b->jobs[i - b->first];
+    b->since = tw_now_ns();
+    tw_ptx_crew_wait(b->crew, i - b->first);
+    pass(b, &b->s->report->wait_seconds);
     b->s->report->built++;
     if (job->status != TW_OK) {
         *diag = job->diag;
@@ -120,13 +141,16 @@ static tw_status load(void *context, int i, tw_diag *diag) {
     const tw_cubin *cubin = &job->cubin;
     tw_status st = tw_gemm_own_load(&b->own, b->s->rig, &b->e[i].config, cubin->data, cubin->bytes, diag);
     b->candidate = tw_gemm_own_candidate(&b->own);
+    pass(b, &b->s->report->load_seconds);
     return st;
 }
 
 static tw_status check(void *context, int i, tw_diag *diag) {
-    const batch *b = context;
+    batch *b = context;
     (void)i;
-    return tw_gemm_rig_check(b->s->rig, &b->candidate, diag);
+    const tw_status st = tw_gemm_rig_check(b->s->rig, &b->candidate, diag);
+    pass(b, &b->s->report->check_seconds);
+    return st;
 }
 
 static tw_status warm(void *context, int i, tw_diag *diag) {
@@ -147,6 +171,7 @@ static void unload(void *context, int i) {
     tw_cuda_timer_free(b->timer);
     b->timer = NULL;
     tw_gemm_own_unload(&b->own);
+    pass(b, &b->s->report->time_seconds);
 }
 
 /* Counts a wrong result. Ends the search if the device faulted. */
@@ -173,7 +198,16 @@ static tw_status take(void *context, const tw_measured *m, tw_diag *diag) {
     return m->status;
 }
 
-static tw_status try_all(search *s, const entry *e, int n) {
+/* Returns how much of the limit is left. 0: there is no limit. */
+static double seconds_left(search *s) {
+    const double limit = s->options->seconds, spent = (double)(tw_now_ns() - s->began) * 1e-9;
+    if (!(limit > 0)) return 0;
+    s->report->cut |= spent >= limit;
+    return spent < limit ? limit - spent : 1e-9;
+}
+
+/* With `limited` the limit ends it. */
+static tw_status try_all(search *s, const entry *e, int n, bool limited) {
     static const tw_measure_calls calls = {.prepare = compile,
                                            .open = load,
                                            .check = check,
@@ -182,12 +216,18 @@ static tw_status try_all(search *s, const entry *e, int n) {
                                            .close = unload,
                                            .result = take,
                                            .release = release};
-    const tw_measure_protocol protocol = {.batch = BATCH, .samples = TW_GEMM_SCREENS};
+    const tw_measure_protocol protocol = {.batch = BATCH,
+                                          .samples = TW_GEMM_SCREENS,
+                                          .give_up = s->options->give_up,
+                                          .seconds = limited ? seconds_left(s) : 0};
+    tw_measure_report report;
     batch b = {.s = s, .e = e};
     entry *seen = realloc(s->seen, ((size_t)s->n_seen + (size_t)n + 1) * sizeof *seen);
     if (!seen) return tw_fail_memory(s->diag);
     s->seen = seen;
-    return tw_measure(&calls, &b, n, &protocol, NULL, s->diag);
+    const tw_status st = tw_measure(&calls, &b, n, &protocol, &report, s->diag);
+    s->report->cut |= report.cut;
+    return st;
 }
 
 /* Checks the options. `c` is in canonical form (tw_gemm_config_plain). */
@@ -322,6 +362,7 @@ static void put_promising_first(entry *e, int n, int wanted, int most) {
 
 /* Draws thousands of configurations, and measures the most promising by estimate and some at random. */
 static tw_status first_generation(search *s, int sampled, int measured) {
+    const int64_t began = tw_now_ns();
     entry *e = malloc((size_t)sampled * sizeof *e);
     if (!e) return tw_fail_memory(s->diag);
     int n = 0;
@@ -342,7 +383,8 @@ static tw_status first_generation(search *s, int sampled, int measured) {
         e[i] = e[j];
         e[j] = swap;
     }
-    tw_status st = try_all(s, e, take);
+    s->report->draw_seconds += (double)(tw_now_ns() - began) * 1e-9;
+    tw_status st = try_all(s, e, take, true);
     free(e);
     return st;
 }
@@ -356,7 +398,7 @@ static tw_status try_known(search *s) {
         tw_gemm_config c = tw_gemm_config_plain(&s->data->problem, o->known[i]);
         if (allowed(s, &c) && !contains(e, n, &c)) e[n++] = (entry){c, 0};
     }
-    tw_status st = try_all(s, e, n);
+    tw_status st = try_all(s, e, n, false);
     free(e);
     return st;
 }
@@ -376,7 +418,7 @@ static tw_status next_generation(search *s, int offspring) {
         if (contains(s->seen, s->n_seen, &c) || contains(e, n, &c) || !allowed(s, &c)) continue;
         e[n++] = (entry){c, 0};
     }
-    tw_status st = try_all(s, e, n);
+    tw_status st = try_all(s, e, n, true);
     free(parents);
     return st;
 }
@@ -391,6 +433,7 @@ tw_status tw_gemm_search(tw_gemm_rig *r, tw_cuda *c, const tw_gemm_data *d, cons
                 .random = tw_random_seed(o->seed),
                 .best = found,
                 .top = top,
+                .began = tw_now_ns(),
                 .diag = diag};
     const tw_cuda_info *info = tw_cuda_describe(c);
     s.space = (tw_gemm_space_context){&d->problem, info->target, info};

@@ -23,6 +23,8 @@ typedef struct tw_gemm_search_options {
     const tw_gemm_config *chosen; /* tw_gemm_bench: a configuration to compare with what was found. NULL: none. */
     tw_power *power;              /* tw_gemm_bench: the device's meter. NULL: there is none. */
     uint64_t seed;                /* Decides what is drawn. */
+    double give_up;               /* As tw_measure_protocol.give_up. */
+    double seconds;               /* Time after which nothing more is measured. 0: no limit. */
     bool deterministic;           /* Leave out atomic splits. */
     const tw_gemm_config *keep;   /* Parameters that are not -1 are fixed. NULL: all are free. */
     tw_ptx_compiler compiler;     /* From tw_ptx_compiler_for. */
@@ -45,8 +47,14 @@ typedef struct tw_gemm_search_report {
     int wrong;              /* Configurations with a wrong result. */
     int failed;             /* Configurations that did not compile or run. */
     char complaint[512];    /* The first configuration that was wrong or failed, and why. "": none. */
-    double build_seconds;   /* Time to print the kernels' PTX. */
-    double compile_seconds; /* Time to compile it. */
+    double draw_seconds;    /* Time to draw and to estimate. */
+    double build_seconds;   /* Time to print the kernels' PTX, of all threads together. */
+    double compile_seconds; /* Time to compile it, of all threads together. */
+    double wait_seconds;    /* Time in which the device waited for a kernel. */
+    double load_seconds;    /* Time to load kernels. The driver compiles some of them then. */
+    double check_seconds;   /* Time to compare results. */
+    double time_seconds;    /* Time to take samples. */
+    bool cut;               /* The limit ended it. */
 } tw_gemm_search_report;
 
 /* Finds the `top` fastest configurations, the fastest first. *n is how many there are. */

@@ -24,6 +24,7 @@ typedef struct measuring {
     int64_t began;
     runner *group;  /* The candidates that are sampled in turn, or a single one. */
     double *sorted; /* Room for p->samples times. */
+    double least;   /* The least median so far. 0: there is none. */
     bool interrupted;
     tw_diag *diag;
 } measuring;
@@ -57,6 +58,7 @@ static tw_status tell(measuring *m, int first, int k, tw_status status, int take
                             .time = tw_stats_of(m->sorted, (size_t)taken),
                             .samples = r->samples,
                             .began = r->began};
+    if (status == TW_OK && (!(m->least > 0) || of.time.median < m->least)) m->least = of.time.median;
     m->report.right += status == TW_OK;
     m->report.wrong += status == TW_ERR_MISMATCH;
     m->report.failed += status != TW_OK && status != TW_ERR_MISMATCH;
@@ -139,6 +141,11 @@ static tw_status sample(measuring *m, int first, int k, int round) {
     return tell(m, first, k, st, 0);
 }
 
+/* Tells whether a candidate's first sample is so long that more would not make it the best. */
+static bool hopeless(const measuring *m, int taken) {
+    return taken == 1 && m->p->give_up > 0 && m->least > 0 && m->group[0].samples[0] > m->p->give_up * m->least;
+}
+
 /* Measures n candidates from number `first` on. Several are sampled in turn. */
 static tw_status measure_group(measuring *m, int first, int n) {
     const int rounds = m->p->warmups + m->p->samples;
@@ -148,6 +155,7 @@ static tw_status measure_group(measuring *m, int first, int n) {
     while (done < rounds && st == TW_OK && !m->interrupted) {
         /* A limit ends turns between rounds, so that all candidates have equally many samples, and at least one. */
         if (n > 1 && done > m->p->warmups && spent(m)) break;
+        if (!m->p->turns && hopeless(m, done - m->p->warmups)) break;
         for (int i = 0; i < n && st == TW_OK && !m->interrupted; i++) {
             const int k = (i + done) % n;
             if (m->group[k].open && !interrupted(m)) st = sample(m, first, k, done);

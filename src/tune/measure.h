@@ -47,6 +47,9 @@ typedef struct tw_measure_protocol {
     int warmups;    /* Samples of a candidate that are discarded. */
     int samples;    /* Samples of a candidate that count, at least 1. */
     bool turns;     /* True: candidates of a batch are sampled in turn, so that drift affects all alike. */
+    /* A candidate gets no more samples if its first one is beyond this many times the least median so far. 0: all get
+       all. It is not used with turns. */
+    double give_up;
     double seconds; /* Time after which no candidate, or round of turns, begins. 0: no limit. */
     /* Meter of the device's power. A sample is then the energy of a run in microjoules, if tw_measure_calls.sample
        takes times in microseconds. For a sample the candidate runs again and again, from one change of the meter's
