@@ -174,8 +174,7 @@ static bool loads(const tw_ptx_compiler *by) {
     const tw_target *t = tw_cuda_describe(by->cuda)->target;
     tw_kernel *k = tw_kernel_new("probe", t->sm, 32);
     tw_cuda_module *m = NULL;
-    const bool good =
-        k && tw_kernel_verify(k, t->sm, NULL) == TW_OK && tw_ptx_load(by, k, &m, NULL, NULL) == TW_OK;
+    const bool good = k && tw_kernel_verify(k, t->sm, NULL) == TW_OK && tw_ptx_load(by, k, &m, NULL, NULL) == TW_OK;
     tw_cuda_unload(m);
     tw_kernel_free(k);
     return good;
@@ -200,10 +199,10 @@ struct tw_ptx_crew {
     int n, started;
     pthread_t helpers[MAX_THREADS];
     _Atomic int next;
-    _Atomic bool stopped;         /* Jobs that were not begun are left out. */
+    _Atomic bool stopped; /* Jobs that were not begun are left out. */
     _Atomic bool out_of_memory;
-    _Atomic uint32_t finished;    /* Number of jobs that are done. */
-    _Atomic uint32_t *done;       /* By job: it is done. */
+    _Atomic uint32_t finished; /* Number of jobs that are done. */
+    _Atomic uint32_t *done;    /* By job: it is done. */
 };
 
 /* Prints a job's text, unless it has one, and compiles it. */
@@ -212,8 +211,7 @@ static tw_status make_job(const maker *m, tw_ptx_job *j) {
     const int64_t began = tw_now_ns();
     tw_status st = j->ptx ? TW_OK : j->print(j->context, &text, &j->diag);
     j->print_seconds = (double)(tw_now_ns() - began) * 1e-9;
-    if (st == TW_OK)
-        st = make(m, j->ptx ? j->ptx : text.data, j->ptx ? j->bytes : text.size, &j->cubin, &j->diag);
+    if (st == TW_OK) st = make(m, j->ptx ? j->ptx : text.data, j->ptx ? j->bytes : text.size, &j->cubin, &j->diag);
     tw_buf_free(&text);
     return st;
 }

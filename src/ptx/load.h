@@ -9,7 +9,8 @@
 #include "ir/ir.h"
 
 typedef struct tw_cubin {
-    /* Owned: free with tw_cubin_free. With setmaxnreg the driver compiles when it loads: this is then the PTX itself. */
+    /* Owned: free with tw_cubin_free. With setmaxnreg the driver compiles when it loads: this is then the PTX itself.
+     */
     void *data;
     size_t bytes;
     bool cached;                /* came from the folder */
@@ -29,9 +30,9 @@ typedef struct tw_ptx_compiler {
 /* For this device: by the program in $TILEWRIGHT_PTXAS where that is set, else by the driver. */
 tw_ptx_compiler tw_ptx_compiler_for(tw_cuda *c, bool remember);
 
-/* For many kernels on this device: by the program in $TILEWRIGHT_PTXAS, else by ptxas, on PATH or in the toolkit's usual
-   folder, if the device loads what it makes, and else by the driver. Processes compile side by side, and what they make
-   loads at once, while the driver compiles kernels with setmaxnreg when it loads them, one after another. */
+/* For many kernels on this device: by the program in $TILEWRIGHT_PTXAS, else by ptxas, on PATH or in the toolkit's
+   usual folder, if the device loads what it makes, and else by the driver. Processes compile side by side, and what
+   they make loads at once, while the driver compiles kernels with setmaxnreg when it loads them, one after another. */
 tw_ptx_compiler tw_ptx_compiler_for_many(tw_cuda *c);
 
 /* Compiles PTX. The folder is `cubin` below $TILEWRIGHT_CACHE or the user's cache folder; an entry's name is a hash of
@@ -54,7 +55,7 @@ typedef struct tw_ptx_job {
     tw_status (*print)(const void *context, tw_buf *ptx, tw_diag *diag);
     const void *context; /* Passed to `print`. */
 
-    tw_cubin cubin; /* this and what follows: results */
+    tw_cubin cubin;       /* this and what follows: results */
     double print_seconds; /* That `print` took. */
     tw_status status;
     tw_diag diag;

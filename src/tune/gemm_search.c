@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "kernels/gemm/space.h"
-#include "ptx/ptx.h"
+#include "tune/gemm_draw.h"
 #include "tune/measure.h"
 
 #include <stdio.h>
@@ -13,21 +13,15 @@
 
 enum { PARENTS = 12, BATCH = 256 };
 
-typedef struct entry {
-    tw_gemm_config config;
-    double score; /* Estimated or measured microseconds. */
-} entry;
-
 typedef struct search {
     tw_gemm_rig *rig;
     tw_cuda *cuda;
     const tw_gemm_data *data;
     const tw_gemm_search_options *options;
-    tw_gemm_space_context space;
-    int64_t keep[TW_SPACE_PARAMS];
+    tw_gemm_drawer drawer;
     tw_gemm_search_report *report;
     tw_random random;
-    entry *seen; /* Everything that was measured. Failures have score 1e30. */
+    tw_gemm_drawn *seen; /* Everything that was measured. Failures have score 1e30. */
     int n_seen;
     tw_gemm_found *best;
     int n_best, top;
@@ -35,12 +29,7 @@ typedef struct search {
     tw_diag *diag;
 } search;
 
-static int by_score(const void *a, const void *b) {
-    double x = ((const entry *)a)->score, y = ((const entry *)b)->score;
-    return (x > y) - (x < y);
-}
-
-static bool contains(const entry *e, int n, const tw_gemm_config *c) {
+static bool contains(const tw_gemm_drawn *e, int n, const tw_gemm_config *c) {
     for (int i = 0; i < n; i++)
         if (!memcmp(&e[i].config, c, sizeof *c)) return true;
     return false;
@@ -75,13 +64,13 @@ typedef struct printed {
 
 typedef struct batch {
     search *s;
-    const entry *e; /* All configurations to measure. */
-    int first;      /* Index of the batch's first configuration. */
+    const tw_gemm_drawn *e; /* All configurations to measure. */
+    int first;              /* Index of the batch's first configuration. */
     printed *prints;
     tw_ptx_job *jobs;
     tw_ptx_crew *crew; /* Compiles while others are measured. */
     int64_t since;     /* When the present phase began. */
-    tw_gemm_own own; /* The kernel that is measured now. */
+    tw_gemm_own own;   /* The kernel that is measured now. */
     tw_gemm_candidate candidate;
     tw_cuda_timer *timer;
 } batch;
@@ -192,7 +181,7 @@ static tw_status take(void *context, const tw_measured *m, tw_diag *diag) {
     tw_status st = TW_OK;
     if (compiled && s->options->measured_one) st = s->options->measured_one(s->options->context, c, m, diag);
     if (st != TW_OK) return st;
-    s->seen[s->n_seen++] = (entry){*c, us};
+    s->seen[s->n_seen++] = (tw_gemm_drawn){*c, us};
     if (m->status != TW_ERR_IO || !compiled) return TW_OK;
     if (diag) *diag = *m->diag;
     return m->status;
@@ -207,7 +196,7 @@ static double seconds_left(search *s) {
 }
 
 /* With `limited` the limit ends it. */
-static tw_status try_all(search *s, const entry *e, int n, bool limited) {
+static tw_status try_all(search *s, const tw_gemm_drawn *e, int n, bool limited) {
     static const tw_measure_calls calls = {.prepare = compile,
                                            .open = load,
                                            .check = check,
@@ -222,7 +211,7 @@ static tw_status try_all(search *s, const entry *e, int n, bool limited) {
                                           .seconds = limited ? seconds_left(s) : 0};
     tw_measure_report report;
     batch b = {.s = s, .e = e};
-    entry *seen = realloc(s->seen, ((size_t)s->n_seen + (size_t)n + 1) * sizeof *seen);
+    tw_gemm_drawn *seen = realloc(s->seen, ((size_t)s->n_seen + (size_t)n + 1) * sizeof *seen);
     if (!seen) return tw_fail_memory(s->diag);
     s->seen = seen;
     const tw_status st = tw_measure(&calls, &b, n, &protocol, &report, s->diag);
@@ -230,173 +219,28 @@ static tw_status try_all(search *s, const entry *e, int n, bool limited) {
     return st;
 }
 
-/* Checks the options. `c` is in canonical form (tw_gemm_config_plain). */
-static bool allowed(const search *s, const tw_gemm_config *c) {
-    tw_gemm_resources need;
-    const tw_target *t = tw_cuda_describe(s->cuda)->target;
-    if (s->options->deterministic && c->split == TW_JOIN_ATOMIC) return false;
-    /* Serial splits only pay with few parts, since their blocks wait for one another. */
-    if (c->kg > 16 && c->split == TW_JOIN_SERIAL) return false;
-    return tw_gemm_legal(&s->data->problem, c, t, &need, NULL) && need.grid < 1 << 22 &&
-           tw_gemm_rig_fits(s->rig, &need);
-}
-
-static int pick(search *s, const int *values, int n) {
-    return values[tw_random_below(&s->random, (uint64_t)n)];
-}
-#define PICK(s, ...) pick(s, (const int[]){__VA_ARGS__}, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))
-
-/* Draws a configuration for warpgroups: few wide tiles, or many small ones with much data in flight. */
-static tw_gemm_config draw_warpgroups(search *s) {
-    tw_gemm_config c = {.mma = 2,
-                        .ms = PICK(s, 64, 64, 64, 128),
-                        .nl = PICK(s, 8, 16, 24, 32, 40, 64, 64, 80, 128, 128, 192, 256),
-                        .u = PICK(s, 32, 64, 64, 64, 128) * (s->data->problem.type == TW_GEMM_E4M3 ? 2 : 1),
-                        .ks = 1,
-                        .kl = 1,
-                        .kg = 1,
-                        .vec = 16,
-                        .frag = 16,
-                        .stages = PICK(s, 2, 3, 4, 5, 6, 8, 10, 12),
-                        .split = PICK(s, 0, 2, 3, 3),
-                        .swap = PICK(s, 0, 1),
-                        .group = PICK(s, 1, 4, 8, 16),
-                        .staged = PICK(s, 0, 1, 2, 3, 3),
-                        .early = PICK(s, 0, 1, 2),
-                        .blocks = PICK(s, 0, 0, 1, 2, 3)};
-    if (PICK(s, 0, 1)) c.multicast = PICK(s, 2, 2, 4);
-    if (PICK(s, 0, 0, 1)) {
-        c.persistent = tw_cuda_describe(s->cuda)->sms * PICK(s, 1, 1, 2);
-        c.pingpong = PICK(s, 0, 1);
-        c.stream = c.pingpong ? 0 : PICK(s, 0, 1, 2);
-        c.multicast = c.split = 0;
-    }
-    if (c.split == TW_JOIN_CLUSTER) c.staged = c.multicast = 0;
-    if (s->data->problem.tape.warps) c.u = PICK(s, 32, 64, 64, 128);
-    if (s->data->problem.narrow) {
-        c.swap = 1;
-        c.u = PICK(s, 64, 128, 128, 256);
-    }
-    const bool terms = s->data->problem.type == TW_GEMM_TF32X3;
-    if (terms) {
-        c.ms = 64;
-        c.nl = PICK(s, 8, 16, 24, 32, 48, 64, 64, 80, 96, 128, 128, 160);
-        c.u = 32;
-        c.multicast = 0;
-    }
-    c.ns = c.nl;
-    c.ml = c.ms * (terms ? PICK(s, 1, 2, 2, 3) : PICK(s, 1, 1, 2));
-    return c;
-}
-
-/* Draws from configurations that usually do well: nearly square tiles of a thread or warp, one to four of them along
-   each side of a block, wide copies, and as many splits along k as fill the device once or twice. */
-static bool draw_regular(search *s, tw_gemm_config *c) {
-    const tw_gemm_problem *p = &s->data->problem;
-    const tw_cuda_info *info = tw_cuda_describe(s->cuda);
-    const bool mma = p->type != TW_GEMM_F32;
-    *c = (tw_gemm_config){.mma = mma,
-                          .ms = mma ? PICK(s, 16, 32, 32, 64, 64) : PICK(s, 2, 4, 8, 8, 16),
-                          .ns = mma ? PICK(s, 8, 16, 32, 32, 64) : PICK(s, 2, 4, 8, 8, 16),
-                          .u = PICK(s, 8, 16, 32, 64, 128),
-                          .ks = 1,
-                          .kl = PICK(s, 1, 1, 1, 2, 4),
-                          .kg = 1,
-                          .vec = PICK(s, 16, 16, 16, 1), /* 1: a single element. */
-                          .frag = PICK(s, 4, 8, 16),
-                          .copy = mma ? 0 : PICK(s, 0, 1),
-                          .stages = PICK(s, 2, 3, 4, 5, 6),
-                          .split = PICK(s, 0, 2, 3, 3),
-                          .swap = PICK(s, 0, 1),
-                          .group = PICK(s, 1, 4, 8),
-                          .blocks = PICK(s, 0, 1, 2, 3)};
-    if (c->copy) c->stages = PICK(s, 1, 2, 2);
-    c->ml = c->ms * (mma ? PICK(s, 1, 2, 4) : PICK(s, 4, 8, 16));
-    c->nl = c->ns * (mma ? PICK(s, 1, 2, 4) : PICK(s, 4, 8, 16));
-    const int kept_mma = s->options->keep ? s->options->keep->mma : -1;
-    const bool bytes = p->type == TW_GEMM_E4M3;
-    const bool groups =
-        (p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16 || p->type == TW_GEMM_TF32X3) && info->target->sm == 90;
-    if (kept_mma == 2 || (kept_mma < 0 && (bytes || p->narrow || p->tape.warps || (groups && PICK(s, 0, 1)))))
-        *c = draw_warpgroups(s);
-    for (int i = 0; i < tw_gemm_space.n; i++)
-        if (s->keep[i] >= 0) tw_space_set(&tw_gemm_space, c, i, s->keep[i]);
-    const tw_gemm_config drawn = *c; /* The plain spelling of one part forgets how parts are joined. */
-    *c = tw_gemm_config_plain(p, *c);
-    tw_gemm_resources need;
-    if (!tw_gemm_legal(p, c, info->target, &need, NULL)) return false;
-    int fit = tw_target_blocks(info->target, need.threads, need.registers, (int)need.shared_bytes);
-    int64_t slots = (int64_t)info->sms * (fit < 1 ? 1 : fit) * PICK(s, 1, 1, 2) / PICK(s, 1, 1, 2);
-    int64_t kg = c->persistent ? 1 : slots / need.tiles;
-    if (drawn.split == TW_JOIN_CLUSTER && kg > TW_JOIN_BLOCKS) kg = TW_JOIN_BLOCKS;
-    const bool kept = s->options->keep && s->options->keep->kg >= 0;
-    if (kg > 1 && kg < 512 && !kept) {
-        *c = drawn;
-        c->kg = (int)kg;
-        *c = tw_gemm_config_plain(p, *c);
-    }
-    return tw_gemm_legal(p, c, info->target, NULL, NULL);
-}
-
-/* Tells whether two configurations differ only in details. Their tiles are the same, and so is most of the estimate. */
-static bool alike(const tw_gemm_config *a, const tw_gemm_config *b) {
-    if (a->mma == 2 && (a->u != b->u || a->swap != b->swap || a->multicast != b->multicast ||
-                        a->persistent != b->persistent || a->pingpong != b->pingpong || a->stream != b->stream))
-        return false;
-    return a->mma == b->mma && a->ms == b->ms && a->ns == b->ns && a->ml == b->ml && a->nl == b->nl && a->kl == b->kl;
-}
-
-/* Moves the `wanted` most promising by estimate to the front. At most `most` of them are alike. */
-static void put_promising_first(entry *e, int n, int wanted, int most) {
-    qsort(e, (size_t)n, sizeof *e, by_score);
-    int have = 0;
-    for (int i = 0; i < n && have < wanted; i++) {
-        int similar = 0;
-        for (int j = 0; j < have; j++) similar += alike(&e[j].config, &e[i].config);
-        if (similar >= most) continue;
-        entry swap = e[have];
-        e[have++] = e[i];
-        e[i] = swap;
-    }
-}
-
 /* Draws thousands of configurations, and measures the most promising by estimate and some at random. */
 static tw_status first_generation(search *s, int sampled, int measured) {
     const int64_t began = tw_now_ns();
-    entry *e = malloc((size_t)sampled * sizeof *e);
+    tw_gemm_drawn *e = malloc((size_t)sampled * sizeof *e);
     if (!e) return tw_fail_memory(s->diag);
-    int n = 0;
-    for (int i = 0; i < sampled; i++) {
-        tw_gemm_config c;
-        bool drawn = false;
-        for (int tries = 0; i % 2 && tries < 200 && !drawn; tries++) drawn = draw_regular(s, &c);
-        if (!drawn && !tw_space_draw(&tw_gemm_space, &s->space, s->keep, &s->random, 20000, &c)) continue;
-        if (!allowed(s, &c)) continue;
-        e[n++] = (entry){c, tw_gemm_space.estimate(&s->space, &c)};
-    }
+    const int n = tw_gemm_draw(&s->drawer, s->options->seed, sampled, e), take = n < measured ? n : measured;
+    tw_gemm_drawn_sort(e, n, take, &s->random);
     s->report->sampled = n;
-    int take = n < measured ? n : measured, promising = take * 7 / 8;
-    put_promising_first(e, n, promising, 3);
-    for (int i = promising; i < take; i++) {
-        int j = i + (int)tw_random_below(&s->random, (uint64_t)(n - i));
-        entry swap = e[i];
-        e[i] = e[j];
-        e[j] = swap;
-    }
     s->report->draw_seconds += (double)(tw_now_ns() - began) * 1e-9;
-    tw_status st = try_all(s, e, take, true);
+    const tw_status st = try_all(s, e, take, true);
     free(e);
     return st;
 }
 
 static tw_status try_known(search *s) {
     const tw_gemm_search_options *o = s->options;
-    entry *e = malloc((size_t)(o->n_known + 1) * sizeof *e);
+    tw_gemm_drawn *e = malloc((size_t)(o->n_known + 1) * sizeof *e);
     if (!e) return tw_fail_memory(s->diag);
     int n = 0;
     for (int i = 0; i < o->n_known; i++) {
         tw_gemm_config c = tw_gemm_config_plain(&s->data->problem, o->known[i]);
-        if (allowed(s, &c) && !contains(e, n, &c)) e[n++] = (entry){c, 0};
+        if (tw_gemm_drawer_allows(&s->drawer, &c) && !contains(e, n, &c)) e[n++] = (tw_gemm_drawn){c, 0};
     }
     tw_status st = try_all(s, e, n, false);
     free(e);
@@ -405,18 +249,18 @@ static tw_status try_known(search *s) {
 
 static tw_status next_generation(search *s, int offspring) {
     if (!s->n_seen) return TW_OK;
-    entry *parents = malloc((size_t)(s->n_seen + offspring) * sizeof *parents);
+    tw_gemm_drawn *parents = malloc((size_t)(s->n_seen + offspring) * sizeof *parents);
     if (!parents) return tw_fail_memory(s->diag);
-    entry *e = parents + s->n_seen;
+    tw_gemm_drawn *e = parents + s->n_seen;
     memcpy(parents, s->seen, (size_t)s->n_seen * sizeof *parents);
-    qsort(parents, (size_t)s->n_seen, sizeof *parents, by_score);
+    qsort(parents, (size_t)s->n_seen, sizeof *parents, tw_gemm_drawn_by_score);
     const int from = s->n_seen < PARENTS ? s->n_seen : PARENTS;
     int n = 0;
     for (int tries = offspring * 200; tries > 0 && n < offspring; tries--) {
         tw_gemm_config c = parents[tw_random_below(&s->random, (uint64_t)from)].config;
-        tw_space_vary(&tw_gemm_space, &s->space, s->keep, &s->random, &c);
-        if (contains(s->seen, s->n_seen, &c) || contains(e, n, &c) || !allowed(s, &c)) continue;
-        e[n++] = (entry){c, 0};
+        tw_space_vary(&tw_gemm_space, &s->drawer.space, s->drawer.keep, &s->random, &c);
+        if (contains(s->seen, s->n_seen, &c) || contains(e, n, &c) || !tw_gemm_drawer_allows(&s->drawer, &c)) continue;
+        e[n++] = (tw_gemm_drawn){c, 0};
     }
     tw_status st = try_all(s, e, n, true);
     free(parents);
@@ -436,8 +280,8 @@ tw_status tw_gemm_search(tw_gemm_rig *r, tw_cuda *c, const tw_gemm_data *d, cons
                 .began = tw_now_ns(),
                 .diag = diag};
     const tw_cuda_info *info = tw_cuda_describe(c);
-    s.space = (tw_gemm_space_context){&d->problem, info->target, info};
-    tw_gemm_space_keep(o->keep, s.keep);
+    s.drawer = (tw_gemm_drawer){.rig = r, .options = o, .space = {&d->problem, info->target, info}};
+    tw_gemm_space_keep(o->keep, s.drawer.keep);
     *report = (tw_gemm_search_report){0};
     tw_status st = try_known(&s);
     if (st == TW_OK) st = first_generation(&s, o->sampled, o->measured);

@@ -43,10 +43,10 @@ typedef struct tw_measure_calls {
 } tw_measure_calls;
 
 typedef struct tw_measure_protocol {
-    int batch;      /* Candidates per call of `prepare`. 0: all. */
-    int warmups;    /* Samples of a candidate that are discarded. */
-    int samples;    /* Samples of a candidate that count, at least 1. */
-    bool turns;     /* True: candidates of a batch are sampled in turn, so that drift affects all alike. */
+    int batch;   /* Candidates per call of `prepare`. 0: all. */
+    int warmups; /* Samples of a candidate that are discarded. */
+    int samples; /* Samples of a candidate that count, at least 1. */
+    bool turns;  /* True: candidates of a batch are sampled in turn, so that drift affects all alike. */
     /* A candidate gets no more samples if its first one is beyond this many times the least median so far. 0: all get
        all. It is not used with turns. */
     double give_up;
