@@ -35,8 +35,8 @@ struct tw_gemm_pool {
 static tw_status load_refer(tw_gemm_pool *p, const tw_gemm_problem *q, tw_diag *diag) {
     const tw_ptx_compiler by = tw_ptx_compiler_for(p->cuda, true);
     const tw_gemm_problem *is = &p->referred;
-    if (p->refer && is->narrow == q->narrow && is->scales == q->scales && is->scale_sums == q->scale_sums &&
-        is->epilogue.scale_columns == q->epilogue.scale_columns)
+    if (p->refer && is->trans_b == q->trans_b && is->narrow == q->narrow && is->scales == q->scales &&
+        is->scale_sums == q->scale_sums && is->epilogue.scale_columns == q->epilogue.scale_columns)
         return TW_OK;
     if (p->refer) tw_cuda_unload(p->refer);
     p->refer = NULL;
@@ -96,7 +96,7 @@ tw_status tw_gemm_pool_make(tw_gemm_pool **out, tw_cuda *c, tw_gemm_type type, s
     p->type = type;
     p->bytes = bytes / ALIGN * ALIGN;
     tw_status st = fill(p, seed, diag);
-    if (st == TW_OK) st = load_refer(p, &(tw_gemm_problem){.type = type}, diag);
+    if (st == TW_OK) st = load_refer(p, &(tw_gemm_problem){.type = type, .trans_b = true}, diag);
     if (st == TW_OK)
         *out = p;
     else
@@ -132,18 +132,19 @@ size_t tw_gemm_pool_need(const tw_gemm_problem *q) {
 /* Tells whether matrices follow one another without gaps. */
 static bool dense(const tw_gemm_problem *q) {
     const bool alike = q->batch == 1 || (!q->narrow && q->stride_a == q->m * q->k && q->stride_c == q->m * q->n);
-    return q->lda == q->k && q->ldb == q->k && q->ldc == q->n && alike &&
+    return q->lda == q->k && q->ldb == (q->trans_b ? q->k : q->n) && q->ldc == q->n && alike &&
            ((q->batch == 1 && !q->groups) || q->stride_b == q->n * q->k);
 }
 
 tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *q, tw_diag *diag) {
     const tw_gemm_epilogue *e = &q->epilogue;
-    if (q->type != p->type || q->out != tw_gemm_types[q->type].out || q->trans_a || !q->trans_b || !dense(q) ||
-        q->pointers || q->alpha != 1 || q->beta != 0 || e->bias || e->activation || e->mul || e->residual || e->gated ||
-        e->squares || e->scaled || q->sums || e->scale_rows || (e->scale_columns && !q->narrow) || q->scale_blocks ||
-        q->masked || q->gather || q->scatter || q->k * (int64_t)element_bytes(q->type) % 16)
+    if (q->type != p->type || q->out != tw_gemm_types[q->type].out || q->trans_a ||
+        (!q->trans_b && (q->narrow || p->type == TW_GEMM_E4M3)) || !dense(q) || q->pointers || q->alpha != 1 ||
+        q->beta != 0 || e->bias || e->activation || e->mul || e->residual || e->gated || e->squares || e->scaled ||
+        q->sums || e->scale_rows || (e->scale_columns && !q->narrow) || q->scale_blocks || q->masked || q->gather ||
+        q->scatter || q->k * (int64_t)element_bytes(q->type) % 16)
         return tw_fail(diag, TW_ERR_UNSUPPORTED,
-                       "only plain products A B^T whose rows have whole 16 bytes have a reference on the device");
+                       "only plain products whose rows of A have whole 16 bytes have a reference on the device");
     if (tw_gemm_pool_need(q) > p->bytes)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "the pool of %lld bytes is too small", (long long)p->bytes);
     return TW_OK;

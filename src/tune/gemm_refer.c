@@ -12,6 +12,7 @@ typedef struct refer {
     tw_gemm_narrow narrow;
     int group;  /* Narrow: elements along k with a common scale. 0: there are no scales. */
     bool exact; /* Narrow: elements are not rounded. */
+    bool tall;  /* B is k x n. */
     tw_val scales, scale_columns;
     tw_val a, x, want, tolerance, m, n, k, promote;
     tw_val first, column; /* The thread's first row and its column. */
@@ -116,6 +117,18 @@ static void load_wide(const refer *r, tw_val k, tw_val *out) {
     for (int e = 0; e < 4 * WORDS / r->es; e++) out[e] = element(r, words, e);
 }
 
+/* Loads the same of a B that is k x n. */
+static void load_tall(const refer *r, tw_val k, tw_val *out) {
+    tw_builder *b = r->b;
+    const tw_type t = tw_gemm_types[r->type].element;
+    for (int e = 0; e < 4 * WORDS / r->es; e++) {
+        tw_val row = tw_binary(b, TW_OP_mul_wide_u32, tw_add_imm(b, k, e), r->n);
+        tw_val at = tw_add(b, r->x, tw_mul_imm(b, tw_add(b, row, tw_widen(b, r->column)), r->es));
+        tw_val x = tw_ld(b, (tw_attrs){.type = t}, at);
+        out[e] = t == TW_T_f32 ? x : tw_part_widen(b, t, x);
+    }
+}
+
 /* Loads the scale of the group of k, as f32. `deep` is k's extent with its padding. */
 static tw_val load_scale(const refer *r, tw_val k, tw_val deep) {
     tw_builder *b = r->b;
@@ -184,7 +197,7 @@ static void compute(refer *r) {
     TW_FOR (b, k, tw_i32(b, 0), r->k, tw_i32(b, 4 * WORDS / r->es), false) {
         tw_val offset = tw_widen(b, tw_mul_imm(b, k, r->es));
         tw_val right[4 * WORDS] = {TW_NONE}, left[ROWS][WORDS] = {{TW_NONE}};
-        (r->narrow ? load_narrow : load_wide)(r, k, right);
+        (r->narrow ? load_narrow : r->tall ? load_tall : load_wide)(r, k, right);
         for (int i = 0; i < ROWS; i++) {
             tw_val row = tw_add(b, rows[i], offset);
             load(r, row, left[i]);
@@ -204,7 +217,8 @@ tw_kernel *tw_gemm_refer_build(const tw_gemm_problem *p, int sm) {
                .es = tw_type_bits(tw_gemm_types[p->type].element) / 8,
                .narrow = p->narrow,
                .group = (int)p->scales,
-               .exact = p->scale_sums};
+               .exact = p->scale_sums,
+               .tall = !p->trans_b};
     r.a = tw_pointer_add(b, "a", 16, true);
     r.x = tw_pointer_add(b, "b", 16, true);
     r.want = tw_pointer_add(b, "want", 8, false);

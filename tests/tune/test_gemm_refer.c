@@ -68,6 +68,11 @@ static void compare(tw_gemm_type type, int m, int n, int k, bool promote) {
     compare_one(&p);
 }
 
+static void compare_tall(tw_gemm_type type, int m, int n, int k) {
+    tw_gemm_problem p = {.type = type, .m = m, .n = n, .k = k, .alpha = 1};
+    compare_one(&p);
+}
+
 static void compare_narrow(tw_gemm_type type, tw_gemm_narrow narrow, int scales, bool sums, int m, int n, int k) {
     tw_gemm_problem p = {.type = type,
                          .m = m,
@@ -90,6 +95,9 @@ static void both_references_agree(void **state) {
     compare(TW_GEMM_F16, 4, 128, 256, false);
     compare(TW_GEMM_TF32X3, 9, 130, 68, false);
     compare(TW_GEMM_F32, 1, 1, 4, false);
+    compare_tall(TW_GEMM_F16, 9, 131, 40);
+    compare_tall(TW_GEMM_BF16, 5, 1, 8);
+    compare_tall(TW_GEMM_TF32X3, 9, 130, 68);
     compare(TW_GEMM_E4M3, 9, 130, 272, false);
     compare(TW_GEMM_E4M3, 9, 130, 272, true);
     compare(TW_GEMM_E4M3, 1, 1, 16, true);
