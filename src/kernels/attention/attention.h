@@ -154,6 +154,7 @@ typedef struct tw_attention_data {
     tw_attention_problem problem;
     void *of[TW_ATTENTION_BUFFERS];     /* Contents of the buffers that the kernel only reads. Others are NULL. */
     size_t bytes[TW_ATTENTION_BUFFERS]; /* Sizes of all. Workspace and counters: 0. */
+    float *wide[TW_ATTENTION_V + 1];    /* Q, K and V as f32. Elements of 8 bits are without their scales. */
 } tw_attention_data;
 tw_status tw_attention_data_make(tw_attention_data *d, const tw_attention_problem *p, uint64_t seed, tw_diag *diag);
 void tw_attention_data_free(tw_attention_data *d);
@@ -163,6 +164,14 @@ void tw_attention_data_free(tw_attention_data *d);
 tw_status tw_attention_data_judge(const tw_attention_data *d, const void *out, const float *lse, int64_t every,
                                   tw_diag *diag);
 
+/* The right results of all queries, or of about every n-th, computed once by all processors for many kernels. */
+typedef struct tw_attention_answer tw_attention_answer;
+tw_status tw_attention_answer_make(tw_attention_answer **out, const tw_attention_data *d, int64_t every,
+                                   tw_diag *diag);     /* The data must outlive it. */
+void tw_attention_answer_free(tw_attention_answer *a); /* NULL is fine. */
+/* Compares as tw_attention_data_judge does. */
+tw_status tw_attention_answer_judge(const tw_attention_answer *a, const void *out, const float *lse, tw_diag *diag);
+
 /* emulate.c: runs the kernel in the emulator on these data. TW_OK: nothing was found, and the results are right.
    TW_ERR_MISMATCH: they are wrong. TW_ERR_REJECTED names what was found. *report (may be NULL) is the launch's. */
 tw_status tw_attention_emulate(const tw_attention_data *d, const tw_attention_config *c, const tw_target *t,
@@ -171,8 +180,25 @@ tw_status tw_attention_emulate(const tw_attention_data *d, const tw_attention_co
 tw_status tw_attention_emulate_kernel(const tw_attention_data *d, const tw_attention_config *c, const tw_kernel *k,
                                       uint64_t seed, tw_emu_report *report, tw_diag *diag);
 
-/* device.c: launches compiled code on a GPU, and compares some of its results. TW_ERR_MISMATCH: they are wrong. Then
-   takes `n` samples of a launch's microseconds, of launches that follow one another on the same buffers. */
+/* device.c: a GPU that has the data, for many kernels of a problem. */
+typedef struct tw_attention_rig tw_attention_rig;
+/* Uploads the data. `answer` is what results are compared with. All outlive the rig. */
+tw_status tw_attention_rig_make(tw_attention_rig **out, tw_cuda *cuda, const tw_attention_data *d,
+                                const tw_attention_answer *answer, tw_diag *diag);
+void tw_attention_rig_free(tw_attention_rig *r); /* NULL is fine. */
+/* Where the seconds of a rig's kernels went. */
+typedef struct tw_attention_seconds {
+    double load, check, time;
+} tw_attention_seconds;
+const tw_attention_seconds *tw_attention_rig_seconds(const tw_attention_rig *r);
+
+/* Launches compiled code, and compares its results. TW_ERR_MISMATCH: they are wrong. Then takes `n` samples of a
+   launch's microseconds, of launches that follow one another on the same buffers; only one if that is longer than
+   `give_up` (0: no limit). *taken is how many there are. */
+tw_status tw_attention_rig_try(tw_attention_rig *r, const tw_attention_config *c, const tw_cubin *cubin,
+                               double *samples, int n, double give_up, int *taken, tw_diag *diag);
+
+/* Does it once, and compares some of the results. */
 tw_status tw_attention_run(const tw_attention_data *d, const tw_attention_config *c, tw_cuda *cuda,
                            const tw_cubin *cubin, double *samples, int n, tw_diag *diag);
 

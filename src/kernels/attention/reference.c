@@ -3,25 +3,35 @@
 #include "base/diag.h"
 #include "base/divide.h"
 #include "base/random.h"
+#include "base/team.h"
 #include "ir/value.h"
 #include "kernels/attention/attention.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* -- inputs */
 
-static double read(const tw_attention_data *d, const void *data, int64_t i) {
+static float element(const tw_attention_data *d, const void *data, int64_t i) {
     const uint16_t x = ((const uint16_t *)data)[i];
-    return (double)(d->problem.type == TW_T_f16 ? tw_f16_to_f32(x) : tw_bf16_to_f32(x));
+    return d->problem.type == TW_T_f16 ? tw_f16_to_f32(x) : tw_bf16_to_f32(x);
 }
 
-/* Reads an element of K or V, of a head of K. */
-static double read_kv(const tw_attention_data *d, tw_attention_buffer which, int64_t i, int64_t head) {
-    if (!d->problem.kv) return read(d, d->of[which], i);
+/* Returns the scale of K or V, of a head of K. */
+static double scale_of(const tw_attention_data *d, tw_attention_buffer which, int64_t head) {
     const float *scales = d->of[which == TW_ATTENTION_K ? TW_ATTENTION_K_SCALES : TW_ATTENTION_V_SCALES];
-    return (double)tw_e4m3_to_f32(((const uint8_t *)d->of[which])[i]) * (double)scales[head];
+    return d->problem.kv ? (double)scales[head] : 1;
+}
+
+/* Converts Q, K or V once. Elements are read many times. */
+static bool widen(tw_attention_data *d, int which, int64_t n) {
+    const bool narrow = d->problem.kv && which != TW_ATTENTION_Q;
+    float *out = d->wide[which] = malloc((size_t)n * sizeof *out);
+    for (int64_t i = 0; i < n && out; i++)
+        out[i] = narrow ? tw_e4m3_to_f32(((const uint8_t *)d->of[which])[i]) : element(d, d->of[which], i);
+    return out;
 }
 
 /* Scales are such that e4m3 take all of their range. */
@@ -37,10 +47,13 @@ static void fill_e4m3(uint8_t *data, int64_t n, tw_random *r) {
 
 /* Scores are spread by a standard deviation of about `spread`, if they are multiplied by 1 / sqrt(head). */
 static void fill(const tw_attention_data *d, void *data, int64_t n, double spread, tw_random *r) {
-    for (int64_t i = 0; i < n; i++) {
+    enum { REPEAT = 999983 /* Period of the elements: a prime, so that rows begin anywhere in it. */ };
+    uint16_t *out = data;
+    for (int64_t i = 0; i < n && i < REPEAT; i++) {
         const float x = (float)spread * tw_random_normal(r);
-        ((uint16_t *)data)[i] = d->problem.type == TW_T_f16 ? tw_f32_to_f16(x) : tw_f32_to_bf16(x);
+        out[i] = d->problem.type == TW_T_f16 ? tw_f32_to_f16(x) : tw_f32_to_bf16(x);
     }
+    for (int64_t i = REPEAT; i < n; i++) out[i] = out[i - REPEAT];
 }
 
 /* A mask leaves about three keys of four, and of some queries none. Behind the last key it has no numbers. */
@@ -116,6 +129,10 @@ tw_status tw_attention_data_make(tw_attention_data *d, const tw_attention_proble
         if (i == TW_ATTENTION_K_SCALES || i == TW_ATTENTION_V_SCALES) fill_scales(d->of[i], a.elements, &r);
         if (i <= TW_ATTENTION_V && !narrow) fill(d, d->of[i], a.elements, i == TW_ATTENTION_Q ? 2 : 1, &r);
         if (i == TW_ATTENTION_MASK) draw_mask(d, d->of[i], &r);
+        if (i <= TW_ATTENTION_V && !widen(d, i, a.elements)) {
+            tw_attention_data_free(d);
+            return tw_fail_memory(diag);
+        }
         for (int64_t j = 0; i == TW_ATTENTION_SINKS && j < a.elements; j++)
             ((float *)d->of[i])[j] = 3 * tw_random_normal(&r);
     }
@@ -129,6 +146,7 @@ tw_status tw_attention_data_make(tw_attention_data *d, const tw_attention_proble
 
 void tw_attention_data_free(tw_attention_data *d) {
     for (int i = 0; i < TW_ATTENTION_BUFFERS; i++) free(d->of[i]);
+    for (int i = 0; i <= TW_ATTENTION_V; i++) free(d->wide[i]);
     *d = (tw_attention_data){0};
 }
 
@@ -184,19 +202,28 @@ typedef struct mean {
     double lse;
 } mean;
 
+/* Multiplies two vectors. Sums of eight parts are added at the end. */
+static double dot(const float *a, const float *b, int64_t n) {
+    double parts[8] = {0}, sum = 0;
+    int64_t e = 0;
+    for (; e + 8 <= n; e += 8)
+        for (int i = 0; i < 8; i++) parts[i] += (double)a[e + i] * (double)b[e + i];
+    for (; e < n; e++) sum += (double)a[e] * (double)b[e];
+    for (int i = 0; i < 8; i++) sum += parts[i];
+    return sum;
+}
+
 /* Computes a query's result. `weights` has room for all keys. */
 static void attend(const tw_attention_data *d, const query *q, int64_t head, double *weights, mean *out) {
     const tw_attention_problem *p = &d->problem;
     const int64_t at = q->row * p->ldq + head * p->head, kv = head / (p->heads / p->kv_heads);
     const double sink = p->sinks ? (double)((const float *)d->of[TW_ATTENTION_SINKS])[head] : -INFINITY;
+    const double of_k = p->scale * scale_of(d, TW_ATTENTION_K, kv), of_v = scale_of(d, TW_ATTENTION_V, kv);
+    const float *const keys = d->wide[TW_ATTENTION_K], *const values = d->wide[TW_ATTENTION_V];
     double most = sink, sum = 0;
     *out = (mean){.lse = -INFINITY};
     for (int64_t j = q->from; j < q->below; j++) {
-        double s = 0;
-        const int64_t key = key_at(d, q, head, j);
-        for (int64_t e = 0; e < p->head; e++)
-            s += read(d, d->of[TW_ATTENTION_Q], at + e) * read_kv(d, TW_ATTENTION_K, key + e, kv);
-        s *= p->scale;
+        double s = of_k * dot(d->wide[TW_ATTENTION_Q] + at, keys + key_at(d, q, head, j), p->head);
         if (p->cap > 0) s = p->cap * tanh(s / p->cap);
         weights[j] = masked(d, q, head, j, s);
         if (weights[j] > most) most = weights[j];
@@ -206,11 +233,11 @@ static void attend(const tw_attention_data *d, const query *q, int64_t head, dou
     sum += exp(sink - most);
     out->lse = most + log(sum);
     for (int64_t j = q->from; j < q->below; j++) {
-        const int64_t key = key_at(d, q, head, j);
+        const float *v = values + key_at(d, q, head, j);
+        const double weight = of_v * weights[j] / sum;
         for (int64_t e = 0; e < p->head; e++) {
-            const double v = read_kv(d, TW_ATTENTION_V, key + e, kv) * weights[j] / sum;
-            out->value[e] += v;
-            out->size[e] += fabs(v);
+            out->value[e] += (double)v[e] * weight;
+            out->size[e] += fabs((double)v[e] * weight);
         }
     }
 }
@@ -223,7 +250,8 @@ static tw_status compare(const tw_attention_data *d, const query *q, int64_t hea
     const bool half = p->type == TW_T_f16;
     const double unit = half ? 0x1p-11 : 0x1p-8, bent = p->cap * 0x1p-10;
     for (int64_t e = 0; e < p->head; e++) {
-        const double is = read(d, out, q->row * p->ldo + head * p->head + e), off = fabs(is - right->value[e]);
+        const double is = (double)element(d, out, q->row * p->ldo + head * p->head + e),
+                     off = fabs(is - right->value[e]);
         const double allowed = 1.1 * unit * fabs(right->value[e]) + (unit + 0x1p-14 + bent) * right->size[e] +
                                (half ? (double)(q->below - q->from) * 0x1p-24 : 0) + 0x1p-24;
         if (!(off <= allowed))
@@ -254,24 +282,125 @@ static tw_status check_gaps(const tw_attention_data *d, const void *out, tw_diag
     return TW_OK;
 }
 
-tw_status tw_attention_data_judge(const tw_attention_data *d, const void *out, const float *lse, int64_t every,
-                                  tw_diag *diag) {
+/* -- answers */
+
+/* What is called with a query and a head. */
+typedef tw_status visitor(void *context, const query *q, int64_t head);
+
+/* Visits the heads of all queries, or about one of `every`. */
+static tw_status visit_all(const tw_attention_data *d, int64_t every, visitor *visit, void *context) {
     const tw_attention_problem *p = &d->problem;
     const int32_t *starts = d->of[TW_ATTENTION_STARTS], *lengths = d->of[TW_ATTENTION_LENGTHS];
-    double *weights = malloc((size_t)p->keys * sizeof *weights);
-    tw_status st = weights ? check_gaps(d, out, diag) : tw_fail_memory(diag);
     tw_random r = tw_random_seed(7);
+    tw_status st = TW_OK;
     for (int64_t s = 0; s < p->batch && st == TW_OK; s++) {
         const int64_t start = p->ragged ? starts[s] : s * p->queries, keys = p->ragged ? lengths[s] : p->keys;
         const int64_t n = p->ragged ? starts[s + 1] - start : p->queries;
         for (int64_t i = 0; i < n * p->heads && st == TW_OK; i++) {
             if (every > 1 && tw_random_below(&r, (uint64_t)every)) continue;
             const query q = query_of(d, s, i / p->heads, n, keys, start);
-            mean right;
-            attend(d, &q, i % p->heads, weights, &right);
-            st = compare(d, &q, i % p->heads, &right, out, lse, diag);
+            st = visit(context, &q, i % p->heads);
         }
     }
+    return st;
+}
+
+/* A query's head, and its right result. */
+typedef struct answered {
+    query of;
+    int64_t head;
+    mean right;
+} answered;
+
+struct tw_attention_answer {
+    const tw_attention_data *d;
+    answered *list;
+    int64_t n;
+    _Atomic int64_t next; /* The next one to compute. */
+    _Atomic bool failed;  /* There was no memory. */
+};
+
+static void answer_some(void *context, int member) {
+    tw_attention_answer *a = context;
+    double *weights = malloc((size_t)a->d->problem.keys * sizeof *weights);
+    (void)member;
+    if (!weights) atomic_store(&a->failed, true);
+    for (int64_t i; weights && (i = atomic_fetch_add(&a->next, 1)) < a->n;)
+        attend(a->d, &a->list[i].of, a->list[i].head, weights, &a->list[i].right);
     free(weights);
+}
+
+static tw_status count_one(void *context, const query *q, int64_t head) {
+    tw_attention_answer *a = context;
+    (void)q, (void)head;
+    a->n++;
+    return TW_OK;
+}
+
+static tw_status list_one(void *context, const query *q, int64_t head) {
+    tw_attention_answer *a = context;
+    a->list[a->n++] = (answered){.of = *q, .head = head};
+    return TW_OK;
+}
+
+tw_status tw_attention_answer_make(tw_attention_answer **out, const tw_attention_data *d, int64_t every,
+                                   tw_diag *diag) {
+    enum { LITTLE = 1 << 24 /* Multiplications that are not worth threads. */ };
+    tw_attention_answer *a = *out = calloc(1, sizeof *a);
+    if (!a) return tw_fail_memory(diag);
+    a->d = d;
+    visit_all(d, every, count_one, a);
+    a->list = malloc((size_t)(a->n + 1) * sizeof *a->list);
+    atomic_store(&a->failed, !a->list);
+    tw_team *team = NULL;
+    a->n = 0;
+    if (a->list) visit_all(d, every, list_one, a);
+    if (a->list && a->n * d->problem.keys * d->problem.head * 2 > LITTLE &&
+        tw_team_start(&team, 0, false, NULL) == TW_OK)
+        tw_team_run(team, answer_some, a);
+    else if (a->list)
+        answer_some(a, 0);
+    tw_team_stop(team);
+    if (!atomic_load(&a->failed)) return TW_OK;
+    tw_attention_answer_free(a);
+    *out = NULL;
+    return tw_fail_memory(diag);
+}
+
+void tw_attention_answer_free(tw_attention_answer *a) {
+    if (!a) return;
+    free(a->list);
+    free(a);
+}
+
+tw_status tw_attention_answer_judge(const tw_attention_answer *a, const void *out, const float *lse, tw_diag *diag) {
+    tw_status st = check_gaps(a->d, out, diag);
+    for (int64_t i = 0; i < a->n && st == TW_OK; i++)
+        st = compare(a->d, &a->list[i].of, a->list[i].head, &a->list[i].right, out, lse, diag);
+    return st;
+}
+
+/* What one judgement compares. */
+typedef struct judging {
+    const tw_attention_data *d;
+    const void *out;
+    const float *lse;
+    double *weights;
+    tw_diag *diag;
+} judging;
+
+static tw_status judge_one(void *context, const query *q, int64_t head) {
+    const judging *j = context;
+    mean right;
+    attend(j->d, q, head, j->weights, &right);
+    return compare(j->d, q, head, &right, j->out, j->lse, j->diag);
+}
+
+tw_status tw_attention_data_judge(const tw_attention_data *d, const void *out, const float *lse, int64_t every,
+                                  tw_diag *diag) {
+    judging j = {d, out, lse, malloc((size_t)d->problem.keys * sizeof *j.weights), diag};
+    tw_status st = j.weights ? check_gaps(d, out, diag) : tw_fail_memory(diag);
+    if (st == TW_OK) st = visit_all(d, every, judge_one, &j);
+    free(j.weights);
     return st;
 }
