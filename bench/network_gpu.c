@@ -3,6 +3,7 @@
 
        network_gpu MODEL [dtype=f16] [batch=1] [length=512] [layers=0] [device=auto] [search=0] [by=0] [unsplit=0]
                    [late=0] [attention=1] [apart=0] [check=0] [explain=0] [samples=20] [plan=FILE]
+                   [seconds=0]
 
    A line of JSON for each run. check=1 compares with the graph as it is run plainly, which takes long. by: 1 are our
    own products, 2 the vendor's. attention=0: no attention step. plan: read where it is, and written after a search. */
@@ -26,7 +27,8 @@ enum { INPUTS = 2 };
 
 typedef struct settings {
     const char *model, *dtype, *device, *plan;
-    int64_t batch, length, layers, search, by, unsplit, late, attention, apart, check, explain, samples, measured;
+    int64_t batch, length, layers, search, by, unsplit, late, attention, apart, check, explain, samples, measured,
+        seconds;
 } settings;
 
 static bool set(settings *s, const char *word) {
@@ -41,7 +43,8 @@ static bool set(settings *s, const char *word) {
                {"unsplit", &s->unsplit, NULL},     {"late", &s->late, NULL},
                {"attention", &s->attention, NULL}, {"check", &s->check, NULL},
                {"apart", &s->apart, NULL},         {"explain", &s->explain, NULL},
-               {"samples", &s->samples, NULL},     {"measured", &s->measured, NULL}};
+               {"samples", &s->samples, NULL},     {"measured", &s->measured, NULL},
+               {"seconds", &s->seconds, NULL}};
     const char *equals = strchr(word, '=');
     for (size_t i = 0; i < sizeof all / sizeof *all && equals; i++) {
         if (strlen(all[i].name) != (size_t)(equals - word) || strncmp(all[i].name, word, (size_t)(equals - word)) != 0)
@@ -123,8 +126,12 @@ static tw_status compare(made *m, tw_diag *diag) {
 }
 
 static tw_status run(made *m, const settings *s, tw_diag *diag) {
-    const tw_cuda_network_options options = {
-        .by = (int)s->by, .unsplit = s->unsplit, .search = s->search, .measured = (int)s->measured, .late = s->late};
+    const tw_cuda_network_options options = {.by = (int)s->by,
+                                             .unsplit = s->unsplit,
+                                             .search = s->search,
+                                             .measured = (int)s->measured,
+                                             .seconds = (double)s->seconds,
+                                             .late = s->late};
     const tw_program_options lowering = {
         .gpu = true, .apart = s->apart, .attention = s->attention ? TW_PROGRAM_FUSE_GPU : TW_PROGRAM_FUSE_NONE};
     int64_t began = tw_now_ns();
@@ -164,6 +171,7 @@ static tw_status run(made *m, const settings *s, tw_diag *diag) {
     if (st == TW_OK && s->explain) {
         tw_buf text = {0};
         st = tw_cuda_network_explain(m->network, true, &text, diag);
+        if (st == TW_OK) st = tw_network_plan_explain(&m->plan, &text, diag);
         if (st == TW_OK) printf("%.*s", (int)text.size, text.data);
         tw_buf_free(&text);
     }

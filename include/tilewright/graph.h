@@ -68,6 +68,7 @@ typedef struct tw_network_options {
     int threads;        /* Of a processor. 0: one for each core. */
     int products;       /* TW_PRODUCTS_ bits. 0: both. */
     bool search;        /* On a GPU: measure how each product is computed best, and keep that. */
+    double seconds;     /* With `search`: time for a program's searches, spent where its time is. 0: no limit. */
     bool unsplit;       /* On a GPU: no product is split along k. */
     bool unfused;       /* No patterns are looked for. */
     bool apart;         /* On a GPU: attention is computed as products and softmax. */

@@ -18,7 +18,7 @@ int cli_compile_network(int argc, char **argv);
 
 typedef struct cli_network_flags {
     const char *device, *dtype, *products;
-    int64_t threads;
+    int64_t threads, seconds;
     bool search, unsplit, unfused, apart;
 } cli_network_flags;
 #define CLI_NETWORK_FLAGS(f)                                                                                           \
@@ -28,6 +28,7 @@ typedef struct cli_network_flags {
         {"-t", CLI_INT, &(f).threads, "N", "threads of a processor (default: every core)"},                            \
         {"--products", CLI_TEXT, &(f).products, "best|own|vendor", "who computes products on a GPU (default best)"},   \
         {"--search", CLI_FLAG, &(f).search, NULL, "on a GPU: measure how each product is computed best"},              \
+        {"--seconds", CLI_INT, &(f).seconds, "N", "search for so long, where most time is (default: to the end)"},     \
         {"--unsplit", CLI_FLAG, &(f).unsplit, NULL, "on a GPU: split no product along k"},                             \
         {"--apart", CLI_FLAG, &(f).apart, NULL, "compute attention as products and softmax"}, {                        \
         "--unfused", CLI_FLAG, &(f).unfused, NULL, "look for no patterns"                                              \

@@ -114,7 +114,8 @@ static tw_status prepare_cuda(struct tw_network *n, tw_bucket *b, tw_diag *diag)
     const tw_cuda_network_options o = {.by = (n->options.products & TW_PRODUCTS_OWN ? TW_NETWORK_OWN : 0) |
                                              (n->options.products & TW_PRODUCTS_VENDOR ? TW_NETWORK_VENDOR : 0),
                                        .unsplit = n->options.unsplit,
-                                       .search = n->options.search};
+                                       .search = n->options.search,
+                                       .seconds = n->options.seconds};
     return tw_cuda_network_open((tw_cuda_network **)&b->state, b->program, m->weights, &o, &n->plan, diag);
 }
 
@@ -140,7 +141,8 @@ static void describe_cuda(const struct tw_network *n, const tw_bucket *b, tw_net
 }
 
 static tw_status explain_cuda(struct tw_network *n, tw_bucket *b, tw_buf *out, tw_diag *diag) {
-    return tw_cuda_network_explain(b->state, !!strncmp(n->device, "emulator", 8), out, diag);
+    const tw_status st = tw_network_plan_explain(&n->plan, out, diag);
+    return st == TW_OK ? tw_cuda_network_explain(b->state, !!strncmp(n->device, "emulator", 8), out, diag) : st;
 }
 
 const tw_network_runner tw_runner_cuda = {.name = "cuda",

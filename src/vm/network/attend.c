@@ -3,12 +3,17 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/stats.h"
+#include "base/thread.h"
 #include "vm/network/machine.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST = 64 /* Configurations to measure. */, SAMPLES = 7, KEPT = 3 /* Entered into the plan. */ };
+
+/* Configurations that are this many times slower than the fastest so far are sampled once. */
+static const double give_up = 1.5;
 
 /* Lets a launch begin early, if its kernel can. */
 static tw_attention_config settle(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config c) {
@@ -21,7 +26,6 @@ static tw_attention_config settle(const tw_cuda_network *n, const tw_attention_p
 /* A candidate, compiled, and its time. */
 typedef struct candidate {
     tw_attention_config config;
-    tw_buf ptx;
     double us; /* 1e30: it does not run, or is wrong. */
 } candidate;
 
@@ -48,32 +52,67 @@ static int list(const tw_cuda_network *n, const tw_attention_problem *p, candida
     return count;
 }
 
-static void measure(const tw_cuda_network *n, const tw_attention_data *d, candidate *all, tw_ptx_job *jobs, int count) {
-    const tw_ptx_compiler by = tw_ptx_compiler_for(n->gpu->cuda, true);
-    for (int i = 0; i < count; i++) {
-        tw_attention_ptx(&d->problem, &all[i].config, n->gpu->target, &all[i].ptx, NULL);
-        jobs[i].ptx = all[i].ptx.data;
-        jobs[i].bytes = all[i].ptx.size;
-    }
-    tw_ptx_compile_all_by(&by, jobs, count, 0);
-    for (int i = 0; i < count; i++) {
-        double samples[SAMPLES];
-        if (jobs[i].status == TW_OK &&
-            tw_attention_run(d, &all[i].config, n->gpu->cuda, &jobs[i].cubin, samples, SAMPLES, NULL) == TW_OK)
-            all[i].us = tw_stats_of(samples, SAMPLES).median;
-        tw_cubin_free(&jobs[i].cubin);
-        tw_buf_free(&all[i].ptx);
-    }
+/* What a job prints. */
+typedef struct printed {
+    const tw_attention_problem *problem;
+    const tw_attention_config *config;
+    const tw_target *target;
+} printed;
+
+static tw_status print(const void *context, tw_buf *ptx, tw_diag *diag) {
+    const printed *p = context;
+    return tw_attention_ptx(p->problem, p->config, p->target, ptx, diag);
 }
 
-static tw_status search(tw_cuda_network *n, const tw_attention_problem *p, const char *words, tw_diag *diag) {
-    const int64_t began = tw_now_ns();
-    candidate *all = calloc(MOST, sizeof *all);
-    tw_ptx_job *jobs = calloc(MOST, sizeof *jobs);
-    tw_attention_data d = {0};
-    tw_status st = all && jobs ? tw_attention_data_make(&d, p, 1, diag) : tw_fail_memory(diag);
-    const int count = st == TW_OK ? list(n, p, all) : 0;
-    if (st == TW_OK) measure(n, &d, all, jobs, count);
+/* All that are tried. */
+typedef struct attempt {
+    candidate all[MOST];
+    printed prints[MOST];
+    tw_ptx_job jobs[MOST];
+    int count;
+} attempt;
+
+/* Checks and times candidates while others are compiled. The first one is always measured. */
+static void measure(tw_cuda_network *n, tw_attention_rig *rig, tw_ptx_crew *crew, attempt *a, int64_t began) {
+    candidate *all = a->all;
+    const tw_ptx_job *jobs = a->jobs;
+    const double limit = n->searching.seconds;
+    double least = 0;
+    for (int i = 0; i < a->count; i++) {
+        double samples[SAMPLES];
+        int taken = 0;
+        const int64_t now = tw_now_ns();
+        if (i && limit > 0 && (double)(now - began) * 1e-9 > limit) {
+            n->plan->cut++;
+            break;
+        }
+        tw_ptx_crew_wait(crew, i);
+        n->plan->costs.wait += (double)(tw_now_ns() - now) * 1e-9;
+        n->plan->costs.threads += jobs[i].print_seconds + jobs[i].cubin.seconds;
+        n->plan->measured++;
+        if (jobs[i].status == TW_OK && tw_attention_rig_try(rig, &all[i].config, &jobs[i].cubin, samples, SAMPLES,
+                                                            give_up * least, &taken, NULL) == TW_OK)
+            all[i].us = tw_stats_of(samples, (size_t)taken).median;
+        if (all[i].us < 1e30 && (least <= 0 || all[i].us < least)) least = all[i].us;
+    }
+    const tw_attention_seconds *s = tw_attention_rig_seconds(rig);
+    n->plan->costs.load += s->load;
+    n->plan->costs.check += s->check;
+    n->plan->costs.time += s->time;
+}
+
+/* Returns of how many queries one is compared: of few operations all are, so that a verdict is of the whole result. */
+static int64_t every(const tw_attention_problem *p) {
+    const double per_processor = 2e8 /* Multiplications that take a processor half a second. */, most_rows = 65536;
+    const double rows = (double)p->batch * (double)p->queries * (double)p->heads;
+    const double work = rows * (double)p->keys * (double)p->head * 2 / (p->causal ? 2 : 1);
+    const double of_work = work / (per_processor * tw_allowed_cpus(NULL, 0)), of_rows = rows / most_rows;
+    return (int64_t)ceil(fmax(1, fmax(of_work, of_rows)));
+}
+
+/* Enters the fastest into the plan. */
+static tw_status enter(tw_cuda_network *n, candidate *all, int count, const char *words, tw_diag *diag) {
+    tw_status st = TW_OK;
     for (int k = 0; k < KEPT && st == TW_OK; k++) {
         char text[256];
         int best = 0;
@@ -84,27 +123,54 @@ static tw_status search(tw_cuda_network *n, const tw_attention_problem *p, const
         st = tw_network_plan_add(n->plan, &(tw_network_choice){"attention", words, text, all[best].us}, diag);
         all[best].us = 1e30;
     }
+    return st;
+}
+
+/* Compiles candidates, and measures each as soon as it is compiled. */
+static tw_status try_all(tw_cuda_network *n, const tw_attention_problem *p, attempt *a, const char *words,
+                         int64_t began, tw_diag *diag) {
+    tw_attention_data d = {0};
+    tw_attention_answer *answer = NULL;
+    tw_attention_rig *rig = NULL;
+    tw_ptx_crew *crew = NULL;
+    a->count = list(n, p, a->all);
+    for (int i = 0; i < a->count; i++) {
+        a->prints[i] = (printed){p, &a->all[i].config, n->gpu->target};
+        a->jobs[i] = (tw_ptx_job){.print = print, .context = &a->prints[i]};
+    }
+    tw_status st = tw_ptx_crew_start(&crew, &n->searching.compiler, a->jobs, a->count, 0, diag);
+    const int64_t refer = tw_now_ns();
+    if (st == TW_OK) st = tw_attention_data_make(&d, p, 1, diag);
+    if (st == TW_OK) st = tw_attention_answer_make(&answer, &d, every(p), diag);
+    if (st == TW_OK) st = tw_attention_rig_make(&rig, n->gpu->cuda, &d, answer, diag);
+    n->plan->costs.refer += (double)(tw_now_ns() - refer) * 1e-9;
+    if (st == TW_OK) measure(n, rig, crew, a, began);
+    tw_ptx_crew_end(crew);
+    if (st == TW_OK) st = enter(n, a->all, a->count, words, diag);
+    for (int i = 0; i < a->count; i++) tw_cubin_free(&a->jobs[i].cubin);
+    tw_attention_rig_free(rig);
+    tw_attention_answer_free(answer);
     tw_attention_data_free(&d);
-    free(all);
-    free(jobs);
+    return st;
+}
+
+tw_status tw_network_search_attention(tw_cuda_network *n, const tw_attention_problem *p, const char *words,
+                                      tw_diag *diag) {
+    const int64_t began = tw_now_ns();
+    attempt *a = calloc(1, sizeof *a);
+    const tw_status st = a ? try_all(n, p, a, words, began, diag) : tw_fail_memory(diag);
+    free(a);
     n->plan->searched++;
-    n->plan->measured += count;
     n->plan->seconds += (double)(tw_now_ns() - began) * 1e-9;
     return st;
 }
 
-tw_status tw_network_choose_attention(tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config *out,
-                                      tw_diag *diag) {
+void tw_network_choose_attention(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config *out) {
     char words[512];
-    tw_status st = TW_OK;
     tw_attention_print(p, words, sizeof words);
     *out = tw_attention_config_default(p, n->gpu->target, 0);
-    int i = n->plan ? tw_network_plan_find(n->plan, words, 0) : -1;
-    if (i < 0 && n->plan && n->options.search && n->gpu->cuda) {
-        st = search(n, p, words, diag);
-        i = tw_network_plan_find(n->plan, words, 0);
-    }
-    for (; st == TW_OK && i >= 0; i = tw_network_plan_find(n->plan, words, i + 1)) {
+    for (int i = n->plan ? tw_network_plan_find(n->plan, words, 0) : -1; i >= 0;
+         i = tw_network_plan_find(n->plan, words, i + 1)) {
         tw_attention_config c = *out;
         if (tw_attention_config_parse(p, &c, n->plan->choices[i].configuration, NULL) != TW_OK) continue;
         if (!tw_attention_legal(p, &c, n->gpu->target, NULL, NULL)) continue;
@@ -113,5 +179,4 @@ tw_status tw_network_choose_attention(tw_cuda_network *n, const tw_attention_pro
     }
     if (n->options.unsplit) out->splits = 1;
     *out = settle(n, p, *out);
-    return st;
 }

@@ -177,19 +177,19 @@ static bool by_plan(tw_cuda_network *n, const tw_gemm_problem *p, const char *wo
     return least < 1e30;
 }
 
-tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_network_chosen *out, tw_diag *diag) {
-    char words[512];
+tw_gemm_problem tw_network_plain(const tw_gemm_problem *p) {
     tw_gemm_problem plain = *p;
-    tw_cublaslt_problem vendor;
-    tw_status st = TW_OK;
     plain.epilogue = (tw_gemm_epilogue){0};
     if (p->epilogue.gated) plain.epilogue = p->epilogue; /* C is another matrix without. */
     plain.weights = false;
+    return plain;
+}
+
+tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_network_chosen *out, tw_diag *diag) {
+    char words[512];
+    const tw_gemm_problem plain = tw_network_plain(p);
+    tw_cublaslt_problem vendor;
     tw_gemm_problem_print(&plain, words, sizeof words);
-    const bool known = n->plan && tw_network_plan_find(n->plan, words, 0) >= 0;
-    if (n->options.search && n->plan && !known && !plain.pointers && n->gpu->cuda)
-        st = tw_network_search(n, &plain, words, diag);
-    if (st != TW_OK) return st;
     if (n->plan && by_plan(n, p, words, out)) return TW_OK;
     *out = (tw_network_chosen){.vendor = n->options.by == TW_NETWORK_VENDOR, .first = true};
     if (out->vendor && tw_gemm_vendor_problem(&plain, &vendor) && tw_network_library(n)) return TW_OK;

@@ -115,6 +115,7 @@ static tw_status open_network(tw_cuda_network *n, tw_diag *diag) {
     n->info = n->gpu->cuda ? *tw_cuda_describe(n->gpu->cuda) : emulated;
     n->at = tw_arena_array(&n->arena, (size_t)n->p->n_buffers + 1, sizeof *n->at);
     tw_status st = n->at ? place_buffers(n, diag) : tw_fail_memory(diag);
+    if (st == TW_OK && n->options.search && n->plan && n->gpu->cuda) st = tw_network_search_all(n, diag);
     for (int i = 0; i < n->p->n_steps && st == TW_OK; i++) st = tw_network_add_step(n, i, diag);
     if (st == TW_OK) st = tw_network_alloc_workspace(n, diag);
     return st == TW_OK ? tw_network_bind(n, diag) : st;

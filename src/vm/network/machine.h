@@ -10,6 +10,8 @@
 #include "kernels/pointwise/map.h"
 #include "kernels/rows/rows.h"
 #include "kernels/vendor/cublaslt.h"
+#include "ptx/load.h"
+#include "tune/gemm_pool.h"
 #include "vm/network/network.h"
 
 /* A constant on the device. */
@@ -51,13 +53,23 @@ typedef struct tw_network_launch {
     tw_network_vendor vendor;
 } tw_network_launch;
 
+/* What searches of a network share. */
+typedef struct tw_network_searching {
+    tw_gemm_pool *pool; /* Random operands on the device. NULL: there are none yet. */
+    tw_gemm_type type;  /* Theirs. */
+    size_t bytes;       /* Theirs. */
+    tw_ptx_compiler compiler;
+    double seconds; /* For the problem that is searched now. 0: no limit. */
+} tw_network_searching;
+
 struct tw_cuda_network {
     const tw_program *p;
     tw_network_weights *weights;
     tw_gpu *gpu;
     tw_cuda_network_options options;
     tw_network_plan *plan; /* While it is opened. */
-    tw_cuda_info info;     /* Describes the device, or one that the emulator stands for. */
+    tw_network_searching searching;
+    tw_cuda_info info; /* Describes the device, or one that the emulator stands for. */
     tw_arena arena;
     tw_network_kernel *kernels;
     tw_network_launch *launches;
@@ -89,6 +101,12 @@ tw_status tw_network_alloc_workspace(tw_cuda_network *n, tw_diag *diag);
 /* product.c. The product of a step as kernels know it. TW_ERR_UNSUPPORTED: they do not. */
 tw_status tw_network_problem(const tw_cuda_network *n, const tw_step *s, tw_gemm_problem *out, tw_diag *diag);
 
+/* steps.c. The attention of a step as its kernel knows it. */
+tw_status tw_network_attention(const tw_step *s, tw_attention_problem *out, tw_diag *diag);
+
+/* choose.c. What is measured of a problem: without its epilogue, and whoever wrote its operands. */
+tw_gemm_problem tw_network_plain(const tw_gemm_problem *p);
+
 /* What the vendor does not compute of a product: a map of C in place. NULL: nothing. Operands of the step follow C. */
 const tw_map_problem *tw_network_epilogue(tw_cuda_network *n, const tw_step *s, const tw_gemm_problem *p);
 
@@ -106,11 +124,16 @@ tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_net
 bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out);
 
 /* attend.c. Chooses attention's configuration alike. */
-tw_status tw_network_choose_attention(tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config *out,
-                                      tw_diag *diag);
+void tw_network_choose_attention(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config *out);
 
 /* search.c. Measures how to compute a problem, and enters the fastest ways into the plan. */
 tw_status tw_network_search(tw_cuda_network *n, const tw_gemm_problem *p, const char *words, tw_diag *diag);
+/* attend.c. The same of attention. */
+tw_status tw_network_search_attention(tw_cuda_network *n, const tw_attention_problem *p, const char *words,
+                                      tw_diag *diag);
+/* order.c. Searches all problems of the program that the plan has no entry of, first those that take most of its time.
+ */
+tw_status tw_network_search_all(tw_cuda_network *n, tw_diag *diag);
 /* The vendor's library, or NULL. */
 tw_cublaslt *tw_network_library(tw_cuda_network *n);
 

@@ -29,6 +29,19 @@ int tw_network_plan_find(const tw_network_plan *p, const char *problem, int from
     return -1;
 }
 
+tw_status tw_network_plan_explain(const tw_network_plan *p, tw_buf *out, tw_diag *diag) {
+    const tw_network_costs *c = &p->costs;
+    if (!p->searched && !p->cut) return TW_OK;
+    const bool good = tw_buf_printf(
+        out,
+        "# search: %d problems, %d configurations in %.2f s: drawing %.2f, references %.2f, waiting for kernels %.2f, "
+        "loading %.2f, checking %.2f, timing %.2f, again %.2f, vendor %.2f; compiling %.2f s of all threads; "
+        "%d problems cut short\n",
+        p->searched, p->measured, p->seconds, c->draw, c->refer, c->wait, c->load, c->check, c->time, c->again,
+        c->vendor, c->threads, p->cut);
+    return good ? TW_OK : tw_fail_memory(diag);
+}
+
 tw_status tw_network_plan_write(const tw_network_plan *p, tw_buf *out, tw_diag *diag) {
     bool good = true;
     for (int i = 0; i < p->n; i++) {

@@ -14,6 +14,19 @@ typedef struct tw_network_choice {
     double us;                 /* As measured. */
 } tw_network_choice;
 
+/* Where the seconds of searches went. */
+typedef struct tw_network_costs {
+    double draw;    /* Drawing configurations, and estimating them. */
+    double refer;   /* Making operands and right results. */
+    double wait;    /* Waiting for kernels to be compiled. */
+    double load;    /* Loading kernels. */
+    double check;   /* Comparing results. */
+    double time;    /* Timing our kernels. */
+    double again;   /* Timing the fastest again. */
+    double vendor;  /* Checking and timing the vendor's algorithms. */
+    double threads; /* Compiling, of all threads together. It is no part of the sum. */
+} tw_network_costs;
+
 /* Choices of a problem follow one another, the fastest first. Starts from {0}. */
 typedef struct tw_network_plan {
     tw_arena arena;
@@ -22,6 +35,8 @@ typedef struct tw_network_plan {
     double seconds; /* That searches took. */
     int searched;   /* Problems that were searched. */
     int measured;   /* Configurations that were measured. */
+    int cut;        /* Problems whose search a limit ended early, or left out. */
+    tw_network_costs costs;
 } tw_network_plan;
 
 void tw_network_plan_free(tw_network_plan *p);
@@ -29,6 +44,9 @@ void tw_network_plan_free(tw_network_plan *p);
 tw_status tw_network_plan_add(tw_network_plan *p, const tw_network_choice *c, tw_diag *diag);
 /* Finds the next choice for a problem from number `from` on. -1: there is none. */
 int tw_network_plan_find(const tw_network_plan *p, const char *problem, int from);
+
+/* Writes a line that says what searches cost. Nothing if there were none. */
+tw_status tw_network_plan_explain(const tw_network_plan *p, tw_buf *out, tw_diag *diag);
 
 /* Writes it as lines of text, and reads them. TW_ERR_FORMAT: they are none. */
 tw_status tw_network_plan_write(const tw_network_plan *p, tw_buf *out, tw_diag *diag);

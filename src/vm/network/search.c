@@ -15,7 +15,15 @@ enum {
     GENERATIONS = 2,      /* Of variations of the fastest. */
     FINALISTS = 8,        /* Timed again, and entered into the plan. */
     WORKSPACE = 64 << 20, /* Bytes of splits. */
+    LEAST_POOL = 256 << 20,
 };
+
+/* Configurations that are this many times slower than the fastest so far are sampled once. */
+static const double give_up = 1.5;
+
+static double since(int64_t began) {
+    return (double)(tw_now_ns() - began) * 1e-9;
+}
 
 tw_cublaslt *tw_network_library(tw_cuda_network *n) {
     tw_network_weights *w = n->weights;
@@ -33,6 +41,7 @@ static tw_status enter(tw_cuda_network *n, const char *kind, const char *words, 
 /* Enters the finalists, the fastest first. What cannot be timed again is left out. */
 static tw_status enter_own(tw_cuda_network *n, tw_gemm_rig *rig, tw_gemm_found *found, int count, const char *words,
                            tw_diag *diag) {
+    const int64_t began = tw_now_ns();
     double us[FINALISTS];
     tw_status st = TW_OK;
     for (int i = 0; i < count; i++) {
@@ -55,7 +64,19 @@ static tw_status enter_own(tw_cuda_network *n, tw_gemm_rig *rig, tw_gemm_found *
         st = enter(n, "gemm", words, text, us[best], diag);
         us[best] = 1e30;
     }
+    n->plan->costs.again += since(began);
     return st;
+}
+
+static void count_costs(tw_network_plan *p, const tw_gemm_search_report *r) {
+    p->measured += r->built;
+    p->cut += r->cut;
+    p->costs.draw += r->draw_seconds;
+    p->costs.wait += r->wait_seconds;
+    p->costs.load += r->load_seconds;
+    p->costs.check += r->check_seconds;
+    p->costs.time += r->time_seconds;
+    p->costs.threads += r->build_seconds + r->compile_seconds;
 }
 
 static tw_status search_own(tw_cuda_network *n, tw_gemm_rig *rig, const tw_gemm_data *d, const char *words,
@@ -71,13 +92,15 @@ static tw_status search_own(tw_cuda_network *n, tw_gemm_rig *rig, const tw_gemm_
                                 .generations = GENERATIONS,
                                 .seed = 1,
                                 .deterministic = true,
+                                .give_up = give_up,
+                                .seconds = n->searching.seconds,
+                                .compiler = n->searching.compiler,
                                 .keep = &keep,
                                 .known = known};
     o.offspring = o.measured / 3;
     o.n_known = tw_network_estimate(n, &d->problem, &known[0]);
-    o.compiler = tw_ptx_compiler_for(n->gpu->cuda, true);
     tw_status st = tw_gemm_search(rig, n->gpu->cuda, d, &o, FINALISTS, found, &count, &report, diag);
-    if (st == TW_OK) n->plan->measured += report.built;
+    count_costs(n->plan, &report);
     if (st == TW_OK) st = enter_own(n, rig, found, count, words, diag);
     for (int i = 0; i < count; i++) tw_cubin_free(&found[i].cubin);
     return st;
@@ -89,6 +112,7 @@ static tw_status search_vendor(tw_cuda_network *n, tw_gemm_rig *rig, const tw_ge
     tw_cublaslt_algorithm a;
     double best = 1e30;
     int at = -1;
+    const int64_t began = tw_now_ns();
     tw_status st = tw_gemm_vendor_plan(tw_network_library(n), p, &plan, diag);
     if (st != TW_OK || !plan) return st;
     for (int i = 0; i < tw_cublaslt_algorithms(plan); i++) {
@@ -109,6 +133,37 @@ static tw_status search_vendor(tw_cuda_network *n, tw_gemm_rig *rig, const tw_ge
         st = enter(n, "cublaslt", words, text, best, diag);
     }
     tw_cublaslt_plan_free(plan);
+    n->plan->costs.vendor += since(began);
+    return st;
+}
+
+/* Makes a pool that is large enough for a problem with a cold L2. False: the device computes no reference of it. */
+static bool pool_serves(tw_cuda_network *n, const tw_gemm_problem *p) {
+    tw_network_searching *s = &n->searching;
+    const size_t need = 2 * tw_gemm_pool_need(p) + 2 * (size_t)n->info.l2_bytes;
+    if (!tw_gemm_pool_has(p->type)) return false;
+    if (!s->pool || s->type != p->type || s->bytes < need) {
+        tw_gemm_pool_free(s->pool);
+        s->pool = NULL;
+        s->type = p->type;
+        s->bytes = need > LEAST_POOL ? need : LEAST_POOL;
+        if (tw_gemm_pool_make(&s->pool, n->gpu->cuda, p->type, s->bytes, 1, NULL) != TW_OK) return false;
+    }
+    return tw_gemm_pool_covers(s->pool, p, NULL) == TW_OK;
+}
+
+/* Makes operands and the right result, on the device where it can be. */
+static tw_status make_rig(tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_data *d, tw_gemm_rig **rig,
+                          tw_diag *diag) {
+    const int64_t began = tw_now_ns();
+    *d = (tw_gemm_data){.problem = *p};
+    const bool pooled = pool_serves(n, p);
+    tw_status st = pooled ? TW_OK : tw_gemm_data_make(d, p, 1, diag);
+    if (st == TW_OK && pooled)
+        st = tw_gemm_rig_make_of(rig, n->gpu->cuda, n->searching.pool, p, 0, WORKSPACE, diag);
+    else if (st == TW_OK)
+        st = tw_gemm_rig_make(rig, n->gpu->cuda, d, WORKSPACE, diag);
+    n->plan->costs.refer += since(began);
     return st;
 }
 
@@ -117,14 +172,12 @@ tw_status tw_network_search(tw_cuda_network *n, const tw_gemm_problem *p, const 
     tw_gemm_data d;
     tw_gemm_rig *rig = NULL;
     const int by = n->options.by ? n->options.by : TW_NETWORK_OWN | TW_NETWORK_VENDOR;
-    tw_status st = tw_gemm_data_make(&d, p, 1, diag);
-    if (st != TW_OK) return st;
-    st = tw_gemm_rig_make(&rig, n->gpu->cuda, &d, WORKSPACE, diag);
+    tw_status st = make_rig(n, p, &d, &rig, diag);
     if (st == TW_OK && by & TW_NETWORK_OWN) st = search_own(n, rig, &d, words, diag);
     if (st == TW_OK && by & TW_NETWORK_VENDOR) st = search_vendor(n, rig, p, words, diag);
     tw_gemm_rig_free(rig);
     tw_gemm_data_free(&d);
     n->plan->searched++;
-    n->plan->seconds += (double)(tw_now_ns() - began) * 1e-9;
+    n->plan->seconds += since(began);
     return st;
 }

@@ -103,42 +103,42 @@ static tw_status add_product(tw_cuda_network *n, int step, tw_diag *diag) {
 }
 
 /* Describes attention as its kernel knows it. Operands lie as lowering made them lie. */
-static tw_attention_problem attention_of(const tw_step *s) {
+tw_status tw_network_attention(const tw_step *s, tw_attention_problem *out, tw_diag *diag) {
     const tw_program_attention *a = &s->of.attention;
     const tw_view *mask = &s->in[3];
-    tw_attention_problem p = {.type = a->type == TW_E_f16 ? TW_T_f16 : TW_T_bf16,
-                              .heads = a->heads,
-                              .kv_heads = a->kv_heads,
-                              .head = a->head,
-                              .queries = a->queries,
-                              .keys = a->keys,
-                              .batch = a->batch,
-                              .ldq = s->in[0].strides[2],
-                              .ldk = s->in[1].strides[2],
-                              .ldo = s->out[0].strides[2],
-                              .scale = a->scale,
-                              .cap = a->cap,
-                              .causal = a->causal};
-    if (mask->buffer < 0) return p;
-    p.mask = mask->type == TW_E_f16    ? TW_T_f16
-             : mask->type == TW_E_bf16 ? TW_T_bf16
-             : mask->type == TW_E_bool ? TW_T_i8
-                                       : TW_T_f32;
-    p.mask_batch = mask->strides[0] ? a->batch : 1;
-    p.mask_heads = mask->strides[1] ? a->heads : 1;
-    p.ldm = mask->strides[2];
-    return p;
+    const tw_attention_problem p = {.type = a->type == TW_E_f16 ? TW_T_f16 : TW_T_bf16,
+                                    .heads = a->heads,
+                                    .kv_heads = a->kv_heads,
+                                    .head = a->head,
+                                    .queries = a->queries,
+                                    .keys = a->keys,
+                                    .batch = a->batch,
+                                    .ldq = s->in[0].strides[2],
+                                    .ldk = s->in[1].strides[2],
+                                    .ldo = s->out[0].strides[2],
+                                    .scale = a->scale,
+                                    .cap = a->cap,
+                                    .causal = a->causal};
+    *out = p;
+    if (mask->buffer < 0) return tw_attention_complete(out, diag);
+    out->mask = mask->type == TW_E_f16    ? TW_T_f16
+                : mask->type == TW_E_bf16 ? TW_T_bf16
+                : mask->type == TW_E_bool ? TW_T_i8
+                                          : TW_T_f32;
+    out->mask_batch = mask->strides[0] ? a->batch : 1;
+    out->mask_heads = mask->strides[1] ? a->heads : 1;
+    out->ldm = mask->strides[2];
+    return tw_attention_complete(out, diag);
 }
 
 static tw_status add_attention(tw_cuda_network *n, int step, tw_diag *diag) {
-    tw_attention_problem p = attention_of(&n->p->steps[step]);
+    tw_attention_problem p;
     char words[TW_PLAN_TEXT], configuration[TW_PLAN_TEXT], problem[TW_PLAN_TEXT - 16];
     tw_network_launch l = {.step = step};
-    tw_status st = tw_attention_complete(&p, diag);
+    tw_status st = tw_network_attention(&n->p->steps[step], &p, diag);
     if (st != TW_OK) return st;
     tw_attention_config c;
-    st = tw_network_choose_attention(n, &p, &c, diag);
-    if (st != TW_OK) return st;
+    tw_network_choose_attention(n, &p, &c);
     tw_attention_print(&p, problem, sizeof problem);
     snprintf(words, sizeof words, "attention %s", problem);
     tw_attention_config_print(&c, configuration, sizeof configuration);
