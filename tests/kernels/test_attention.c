@@ -2,6 +2,7 @@
 /* Random attention in the emulator, with every checker, against double precision; words that make no sense. */
 #include "support/support.h"
 
+#include "ir/value.h"
 #include "kernels/attention/generate.h"
 #include "kernels/random_attention.h"
 
@@ -87,6 +88,52 @@ static void edges_of_masks_of_warps_are_right(void **state) {
     edges_of_masks_are_right(&(attention_case){
         .config = {
             .rows = 64, .columns = 16, .stages = 2, .splits = 1, .band = 1, .mma = 1, .strips = 2, .slices = 1}});
+}
+
+/* Answers that are kept are those that are computed anew, and a wrong element is found wherever it is. */
+static void kept_answers_find_what_is_wrong(void **state) {
+    (void)state;
+    tw_attention_problem p = {.type = TW_T_f16,
+                              .heads = 2,
+                              .kv_heads = 1,
+                              .head = 64,
+                              .queries = 10,
+                              .keys = 4000,
+                              .batch = 2,
+                              .scale = 0.125};
+    tw_attention_data d;
+    tw_attention_answer *a;
+    tw_diag diag = {0};
+    assert_int_equal(tw_attention_complete(&p, &diag), TW_OK);
+    assert_int_equal(tw_attention_data_make(&d, &p, 3, &diag), TW_OK);
+    assert_int_equal(tw_attention_answer_make(&a, &d, 1, &diag), TW_OK);
+    const size_t n = d.bytes[TW_ATTENTION_OUT] / 2;
+    uint16_t *out = calloc(n, sizeof *out);
+    /* A query's result is found by asking: the judge says what an element should be. */
+    for (size_t i = 0; i < n; i++) {
+        double is, should;
+        const char *at;
+        if (tw_attention_answer_judge(a, out, NULL, &diag) == TW_OK) break;
+        at = strstr(diag.message, "element ");
+        long long sequence, row, head, element;
+        assert_non_null(at);
+        assert_int_equal(sscanf(diag.message,
+                                "sequence %lld, row %lld, head %lld, element %lld is %lf, and should be %lf", &sequence,
+                                &row, &head, &element, &is, &should),
+                         6);
+        out[row * p.ldo + head * p.head + element] = tw_f32_to_f16((float)should);
+    }
+    assert_int_equal(tw_attention_answer_judge(a, out, NULL, &diag), TW_OK);
+    assert_int_equal(tw_attention_data_judge(&d, out, NULL, 1, &diag), TW_OK);
+    for (size_t i = 0; i < n; i += n / 7) {
+        out[i] ^= 0x2000;
+        assert_int_equal(tw_attention_answer_judge(a, out, NULL, &diag), TW_ERR_MISMATCH);
+        assert_int_equal(tw_attention_data_judge(&d, out, NULL, 1, &diag), TW_ERR_MISMATCH);
+        out[i] ^= 0x2000;
+    }
+    free(out);
+    tw_attention_answer_free(a);
+    tw_attention_data_free(&d);
 }
 
 static void words_without_sense_are_refused(void **state) {
@@ -207,6 +254,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_attention_is_right),
                                        cmocka_unit_test(edges_of_masks_of_warpgroups_are_right),
                                        cmocka_unit_test(edges_of_masks_of_warps_are_right),
+                                       cmocka_unit_test(kept_answers_find_what_is_wrong),
                                        cmocka_unit_test(words_without_sense_are_refused),
                                        cmocka_unit_test(printed_problems_are_read_again),
                                        cmocka_unit_test(defaults_are_legal),

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "support/support.h"
 
+#include "base/diag.h"
 #include "device/fake_cuda.h"
 #include "ptx/load.h"
 #include "ptx/ptxas.h"
@@ -293,6 +294,69 @@ static void many_that_cannot_begin_all_say_why(void **state) {
     tw_ptx_compile_all(cuda, jobs, 0, 0, false);
 }
 
+/* A text that a job prints. The number 3 cannot be printed. */
+static tw_status print_number(const void *context, tw_buf *ptx, tw_diag *diag) {
+    const int i = *(const int *)context;
+    if (i == 3) return tw_fail(diag, TW_ERR_UNSUPPORTED, "three");
+    return tw_buf_printf(ptx, ".entry k(...)\n//! registers %d\n", i) ? TW_OK : tw_fail_memory(diag);
+}
+
+static void a_crew_compiles_beside(void **state) {
+    (void)state;
+    enum { N = 40 };
+    int numbers[N];
+    tw_ptx_job jobs[N];
+    const tw_ptx_compiler by = {.cuda = cuda};
+    tw_diag d;
+    for (int threads = 1; threads <= 4; threads += 3) {
+        tw_ptx_crew *crew;
+        for (int i = 0; i < N; i++) {
+            numbers[i] = i;
+            jobs[i] = (tw_ptx_job){.print = print_number, .context = &numbers[i], .status = TW_ERR_REJECTED};
+        }
+        if (tw_ptx_crew_start(&crew, &by, jobs, N, threads, &d) != TW_OK) fail_msg("%s", d.message);
+        for (int i = 7; i >= 0; i--) {
+            tw_ptx_crew_wait(crew, i);
+            assert_int_equal(jobs[i].status, i == 3 ? TW_ERR_UNSUPPORTED : TW_OK);
+            if (i != 3) assert_int_equal(jobs[i].cubin.registers, i);
+        }
+        assert_string_equal(jobs[3].diag.message, "three");
+        tw_ptx_crew_end(crew);
+        /* A thread by itself began no more than it was asked for. */
+        for (int i = 8; i < N; i++) assert_true(jobs[i].status == TW_OK || !jobs[i].cubin.data);
+        for (int i = 8; i < N && threads == 1; i++) assert_int_equal(jobs[i].status, TW_ERR_REJECTED);
+        for (int i = 0; i < N; i++) tw_cubin_free(&jobs[i].cubin);
+    }
+    setenv("TILEWRIGHT_PTXAS", "/nowhere/ptxas", 1);
+    const tw_ptx_compiler none = tw_ptx_compiler_for(cuda, false);
+    tw_ptx_crew *crew;
+    assert_int_equal(tw_ptx_crew_start(&crew, &none, jobs, N, 1, &d), TW_ERR_UNSUPPORTED);
+    assert_null(crew);
+    unsetenv("TILEWRIGHT_PTXAS");
+    tw_ptx_crew_end(NULL);
+}
+
+/* A program is taken for many kernels if the device loads what it makes. */
+static void many_are_compiled_by_what_loads(void **state) {
+    (void)state;
+    const char *old = getenv("PATH");
+    char *kept = strdup(old ? old : ""), path[1024], search[1100];
+    assert_non_null(kept);
+    snprintf(search, sizeof search, "%s:/usr/bin:/bin", folder);
+    setenv("PATH", search, 1);
+    write_program("ptxas", "for x; do [ \"$y\" = -o ] && echo junk >$x; y=$x; done\n", path, sizeof path);
+    assert_null(tw_ptx_compiler_for_many(cuda).ptxas);
+    write_program("ptxas", working, path, sizeof path);
+    tw_ptx_compiler by = tw_ptx_compiler_for_many(cuda);
+    assert_true(by.ptxas && !strcmp(by.ptxas, "ptxas") && by.cuda == cuda);
+    setenv("TILEWRIGHT_PTXAS", "/my/ptxas", 1);
+    by = tw_ptx_compiler_for_many(cuda);
+    assert_string_equal(by.ptxas, "/my/ptxas");
+    unsetenv("TILEWRIGHT_PTXAS");
+    setenv("PATH", kept, 1);
+    free(kept);
+}
+
 /* Where the toolkit is installed: its ptxas takes what it should. */
 static void the_real_ptxas(void **state) {
     (void)state;
@@ -334,6 +398,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(many_at_once_by_the_driver, setup, teardown),
         cmocka_unit_test_setup_teardown(many_at_once_by_ptxas, setup, teardown),
         cmocka_unit_test_setup_teardown(many_that_cannot_begin_all_say_why, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_crew_compiles_beside, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_are_compiled_by_what_loads, setup, teardown),
         cmocka_unit_test_setup_teardown(the_real_ptxas, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -141,6 +141,23 @@ static void in_turns(void **state) {
             "[0+2 o0 c0 w0 o1 c1 w1 0 1 x0 r0 x1 r1 0+2] [2+2 o2 c2 w2 o3 c3 w3 2 3 x2 r2 x3 r3 2+2] ");
 }
 
+/* Who is much slower than the fastest so far gets one sample. The fastest has a median of 81, or of 90.5 of two. */
+static void the_slow_are_given_up(void **state) {
+    (void)state;
+    stage s = {0};
+    measure(&s, 3, (tw_measure_protocol){.samples = 3, .give_up = 3}, TW_OK,
+            "[0+3 o0 c0 w0 0 0 0 x0 r0 o1 c1 w1 1 1 1 x1 r1 o2 c2 w2 2 x2 r2 0+3] ");
+    assert_true(s.seen[1].time.n == 3 && s.seen[2].time.n == 1 && s.seen[2].time.median == 300);
+    assert_true(report.right == 3 && report.samples == 7 && !report.cut);
+    /* Who is wrong is no measure. */
+    s = (stage){.check = {[0] = TW_ERR_MISMATCH}};
+    measure(&s, 3, (tw_measure_protocol){.samples = 2, .give_up = 1.1}, TW_OK,
+            "[0+3 o0 c0 x0 r0 o1 c1 w1 1 1 x1 r1 o2 c2 w2 2 x2 r2 0+3] ");
+    s = (stage){0};
+    measure(&s, 2, (tw_measure_protocol){.samples = 2, .give_up = 1.1, .turns = true}, TW_OK,
+            "[0+2 o0 c0 w0 o1 c1 w1 0 1 1 0 x0 r0 x1 r1 0+2] ");
+}
+
 static void what_is_wrong_is_told(void **state) {
     (void)state;
     stage s = {.open = {[1] = TW_ERR_IO}, .check = {[2] = TW_ERR_MISMATCH}, .warm = {[3] = TW_ERR_UNSUPPORTED}};
@@ -338,6 +355,7 @@ int main(void) {
         cmocka_unit_test(energy_is_power_times_time),
         cmocka_unit_test(one_after_another),
         cmocka_unit_test(in_turns),
+        cmocka_unit_test(the_slow_are_given_up),
         cmocka_unit_test(what_is_wrong_is_told),
         cmocka_unit_test(what_is_wrong_is_timed_where_that_is_asked),
         cmocka_unit_test(failures_end_it),

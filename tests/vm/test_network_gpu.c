@@ -8,7 +8,7 @@
 #include "graph/specialize.h"
 #include "graph/text.h"
 #include "support/support.h"
-#include "vm/network/network.h"
+#include "vm/network/machine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +119,54 @@ static void products_are_searched_once(void **state) {
     assert_int_equal(m.plan.searched, 4);
 }
 
+/* A limit that is over at once leaves the configurations that are tried without a search, and the fastest of the
+ * vendor.
+ */
+static void a_limit_ends_searches(void **state) {
+    (void)state;
+    tw_buf text = {0};
+    assert_int_equal(tw_network_plan_explain(&m.plan, &text, NULL), TW_OK);
+    assert_int_equal(text.size, 0);
+    use(&(tw_cuda_network_options){.search = true, .measured = 3, .seconds = 1e-9}, &m.plan);
+    assert_true(m.plan.cut > 0 && m.plan.searched + m.plan.cut >= 3 && m.plan.measured < 9);
+    assert_int_equal(tw_network_plan_explain(&m.plan, &text, NULL), TW_OK);
+    assert_non_null(strstr(text.data, "cut short"));
+    tw_buf_free(&text);
+    const tw_network_costs *c = &m.plan.costs;
+    const double parts = c->draw + c->refer + c->wait + c->load + c->check + c->time + c->again + c->vendor;
+    assert_true(parts >= 0 && parts <= m.plan.seconds + 1e-6);
+}
+
+/* Few tiles get fewer rows. Many keep the usual ones. */
+static void few_heads_have_small_tiles(void **state) {
+    (void)state;
+    static const struct {
+        int64_t heads, head, length, batch;
+        bool causal;
+        int rows;
+    } cases[] = {{12, 64, 512, 1, false, 64},   {12, 64, 512, 1, true, 64},     {12, 64, 512, 4, false, 128},
+                 {16, 64, 512, 4, false, 128},  {16, 64, 4096, 4, false, 192},  {32, 64, 8192, 1, true, 192},
+                 {32, 128, 512, 1, false, 128}, {16, 128, 4096, 4, false, 128}, {12, 64, 128, 1, false, 64}};
+    const tw_target *t = tw_target_find("sm_90a");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tw_attention_problem p = {.type = TW_T_f16,
+                                  .heads = cases[i].heads,
+                                  .kv_heads = cases[i].heads,
+                                  .head = cases[i].head,
+                                  .queries = cases[i].length,
+                                  .keys = cases[i].length,
+                                  .batch = cases[i].batch,
+                                  .scale = 0.125,
+                                  .causal = cases[i].causal};
+        tw_attention_config c;
+        tw_diag diag = {0};
+        good(tw_attention_complete(&p, &diag), &diag);
+        tw_network_attention_tile(&p, t, 132, &c);
+        if (c.rows != cases[i].rows) fail_msg("case %zu has %d rows", i, c.rows);
+        assert_true(tw_attention_legal(&p, &c, t, NULL, NULL));
+    }
+}
+
 static void the_vendor_has_maps_behind(void **state) {
     (void)state;
     const tw_cuda_network_options o = {.by = TW_NETWORK_VENDOR};
@@ -144,6 +192,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(networks_are_captured, open_all, close_all),
         cmocka_unit_test_setup_teardown(products_are_searched_once, open_all, close_all),
+        cmocka_unit_test_setup_teardown(a_limit_ends_searches, open_all, close_all),
+        cmocka_unit_test(few_heads_have_small_tiles),
         cmocka_unit_test_setup_teardown(the_vendor_has_maps_behind, open_all, close_all),
         cmocka_unit_test_setup_teardown(a_plan_decides, open_all, close_all),
     };

@@ -27,14 +27,23 @@ static tw_attention_config settle(const tw_cuda_network *n, const tw_attention_p
 typedef struct candidate {
     tw_attention_config config;
     double us; /* 1e30: it does not run, or is wrong. */
+    double estimate;
 } candidate;
+
+static int promising_first(const void *a, const void *b) {
+    const double x = ((const candidate *)a)->estimate, y = ((const candidate *)b)->estimate;
+    return (x > y) - (x < y);
+}
 
 static int list(const tw_cuda_network *n, const tw_attention_problem *p, candidate *out) {
     static const int rows[] = {64, 128, 192}, columns[] = {64, 80, 96, 112, 128, 160, 176, 192};
     const tw_attention_config usual = tw_attention_config_default(p, n->gpu->target, 0);
+    tw_attention_config first;
     const int most = n->options.measured > 0 && n->options.measured < MOST ? n->options.measured : MOST;
     int count = 0;
     out[count++] = (candidate){.config = usual, .us = 1e30};
+    tw_network_attention_tile(p, n->gpu->target, n->info.sms, &first);
+    if (most > 1 && memcmp(&first, &usual, sizeof first) != 0) out[count++] = (candidate){.config = first, .us = 1e30};
     for (int i = 0; i < 3 * 8 * 2 * 2 * 2 && count < most; i++) {
         tw_attention_config c = usual;
         c.rows = rows[i % 3];
@@ -49,6 +58,8 @@ static int list(const tw_cuda_network *n, const tw_attention_problem *p, candida
         if (!known && tw_attention_legal(p, &c, n->gpu->target, NULL, NULL))
             out[count++] = (candidate){.config = c, .us = 1e30};
     }
+    for (int i = 0; i < count; i++) out[i].estimate = tw_network_attention_time(p, &out[i].config, n->info.sms);
+    qsort(out, (size_t)count, sizeof *out, promising_first);
     return count;
 }
 
@@ -168,7 +179,7 @@ tw_status tw_network_search_attention(tw_cuda_network *n, const tw_attention_pro
 void tw_network_choose_attention(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config *out) {
     char words[512];
     tw_attention_print(p, words, sizeof words);
-    *out = tw_attention_config_default(p, n->gpu->target, 0);
+    tw_network_attention_tile(p, n->gpu->target, n->info.sms, out);
     for (int i = n->plan ? tw_network_plan_find(n->plan, words, 0) : -1; i >= 0;
          i = tw_network_plan_find(n->plan, words, i + 1)) {
         tw_attention_config c = *out;

@@ -126,6 +126,11 @@ bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_
 /* attend.c. Chooses attention's configuration alike. */
 void tw_network_choose_attention(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config *out);
 
+/* tile.c. Estimates a launch's time, in no unit, so that configurations can be compared. */
+double tw_network_attention_time(const tw_attention_problem *p, const tw_attention_config *c, int sms);
+/* Chooses attention's configuration without a search. */
+void tw_network_attention_tile(const tw_attention_problem *p, const tw_target *t, int sms, tw_attention_config *out);
+
 /* search.c. Measures how to compute a problem, and enters the fastest ways into the plan. */
 tw_status tw_network_search(tw_cuda_network *n, const tw_gemm_problem *p, const char *words, tw_diag *diag);
 /* attend.c. The same of attention. */

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tiles of attention without a search. The usual ones are the fastest where many tiles keep all SMs busy. Of few tiles
+   of 192 rows each SM has one or none, and smaller ones are sooner over. */
+#include "base/divide.h"
+#include "vm/network/machine.h"
+
+/* Returns what a block of keys takes of a tile: that of 192 rows is 1. Warpgroups share an SM's tensor cores and its
+   exponentials, and one by itself leaves them idle in turn. */
+static double block_time(int rows) {
+    return rows <= 64 ? 0.55 : rows <= 128 ? 0.72 : 1;
+}
+
+double tw_network_attention_time(const tw_attention_problem *p, const tw_attention_config *c, int sms) {
+    const double join = 192; /* Keys that take as long as joining the parts of a split. */
+    const int64_t heads = c->pack ? p->kv_heads : p->heads, height = c->rows / (p->heads / heads);
+    const int64_t tiles = p->batch * heads * tw_ceil_div(p->queries, height < 1 ? 1 : height);
+    const int64_t blocks = tw_ceil_div(p->keys, c->columns), each = tw_ceil_div(blocks, c->splits < 1 ? 1 : c->splits),
+                  parts = tw_ceil_div(blocks, each);
+    int64_t turn = each * tw_ceil_div(tiles * parts, sms);
+    /* Tiles of a causal mask see half of the keys, and the longest begin first. */
+    if (p->causal && parts == 1) {
+        turn = tw_ceil_div(tiles * (blocks + 1), 2 * (int64_t)sms);
+        if (turn < blocks) turn = blocks;
+    }
+    return block_time(c->rows) * ((double)(turn * c->columns) + (parts > 1 ? join : 0));
+}
+
+void tw_network_attention_tile(const tw_attention_problem *p, const tw_target *t, int sms, tw_attention_config *out) {
+    const double gain = 0.85; /* The usual tile was measured, so that another one must promise this much. */
+    *out = tw_attention_config_default(p, t, 0);
+    if (out->rows != 192 || p->ragged || p->page || p->window) return;
+    const tw_attention_config usual = *out;
+    double least = gain * tw_network_attention_time(p, &usual, sms);
+    for (int rows = 64; rows < usual.rows; rows += 64) {
+        tw_attention_config c = usual;
+        c.rows = rows;
+        c.pingpong = rows > 64;
+        c.persistent = sms;
+        c.splits = 1;
+        if (!p->mask) c.columns = 128;
+        if (c.pack && rows % (p->heads / p->kv_heads)) continue;
+        const double time = tw_network_attention_time(p, &c, sms);
+        if (time >= least || !tw_attention_legal(p, &c, t, NULL, NULL)) continue;
+        *out = c;
+        least = time;
+    }
+}
