@@ -167,6 +167,25 @@ static void few_heads_have_small_tiles(void **state) {
     }
 }
 
+/* Warpgroups take tiles by turns only where there are more tiles than blocks. */
+static void no_warpgroup_idles(void **state) {
+    (void)state;
+    tw_gpu gpu = {.target = tw_target_find("sm_90a")};
+    const tw_cuda_network n = {.gpu = &gpu, .info = {.sm = 90, .sms = 132, .clock_khz = 1980000, .target = gpu.target}};
+    static const int64_t shapes[][3] = {{2048, 768, 3072}, {2048, 768, 768}, {2048, 3072, 768}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        tw_gemm_problem p = {
+            .type = TW_GEMM_F16, .m = shapes[i][0], .n = shapes[i][1], .k = shapes[i][2], .alpha = 1, .trans_b = true};
+        tw_gemm_config c;
+        tw_gemm_resources need;
+        assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+        assert_true(tw_network_estimate(&n, &p, &c));
+        assert_true(tw_gemm_legal(&p, &c, gpu.target, &need, NULL));
+        assert_int_equal(c.pingpong, i == 2);
+        assert_true(i < 2 || need.tiles > 132);
+    }
+}
+
 static void the_vendor_has_maps_behind(void **state) {
     (void)state;
     const tw_cuda_network_options o = {.by = TW_NETWORK_VENDOR};
@@ -194,6 +213,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(products_are_searched_once, open_all, close_all),
         cmocka_unit_test_setup_teardown(a_limit_ends_searches, open_all, close_all),
         cmocka_unit_test(few_heads_have_small_tiles),
+        cmocka_unit_test(no_warpgroup_idles),
         cmocka_unit_test_setup_teardown(the_vendor_has_maps_behind, open_all, close_all),
         cmocka_unit_test_setup_teardown(a_plan_decides, open_all, close_all),
     };

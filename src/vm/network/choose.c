@@ -107,11 +107,23 @@ static bool settle(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_c
     return tw_gemm_legal(p, c, n->gpu->target, NULL, NULL);
 }
 
+/* Tells whether warpgroups that take tiles by turns have one tile for both. One of them then idles. */
+static bool idles(const tw_cuda_network *n, const tw_gemm_problem *p, const tw_gemm_config *c) {
+    tw_gemm_resources need;
+    return c->pingpong && tw_gemm_legal(p, c, n->gpu->target, &need, NULL) && need.tiles <= n->info.sms;
+}
+
 bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out) {
     const bool tile = !p->pointers && n->gpu->target->sm == 90 &&
                       tw_prefill_tile(p, NULL, n->gpu->target, n->info.sms, out) &&
                       (out->kg == 1 || !n->options.unsplit);
-    if (tile && settle(n, p, out)) return true;
+    if (tile && settle(n, p, out)) {
+        tw_gemm_config other;
+        if (idles(n, p, out) && estimate(n, p, &other) && settle(n, p, &other) &&
+            tw_gemm_estimate(p, &other, &n->info) < tw_gemm_estimate(p, out, &n->info))
+            *out = other;
+        return true;
+    }
     if (estimate(n, p, out) && settle(n, p, out)) return true;
     *out = tw_gemm_config_default(p);
     return tw_gemm_legal(p, out, n->gpu->target, NULL, NULL);
