@@ -150,9 +150,9 @@ static void the_slow_are_given_up(void **state) {
     assert_true(s.seen[1].time.n == 3 && s.seen[2].time.n == 1 && s.seen[2].time.median == 300);
     assert_true(report.right == 3 && report.samples == 7 && !report.cut);
     /* Who is wrong is no measure. */
-    s = (stage){.check = {[0] = TW_ERR_MISMATCH}};
+    s = (stage){.check = {[0] = TW_ERR_MISMATCH}, .time_wrong = {true}};
     measure(&s, 3, (tw_measure_protocol){.samples = 2, .give_up = 1.1}, TW_OK,
-            "[0+3 o0 c0 x0 r0 o1 c1 w1 1 1 x1 r1 o2 c2 w2 2 x2 r2 0+3] ");
+            "[0+3 o0 c0 w0 0 0 x0 r0 o1 c1 w1 1 1 x1 r1 o2 c2 w2 2 x2 r2 0+3] ");
     s = (stage){0};
     measure(&s, 2, (tw_measure_protocol){.samples = 2, .give_up = 1.1, .turns = true}, TW_OK,
             "[0+2 o0 c0 w0 o1 c1 w1 0 1 1 0 x0 r0 x1 r1 0+2] ");
