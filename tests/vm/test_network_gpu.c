@@ -119,15 +119,13 @@ static void products_are_searched_once(void **state) {
     assert_int_equal(m.plan.searched, 4);
 }
 
-/* A limit that is over at once leaves the configurations that are tried without a search, and the fastest of the
- * vendor.
- */
+/* A limit that is over at once leaves the configurations that are chosen without a search. */
 static void a_limit_ends_searches(void **state) {
     (void)state;
     tw_buf text = {0};
     assert_int_equal(tw_network_plan_explain(&m.plan, &text, NULL), TW_OK);
     assert_int_equal(text.size, 0);
-    use(&(tw_cuda_network_options){.search = true, .measured = 3, .seconds = 1e-9}, &m.plan);
+    use(&(tw_cuda_network_options){.by = TW_NETWORK_OWN, .search = true, .measured = 3, .seconds = 1e-9}, &m.plan);
     assert_true(m.plan.cut > 0 && m.plan.searched + m.plan.cut >= 3 && m.plan.measured < 9);
     assert_int_equal(tw_network_plan_explain(&m.plan, &text, NULL), TW_OK);
     assert_non_null(strstr(text.data, "cut short"));
