@@ -257,6 +257,32 @@ static void rotated_heads_run(void **state) {
     check_random(llama(false, 32), NULL, &(tw_program_options){.gpu = true}, 3e-2, TW_E_f16, false);
 }
 
+/* Keys and values of a cache lie head by head, and are read there: of a Concat, and of Attention's own past. */
+static void caches_are_read_where_they_lie(void **state) {
+    (void)state;
+    for (int own = 0; own < 2; own++) {
+        tw_graph *g = tw_graph_new();
+        const int q = tw_graph_input(g, "q", TW_E_f16, 4, DIMS(2, 4, 3, 32)),
+                  k = tw_graph_input(g, "k", TW_E_f16, 4, DIMS(2, 2, 3, 32)),
+                  v = tw_graph_input(g, "v", TW_E_f16, 4, DIMS(2, 2, 3, 32)),
+                  old_k = tw_graph_input(g, "old_k", TW_E_f16, 4, DIMS(2, 2, 6, 32)),
+                  old_v = tw_graph_input(g, "old_v", TW_E_f16, 4, DIMS(2, 2, 6, 32));
+        int a;
+        if (own) {
+            a = tw_graph_op_several(g, "Attention", TW_OPERANDS(q, k, v, -1, old_k, old_v),
+                                    TW_ATTRIBUTES(TW_INT("is_causal", 1)), 3);
+            tw_graph_output(g, a + 1, "keys");
+        } else {
+            const int keys = tw_graph_op(g, "Concat", TW_OPERANDS(old_k, k), TW_ATTRIBUTES(TW_INT("axis", 2))),
+                      values = tw_graph_op(g, "Concat", TW_OPERANDS(old_v, v), TW_ATTRIBUTES(TW_INT("axis", 2)));
+            a = tw_graph_op(g, "Attention", TW_OPERANDS(q, keys, values), TW_NO_ATTRIBUTES);
+            tw_graph_output(g, keys, "keys");
+        }
+        tw_graph_output(g, a, "out");
+        check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-2, TW_E_none, false);
+    }
+}
+
 /* Heads that no kernel has, until they are padded. */
 static void padded_heads_run(void **state) {
     (void)state;
@@ -322,6 +348,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(maps_run),
         cmocka_unit_test(products_and_attention_run),
         cmocka_unit_test(rotated_heads_run),
+        cmocka_unit_test(caches_are_read_where_they_lie),
         cmocka_unit_test(padded_heads_run),
         cmocka_unit_test(masks_run),
         cmocka_unit_test(an_encoder_runs),

@@ -2,6 +2,7 @@
 /* Checks that patterns name. */
 #include "graph/patterns/checks.h"
 #include "graph/ops/op.h"
+#include "graph/patterns/part.h"
 
 #include <math.h>
 #include <string.h>
@@ -147,6 +148,12 @@ static bool keeps_extents(const tw_graph *g, int v) {
     return x->rank == y->rank && !memcmp(x->dims, y->dims, sizeof(int64_t) * (size_t)x->rank);
 }
 
+/* The last dimension stays. */
+static bool keeps_last(const tw_graph *g, int v) {
+    const tw_value *y = &g->values[v], *x = &g->values[tw_value_node(g, v)->in[0]];
+    return x->rank && y->rank && x->dims[x->rank - 1] == y->dims[y->rank - 1];
+}
+
 /* A norm whose scale is all ones, without a bias. */
 static bool is_plain(const tw_graph *g, int v) {
     const tw_node *n = tw_value_node(g, v);
@@ -281,6 +288,7 @@ static const tw_check_row table[] = {
     {"swaps_last", swaps_last},
     {"keeps_order", keeps_order},
     {"keeps_extents", keeps_extents},
+    {"keeps_last", keeps_last},
     {"plain", is_plain},
     {"no_bias", has_no_bias},
     {"bare", is_bare},
@@ -298,6 +306,7 @@ static const tw_check_row table[] = {
     {"of_one", has_alpha_1},
     {"whole", is_whole},
     {"all", takes_all},
+    {"half_of_product", tw_is_half_of_product},
 };
 
 tw_check *tw_check_find(const char *name) {

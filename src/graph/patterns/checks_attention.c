@@ -41,8 +41,7 @@ static int64_t number_at(const tw_graph *g, const tw_node *n, int operand, int64
                                                                                          : INT64_MIN;
 }
 
-/* A Slice of the first elements of the last axis, or of the last ones. */
-static bool is_end(const tw_graph *g, int v, bool back) {
+bool tw_is_end(const tw_graph *g, int v, bool back) {
     const tw_node *n = tw_value_node(g, v);
     const tw_value *x = &g->values[n->in[0]], *y = &g->values[v];
     if (!x->rank || n->n_in < 4) return false;
@@ -54,17 +53,17 @@ static bool is_end(const tw_graph *g, int v, bool back) {
 }
 
 static bool is_front(const tw_graph *g, int v) {
-    return is_end(g, v, false);
+    return tw_is_end(g, v, false);
 }
 
 static bool is_back(const tw_graph *g, int v) {
-    return is_end(g, v, true);
+    return tw_is_end(g, v, true);
 }
 
 /* A half of the last axis. */
 static bool is_half(const tw_graph *g, int v, bool second) {
     const tw_value *x = &g->values[tw_value_node(g, v)->in[0]], *y = &g->values[v];
-    return is_end(g, v, second) && 2 * y->dims[x->rank - 1] == x->dims[x->rank - 1];
+    return tw_is_end(g, v, second) && 2 * y->dims[x->rank - 1] == x->dims[x->rank - 1];
 }
 
 static bool takes_first(const tw_graph *g, int v) {

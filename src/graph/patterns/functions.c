@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions that patterns name in what they make. */
 #include "graph/ops/op.h"
-#include "graph/patterns/make.h"
+#include "graph/patterns/part.h"
 
 #include <string.h>
 
@@ -130,6 +130,13 @@ static int make_slice(tw_maker *k, int x, int64_t axis, int64_t from, int64_t to
     return make_op(k, "Slice", (int[]){x, begin, end, along}, 4, NULL, 0, -1);
 }
 
+/* front_half(x): the first half of the last dimension. */
+static int front_half(tw_maker *k, const int *args, int n, int want) {
+    const tw_value *x = &k->g->values[args[0]];
+    (void)n, (void)want;
+    return x->rank ? make_slice(k, args[0], -1, 0, x->dims[x->rank - 1] / 2) : -1;
+}
+
 /* half(c): angles of [batch][row][width / 2], of ones that heads of all batches share and that come twice. */
 static int half(tw_maker *k, const int *args, int n, int want) {
     const tw_value c = k->g->values[args[0]];
@@ -240,10 +247,23 @@ static int apart(tw_maker *k, const int *args, int n, int want) {
 static const struct {
     const char *name;
     tw_make_function *make;
-} table[] = {
-    {"ones", ones},         {"shaped", shaped},       {"rows", rows},       {"row", row},   {"transposed", transposed},
-    {"expanded", expanded}, {"gemm_bias", gemm_bias}, {"like", like},       {"half", half}, {"typed", typed},
-    {"swapped", swapped},   {"apart", apart},         {"queries", queries}, {"keys", keys}, {"values", values}};
+} table[] = {{"ones", ones},
+             {"shaped", shaped},
+             {"rows", rows},
+             {"row", row},
+             {"transposed", transposed},
+             {"expanded", expanded},
+             {"gemm_bias", gemm_bias},
+             {"like", like},
+             {"half", half},
+             {"typed", typed},
+             {"swapped", swapped},
+             {"apart", apart},
+             {"front_half", front_half},
+             {"part", tw_make_part},
+             {"queries", queries},
+             {"keys", keys},
+             {"values", values}};
 
 tw_make_function *tw_make_find(const char *name) {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)

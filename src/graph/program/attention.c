@@ -41,6 +41,16 @@ bool tw_heads_fit(const tw_view *v) {
     return (heads == 1 || v->strides[1] == head) && (v->dims[0] == 1 || v->strides[0] == rows * ld);
 }
 
+/* Tells whether the GPU's kernel reads keys or values where they lie, the rows of a head behind one another, as caches
+   have them. Returns the rows from a head to the next, or 0. */
+static int64_t capacity_of(const tw_view *v) {
+    const int64_t heads = v->dims[1], rows = v->dims[2], ld = v->strides[2];
+    if (v->strides[3] != 1 || v->offset % WHOLE || ld % EIGHT || ld < v->dims[3]) return 0;
+    const int64_t next = heads > 1 ? v->strides[1] : v->dims[0] > 1 ? v->strides[0] : rows * ld;
+    if (next % ld || next < rows * ld) return 0;
+    return v->dims[0] == 1 || v->strides[0] == heads * next ? next / ld : 0;
+}
+
 /* Tells whether there is a kernel for it on a GPU, wherever operands lie. */
 static bool has_kernel(const attention *a) {
     const tw_program_attention *p = &a->p;
@@ -198,14 +208,23 @@ static bool fit(tw_lowering *l, tw_view *v, int64_t ld) {
     return !l->failed && tw_lower_store(l, &x, v);
 }
 
+/* Keys and values lie alike: head by head, or else the one that is closer moves. */
+static bool fit_keys(tw_lowering *l, attention *a) {
+    const bool k_fits = tw_heads_fit(&a->k), v_fits = tw_heads_fit(&a->v);
+    const int64_t k = capacity_of(&a->k), v = capacity_of(&a->v);
+    if (l->options.gpu && !(k_fits && v_fits) && k && k == v && a->k.strides[2] == a->v.strides[2]) {
+        a->p.capacity = k;
+        return true;
+    }
+    return fit(l, &a->k, v_fits && (!k_fits || a->v.strides[2] > a->k.strides[2]) ? a->v.strides[2] : 0) &&
+           fit(l, &a->v, a->k.strides[2]);
+}
+
 static bool in_one_step(tw_lowering *l, attention *a) {
     tw_view in[4], to = a->to;
     a->mask.buffer = -1;
     if (!fit(l, &a->q, 0)) return false;
-    /* Keys and values lie alike: the one that is closer moves. */
-    const bool k_fits = tw_heads_fit(&a->k), v_fits = tw_heads_fit(&a->v);
-    if (!fit(l, &a->k, v_fits && (!k_fits || a->v.strides[2] > a->k.strides[2]) ? a->v.strides[2] : 0)) return false;
-    if (!fit(l, &a->v, a->k.strides[2])) return false;
+    if (!fit_keys(l, a)) return false;
     if (a->in[MASK] >= 0 && l->options.gpu && !store_mask(l, a)) return false;
     if (a->in[MASK] >= 0 && !l->options.gpu) {
         tw_lazy x;

@@ -113,6 +113,7 @@ static tw_attention_problem attention_of(const tw_step *s) {
                               .queries = a->queries,
                               .keys = a->keys,
                               .batch = a->batch,
+                              .capacity = a->capacity,
                               .ldq = s->in[0].strides[2],
                               .ldk = s->in[1].strides[2],
                               .ldo = s->out[0].strides[2],
