@@ -254,6 +254,21 @@ static bool takes_all(const tw_graph *g, int v) {
     return true;
 }
 
+/* A GatherND by places of the first dimension. */
+static bool takes_rows(const tw_graph *g, int v) {
+    const tw_node *n = tw_value_node(g, v);
+    const tw_value *at = &g->values[n->in[1]];
+    return at->rank && at->dims[at->rank - 1] == 1 && !tw_node_integer(n, "batch_dims", 0);
+}
+
+/* A Tile of dimensions of 1, which is an Expand. */
+static bool tiles_ones(const tw_graph *g, int v) {
+    const tw_value *y = &g->values[v], *x = &g->values[tw_value_node(g, v)->in[0]];
+    for (int i = 0; i < x->rank; i++)
+        if (x->dims[i] != 1 && x->dims[i] != y->dims[i]) return false;
+    return x->rank == y->rank;
+}
+
 static bool casts_wider(const tw_graph *g, int v) {
     const tw_element from = g->values[tw_value_node(g, v)->in[0]].type, to = g->values[v].type;
     return tw_element_kind(from) == TW_KIND_real && tw_element_kind(to) == TW_KIND_real &&
@@ -306,6 +321,8 @@ static const tw_check_row table[] = {
     {"of_one", has_alpha_1},
     {"whole", is_whole},
     {"all", takes_all},
+    {"rows", takes_rows},
+    {"of_ones", tiles_ones},
     {"half_of_product", tw_is_half_of_product},
 };
 
