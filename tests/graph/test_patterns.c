@@ -131,7 +131,7 @@ static void views_are_joined(void **state) {
         {"x 2,1,8; r! = 1,3,1", "Sqrt(Tile(x, r))", "Expand Sqrt", "expand"},
         {"x 2,2,8; r! = 1,3,1", "Sqrt(Tile(x, r))", "Tile Sqrt", NULL},
         {"x 5,8; i! count 2,2,1", "Sqrt(GatherND(x, i))", "Gather Sqrt", "gather"},
-        {"x 2,3,8; i! count 2,2,1", "Sqrt(GatherND(x, i) batch_dims=1)", "GatherND Sqrt", NULL},
+        {"x 2,4,8; i! count 2,2,1", "Sqrt(GatherND(x, i) batch_dims=1)", "GatherND Sqrt", NULL},
         /* An output keeps its name, and an input stays one. */
         {"x 2,3,8; s! = 2,3,8", "Reshape(Sqrt(x), s)", "Sqrt", NULL},
         {"x 2,3,8; s! = 2,3,8", "Reshape(x, s)", "Reshape", NULL},

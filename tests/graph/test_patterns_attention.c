@@ -74,6 +74,25 @@ static void attention_is_found_with_all_scales_and_masks(void **state) {
     CHECK_ALL(t);
 }
 
+static void heads_may_lie_in_one_dimension_with_batches(void **state) {
+    (void)state;
+#define HEADS_3     "x 2,2,3,4; y 2,2,5,4; z 2,2,5,4; j! = 4,3,4; i! = 4,5,4; s! = 2,2,3,5; t! = 4,3,5; u! = 2,2,3,4; "
+#define DOTS_3      "Mul(MatMul(Reshape(x, j), Transpose(Reshape(y, i)) perm=[0, 2, 1]), 0.3)"
+#define MIXED_3(of) "Reshape(MatMul(" of ", Reshape(z, i)), u)"
+    static const test_trial t[] = {
+        {HEADS_3 "b 4,1,5; m 2,1,3,5", MIXED_3("Reshape(Softmax(Add(Reshape(Add(" DOTS_3 ", b), s), m)) axis=-1, t)"),
+         "Reshape Add Attention", "attention"},
+        {HEADS_3 "b 4,3,5", MIXED_3("Reshape(Softmax(Reshape(Add(" DOTS_3 ", b), s)) axis=-1, t)"), "Reshape Attention",
+         "attention"},
+        {HEADS_3 "m 2,1,3,5", MIXED_3("Softmax(Reshape(Add(Reshape(" DOTS_3 ", s), m), t)) axis=-1"), "Attention",
+         "attention"},
+        /* Others want the scores. */
+        {HEADS_3 "m 2,1,3,5", "a=Reshape(" DOTS_3 ", s)@0; " MIXED_3("Softmax(Reshape(Add(a, m), t)) axis=-1"),
+         "Reshape Reshape Product Reshape Add Reshape Softmax Reshape Product Reshape", NULL},
+    };
+    CHECK_ALL(t);
+}
+
 static void scores_may_have_a_cap(void **state) {
     (void)state;
     static const test_trial t[] = {
@@ -240,6 +259,7 @@ static void rotations_are_found(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_is_found_with_all_scales_and_masks),
+        cmocka_unit_test(heads_may_lie_in_one_dimension_with_batches),
         cmocka_unit_test(scores_may_have_a_cap),
         cmocka_unit_test(group_query_attention_of_a_prompt_is_attention),
         cmocka_unit_test(attention_takes_rows_of_heads),

@@ -58,6 +58,10 @@ static bool is_row(const tw_graph *g, int v) {
     return x->rank > 0;
 }
 
+static bool has_rank_3(const tw_graph *g, int v) {
+    return g->values[v].rank == 3;
+}
+
 static bool has_rank_4(const tw_graph *g, int v) {
     return g->values[v].rank == 4;
 }
@@ -295,6 +299,7 @@ static const tw_check_row table[] = {
     {"hides", hides},
     {"hides_all", hides_all},
     {"row", is_row},
+    {"rank_3", has_rank_3},
     {"rank_4", has_rank_4},
     {"real", is_real},
     {"true", is_true},

@@ -32,6 +32,22 @@ static bool repeats_heads(const tw_graph *g, int v) {
            y->dims[0] == many->dims[0] && y->dims[1] == many->dims[1] * many->dims[2] && y->dims[2] == many->dims[3];
 }
 
+/* Tells whether three dimensions are four, of which the first two are one. */
+static bool are_joined(const tw_value *three, const tw_value *four) {
+    return three->rank == 3 && four->rank == 4 && four->dims[0] * four->dims[1] == three->dims[0] &&
+           four->dims[2] == three->dims[1] && four->dims[3] == three->dims[2];
+}
+
+/* A Reshape that makes batch and heads of one dimension. */
+static bool splits_first(const tw_graph *g, int v) {
+    return are_joined(&g->values[tw_value_node(g, v)->in[0]], &g->values[v]);
+}
+
+/* One that makes one dimension of them. */
+static bool joins_first(const tw_graph *g, int v) {
+    return are_joined(&g->values[v], &g->values[tw_value_node(g, v)->in[0]]);
+}
+
 /* ---- rotations */
 
 static int64_t number_at(const tw_graph *g, const tw_node *n, int operand, int64_t usual) {
@@ -310,6 +326,8 @@ const tw_check_row tw_attention_checks[] = {
     {"back", is_back},
     {"first_half", takes_first},
     {"second_half", takes_second},
+    {"splits_first", splits_first},
+    {"joins_first", joins_first},
     {"angles", are_angles},
     {"twin_angles", are_twin_angles},
     {"twin_angles_of_rows", are_twin_angles_of_rows},

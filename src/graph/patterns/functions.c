@@ -48,6 +48,16 @@ static int rows(tw_maker *k, const int *args, int n, int want) {
     return tw_make_reshape(k, args[0], 3, (const int64_t[]){x->dims[0], x->dims[1], x->dims[2] * x->dims[3]}, want);
 }
 
+/* split(x): [batch][head][row][width] of [batch * head][row][width], as the root's. */
+static int split(tw_maker *k, const int *args, int n, int want) {
+    const tw_value x = k->g->values[args[0]], to = k->g->values[root_of(k, -1)];
+    (void)n;
+    if (x.rank != 3 || to.rank != 4) return -1;
+    const bool one = x.dims[0] == 1;
+    const int64_t dims[] = {one ? 1 : to.dims[0], one ? 1 : to.dims[1], x.dims[1], x.dims[2]};
+    return tw_make_reshape(k, args[0], 4, dims, want);
+}
+
 /* Adds a node of the format's own with one result. Its attributes are the arena's. -1: an operand is, or memory lacks.
  */
 static int make_op(tw_maker *k, const char *op, const int *operands, int n, tw_attribute *attributes, int n_attributes,
@@ -297,6 +307,7 @@ static const struct {
              {"swapped", swapped},
              {"apart", apart},
              {"picked", picked},
+             {"split", split},
              {"single", single},
              {"evens", evens},
              {"evens_of_rows", evens_of_rows},
