@@ -265,14 +265,6 @@ static bool takes_rows(const tw_graph *g, int v) {
     return at->rank && at->dims[at->rank - 1] == 1 && !tw_node_integer(n, "batch_dims", 0);
 }
 
-/* A Tile of dimensions of 1, which is an Expand. */
-static bool tiles_ones(const tw_graph *g, int v) {
-    const tw_value *y = &g->values[v], *x = &g->values[tw_value_node(g, v)->in[0]];
-    for (int i = 0; i < x->rank; i++)
-        if (x->dims[i] != 1 && x->dims[i] != y->dims[i]) return false;
-    return x->rank == y->rank;
-}
-
 static bool casts_wider(const tw_graph *g, int v) {
     const tw_element from = g->values[tw_value_node(g, v)->in[0]].type, to = g->values[v].type;
     return tw_element_kind(from) == TW_KIND_real && tw_element_kind(to) == TW_KIND_real &&
@@ -327,7 +319,6 @@ static const tw_check_row table[] = {
     {"whole", is_whole},
     {"all", takes_all},
     {"rows", takes_rows},
-    {"of_ones", tiles_ones},
     {"half_of_product", tw_is_half_of_product},
 };
 
