@@ -36,7 +36,7 @@ static void one_product(const tw_split_kernels *s, tw_random *r, int64_t rows, i
     for (int64_t i = 0; i < rows * ldy; i++) y[i] = -77;
     for (int64_t p = 0; p < panels; p++) s->pack_w(w + p * cols * TW_PANEL_ROWS, cols, packed + (size_t)p * of_panel);
     taken t = {0, 0};
-    s->pack_x(x, ldx, rows, cols, of_x);
+    s->pack_x(x, ldx, rows, cols, true, of_x);
     s->gemm(packed, panels, cols, of_x, rows, y, ldy, &(tw_gemm_sink){take, &t}, scratch);
     assert_int_equal(t.rows, rows * n);
     for (int64_t m = 0; m < rows; m++) {

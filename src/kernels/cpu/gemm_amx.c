@@ -4,8 +4,8 @@
    x is laid out once as tiles (pack_amx.c): of bf16 terms, or of bytes. Each TDPBF16PS takes one term of x, and sums
    are f32. Weights of int8 and int4 are exact in bf16. TDPBSSD takes bytes of x and integer weights as bytes, and sums
    are integers. Integer weights are unscaled in the tiles: sums leave their tile and are scaled at the end of each
-   group, and with bytes of x at the end of each of its blocks. Weights of f32 and f16 have more than 8 bits, and are
-   left to AVX-512. */
+   group, and with bytes of x at the end of each of its blocks. Weights of f32 have a kernel of their own
+   (split_amx.c), and those of f16, which have more than 8 bits, are left to AVX-512. */
 #include "kernels/cpu/amx.h"
 
 #include <string.h>
@@ -28,12 +28,12 @@ typedef struct room {
 
 enum { WEIGHT_BYTES = BLOCK_PANELS * BLOCK_STEPS * TILE, SUM_BYTES = 4 * TILE };
 
-size_t tw_gemm_packed_scratch_amx(void) {
-    return WEIGHT_BYTES + SUM_BYTES;
+size_t tw_gemm_packed_scratch_amx(tw_panel_format f) {
+    return f.dtype == TW_F32 ? tw_split_amx.floats_scratch_bytes : WEIGHT_BYTES + SUM_BYTES;
 }
 
 size_t tw_gemm_scratch_amx(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows, tw_gemm_blocking by) {
-    size_t own = tw_gemm_packed_scratch_amx() + tw_gemm_pack_bytes_amx(f, rows, cols, TW_AMX_TERMS),
+    size_t own = tw_gemm_packed_scratch_amx(f) + tw_gemm_pack_bytes_amx(f, rows, cols, TW_AMX_TERMS),
            other = tw_gemm_scratch_avx512(f, n_panels, cols, rows, by);
     return own > other ? own : other;
 }
@@ -407,11 +407,11 @@ void tw_gemm_packed_amx(tw_panel_format f, const void *panels, int64_t n_panels,
 
 void tw_gemm_amx(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const float *x, int64_t ldx,
                  int64_t rows, float *y, int64_t ldy, tw_gemm_blocking by, const tw_gemm_sink *sink, void *scratch) {
-    if (rows < TW_PACKED_ROWS) {
+    if (rows < TW_AMX_ROWS) {
         tw_gemm_avx512(f, panels, n_panels, cols, x, ldx, rows, y, ldy, by, sink, scratch);
         return;
     }
-    char *packed = (char *)scratch + tw_gemm_packed_scratch_amx();
+    char *packed = (char *)scratch + tw_gemm_packed_scratch_amx(f);
     tw_gemm_pack_amx(f, x, ldx, rows, cols, TW_AMX_TERMS, packed);
     tw_gemm_packed_amx(f, panels, n_panels, cols, packed, rows, TW_AMX_TERMS, y, ldy, sink, scratch);
 }

@@ -232,7 +232,7 @@ static tw_status decide(tw_choices *c, const tw_strip *s, int64_t rows, const ch
     const char *copy = tw_arena_strdup(&c->arena, shape);
     if (!d || !copy) return tw_fail_memory(diag);
     char key[512];
-    snprintf(key, sizeof key, "%s|%s", c->machine, shape);
+    snprintf(key, sizeof key, "%s|%s %s", c->machine, c->vm->k.gemm_name[s->format.dtype], shape);
     const tw_vm_product product = {s->format.dtype, s->format.group, rows, tw_strip_width(s) * c->vm->n_threads,
                                    s->cols};
     *d = (decision){.next = c->decisions, .shape = copy, .product = product};

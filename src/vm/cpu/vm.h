@@ -129,6 +129,13 @@ static inline bool tw_vm_takes_bytes(const tw_vm *vm, tw_dtype weights) {
     return vm->options.activations == TW_ACTIVATIONS_INT8 && (weights == TW_I8 || weights == TW_I4);
 }
 
+/* The format of a matrix's panels. */
+static inline tw_panel_format tw_vm_format(const tw_vm *vm, const tw_buffer *matrix) {
+    const bool integers = matrix->dtype == TW_I8 || matrix->dtype == TW_I4;
+    return vm->options.dequantise && integers ? (tw_panel_format){TW_F32, 0}
+                                              : (tw_panel_format){matrix->dtype, matrix->group};
+}
+
 /* Terms of bf16 that a packed activation has where such weights multiply it. TW_PACK_BYTES: it is a byte. */
 static inline int tw_vm_terms(const tw_vm *vm, tw_dtype weights) {
     if (vm->options.activations == TW_ACTIVATIONS_BF16) return 1;
