@@ -21,10 +21,10 @@ static tw_vm *machine(const tw_model *m, int workers, tw_activations a) {
     return vm;
 }
 
-static tw_model *tiny(void) {
+static tw_model *tiny(tw_dtype stored) {
     tw_model *m;
     tw_diag d;
-    if (tw_model_synthetic(&m, "llama-tiny", TW_BF16, 1, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_model_synthetic(&m, "llama-tiny", stored, 1, &d) != TW_OK) fail_msg("%s", d.message);
     return m;
 }
 
@@ -83,7 +83,7 @@ static bool packs(const tw_vm *vm) {
 
 static void a_stage_packs_together(void **state) {
     (void)state;
-    tw_model *m = tiny();
+    tw_model *m = tiny(TW_BF16);
     tw_vm *vm = machine(m, 2, TW_ACTIVATIONS_FLOAT);
     specimen q = begin();
     for (int w = 0; w < 2; w++) project(&q, w, 0, 0, 2, -1, 0, 0);
@@ -106,7 +106,7 @@ static void a_stage_packs_together(void **state) {
 /* Worker 1 changes what it multiplies after worker 0 has multiplied it. */
 static void what_changes_between_two_is_packed_by_each(void **state) {
     (void)state;
-    tw_model *m = tiny();
+    tw_model *m = tiny(TW_BF16);
     tw_vm *vm = machine(m, 2, TW_ACTIVATIONS_FLOAT);
     specimen q = begin();
     project(&q, 0, 0, 0, 2, -1, 0, 0);
@@ -124,7 +124,7 @@ static void what_changes_between_two_is_packed_by_each(void **state) {
 /* Neither of two stages comes before the other: they may not have one memory. */
 static void stages_at_once_do_not_share_memory(void **state) {
     (void)state;
-    tw_model *m = tiny();
+    tw_model *m = tiny(TW_BF16);
     tw_vm *vm = machine(m, 2, TW_ACTIVATIONS_FLOAT);
     specimen q = begin();
     project(&q, 0, 0, 0, 2, -1, 0, 0);
@@ -146,15 +146,18 @@ static void any_steps_give_the_same(void **state) {
     } ways[] = {{1, 1}, {2, 61}, {3, 17}, {5, 32}, {2, 9}, {7, 61}};
     /* What differs in float may be rounded to different neighbours. */
     static const struct {
-        tw_dtype weights;
+        tw_dtype stored, weights;
         tw_activations activations;
         float allowed;
-    } kinds[] = {{TW_F32, TW_ACTIVATIONS_FLOAT, 3e-5f}, {TW_F32, TW_ACTIVATIONS_BF16, 1e-2f},
-                 {TW_I8, TW_ACTIVATIONS_FLOAT, 3e-5f},  {TW_I8, TW_ACTIVATIONS_INT8, 2e-2f},
-                 {TW_I4, TW_ACTIVATIONS_FLOAT, 3e-5f},  {TW_I4, TW_ACTIVATIONS_INT8, 2e-2f}};
+    } kinds[] = {
+        {TW_BF16, TW_F32, TW_ACTIVATIONS_FLOAT, 3e-5f}, {TW_BF16, TW_F32, TW_ACTIVATIONS_BF16, 1e-2f},
+        {TW_BF16, TW_I8, TW_ACTIVATIONS_FLOAT, 3e-5f},  {TW_BF16, TW_I8, TW_ACTIVATIONS_INT8, 2e-2f},
+        {TW_BF16, TW_I4, TW_ACTIVATIONS_FLOAT, 3e-5f},  {TW_BF16, TW_I4, TW_ACTIVATIONS_INT8, 2e-2f},
+        {TW_F32, TW_F32, TW_ACTIVATIONS_FLOAT, 3e-5f},  {TW_F32, TW_F32, TW_ACTIVATIONS_BF16, 1e-2f},
+    };
     static float logits[2][VOCAB], plain[VOCAB];
-    tw_model *m = tiny();
-    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+        tw_model *m = tiny(kinds[kind].stored);
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
             int32_t ids[PROMPT];
             tw_diag d;
@@ -187,7 +190,8 @@ static void any_steps_give_the_same(void **state) {
             tw_vm_close(vm);
             tw_checked_free(c);
         }
-    tw_model_close(m);
+        tw_model_close(m);
+    }
 }
 
 /* Each block has a scale of its own: 128 columns, or a group of the weights. */
@@ -196,7 +200,7 @@ static void bytes_are_rounded_in_blocks(void **state) {
     enum { COLS = 300 };
     static const tw_panel_format formats[] = {{TW_I8, 0}, {TW_I8, 32}, {TW_I4, 64}, {TW_I4, 128}};
     tw_random r = tw_random_seed(7);
-    tw_model *m = tiny();
+    tw_model *m = tiny(TW_BF16);
     tw_vm *vm = machine(m, 1, TW_ACTIVATIONS_INT8);
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
         const int block = formats[f].group ? formats[f].group : 128;

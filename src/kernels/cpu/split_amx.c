@@ -18,7 +18,7 @@ enum {
     TERMS = 3,
     BLOCK_PANELS = TW_SINK_COLS / ROWS,
     NEAR_STEPS = 12, /* Of two tiles of rows they take 72 KiB. */
-    MADE_STEPS = 8,  /* Of all panels of a block they take 768 KiB, and two blocks are in the second-level cache. */
+    MADE_STEPS = 5,  /* Of all panels of a block they take 480 KiB, and two blocks are in the second-level cache. */
     PAIR = TERMS * TILE,
     MADE_BYTES = BLOCK_PANELS * MADE_STEPS * PAIR,
     SUM_BYTES = 4 * TILE,
