@@ -167,6 +167,28 @@ typedef struct corner {
             _tile_dpbf16ps(sums, x, w);                                                                                \
     } while (0)
 
+/* Asks for the q-th quarters of the tiles that follow two. Either may be NULL. */
+static inline __attribute__((always_inline)) void ask_behind(const char *a, const char *b, int q) {
+    for (int i = TILE + q * TILE / 4; i < TILE + (q + 1) * TILE / 4; i += 64) {
+        if (a) _mm_prefetch(a + i, _MM_HINT_T0);
+        if (b) _mm_prefetch(b + i, _MM_HINT_T0);
+    }
+}
+
+/* Adds the products of tiles 4 and 5 with tiles 6 and 7, and meanwhile asks for what follows the weights `a` and `b`:
+   it is in the second-level cache, and tiles that are loaded from there hold the unit up. Beside sums of bytes, which
+   soon leave their tiles, asking did not pay. */
+static inline __attribute__((always_inline)) void add_four(const char *a, const char *b, bool bytes) {
+    ADD_PRODUCT(0, 4, 6);
+    ask_behind(a, b, 0);
+    ADD_PRODUCT(1, 4, 7);
+    ask_behind(a, b, 1);
+    ADD_PRODUCT(2, 5, 6);
+    ask_behind(a, b, 2);
+    ADD_PRODUCT(3, 5, 7);
+    ask_behind(a, b, 3);
+}
+
 static inline void begin_four(const corner *c) {
     if (c->from) {
         _tile_loadd(0, c->from, c->stride);
@@ -193,17 +215,11 @@ static inline __attribute__((always_inline)) void multiply_four(const char *x, i
         _tile_loadd(7, w1, 64);
         _tile_loadd(5, x + next, 64);
         x += TILE;
-        ADD_PRODUCT(0, 4, 6);
-        ADD_PRODUCT(1, 4, 7);
-        ADD_PRODUCT(2, 5, 6);
-        ADD_PRODUCT(3, 5, 7);
+        add_four(bytes ? NULL : w0, bytes || tiles > 1 ? NULL : w1, bytes);
         for (int t = 1; t < tiles; t++, x += TILE) {
             _tile_loadd(4, x, 64);
             _tile_loadd(5, x + next, 64);
-            ADD_PRODUCT(0, 4, 6);
-            ADD_PRODUCT(1, 4, 7);
-            ADD_PRODUCT(2, 5, 6);
-            ADD_PRODUCT(3, 5, 7);
+            add_four(NULL, w1, bytes);
         }
     }
 }
