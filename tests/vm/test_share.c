@@ -194,6 +194,25 @@ static void any_steps_give_the_same(void **state) {
     }
 }
 
+/* Floats that integers stand for are packed as floats are. */
+static void memory_of_packs_is_of_what_runs(void **state) {
+    (void)state;
+    size_t bytes[2];
+    for (int i = 0; i < 2; i++) {
+        tw_model *m = tiny(i ? TW_BF16 : TW_F32);
+        tw_diag d;
+        tw_vm *vm;
+        tw_vm_options o = {.workers = 2, .no_vendor = true, .no_pin = true, .dequantise = i};
+        if (tw_vm_open(&vm, m, &o, &d) != TW_OK) fail_msg("%s", d.message);
+        tw_checked *c = test_lower(m, (tw_lowering){.workers = 2, .tokens = T, .weights = i ? TW_I8 : TW_F32}, MAX_SEQ);
+        bytes[i] = tw_vm_share_bytes(vm, tw_checked_schedule(c));
+        tw_checked_free(c);
+        tw_vm_close(vm);
+        tw_model_close(m);
+    }
+    assert_int_equal(bytes[0], bytes[1]);
+}
+
 /* Each block has a scale of its own: 128 columns, or a group of the weights. */
 static void bytes_are_rounded_in_blocks(void **state) {
     (void)state;
@@ -230,6 +249,7 @@ int main(void) {
         cmocka_unit_test(what_changes_between_two_is_packed_by_each),
         cmocka_unit_test(stages_at_once_do_not_share_memory),
         cmocka_unit_test(any_steps_give_the_same),
+        cmocka_unit_test(memory_of_packs_is_of_what_runs),
         cmocka_unit_test(bytes_are_rounded_in_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

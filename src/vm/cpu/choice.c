@@ -314,7 +314,9 @@ void tw_choices_explain(const tw_choices *c, char *out, size_t size) {
         tw_text_add(&t, "%s: %s, %s", d->shape, d->winner, d->by);
         if (d->us > 0) tw_text_add(&t, ", %.0f us expected", d->us);
         for (int i = 0; i < c->n; i++)
-            if (d->gflops[i] > 0) tw_text_add(&t, "  %s %.0f GFLOP/s", name_of(i), d->gflops[i]);
+            if (d->gflops[i] > 0)
+                tw_text_add(&t, "  %s%s%s%s %.0f GFLOP/s", name_of(i), i ? "" : " (",
+                            i ? "" : c->vm->k.gemm_name[d->product.weights], i ? "" : ")", d->gflops[i]);
         tw_text_add(&t, "\n");
     }
 }
