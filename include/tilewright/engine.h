@@ -284,6 +284,9 @@ typedef struct tw_verdict {
     double worst_logit;    /* largest |difference| over its tolerance */
     double worst_loss;     /* largest relative difference over its tolerance */
     double perplexity, expected_perplexity; /* 0: the file has none */
+    int64_t choices;       /* A mixture's choices of experts that were judged, of all layers and positions. */
+    int64_t choices_close; /* Those that the reference would have made otherwise, by scores as close as rounding. */
+    double worst_choice;   /* Largest difference of scores or weights of a choice over its tolerance. */
 } tw_verdict;
 
 /* Compares with golden.json (see docs/engine.md): logits within 1e-3 of the largest plus 1e-4, greedy ids equal, loss
