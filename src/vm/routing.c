@@ -110,9 +110,9 @@ static void weakest(const choice *c, int64_t *least, int64_t *most) {
     for (int64_t e = 0; e < c->r->experts; e++) {
         const bool chosen = taken(c->expert, c->r->used, e);
         int64_t *to = chosen ? least : most;
+        if (*to >= 0 && isnan(c->score[*to])) continue;
         const bool further = *to >= 0 && (chosen ? c->score[e] < c->score[*to] : c->score[e] > c->score[*to]);
         if (*to < 0 || isnan(c->score[e]) || further) *to = e;
-        if (isnan(c->score[*to])) return;
     }
 }
 
