@@ -287,7 +287,7 @@ tw_status tw_engine_compare(tw_engine *e, tw_engine *reference, int64_t vocab, i
     tw_random r = tw_random_seed(seed);
     int32_t *prompt = malloc((size_t)longest * sizeof *prompt);
     float *copy = malloc((size_t)vocab * sizeof *copy);
-    tw_status st = prompt && copy ? open_routing(&c, reference, context) : tw_fail_memory(diag);
+    tw_status st = prompt && copy ? open_routing(&c, reference, longest + greedy + 1) : tw_fail_memory(diag);
     for (int64_t i = 0; i < prompts && st == TW_OK; i++) {
         int64_t n = i ? 1 + (int64_t)tw_random_below(&r, (uint64_t)longest) : 1;
         for (int64_t k = 0; k < n; k++) prompt[k] = (int32_t)tw_random_below(&r, (uint64_t)vocab);
