@@ -300,7 +300,8 @@ tw_status tw_engine_verify(tw_engine *e, const tw_tokenizer *tokenizer, const ch
    plain C ones, on the same packed weights; then a prompt of `prompt_length` (at most 96) with the engine's choice of
    kernels and with our own for AVX2. On a GPU: short random prompts, one of `prompt_length` (at most 1024), and a few
    tokens after each, there and on the processor, under the GPU's tolerances; and a longer prompt there at once and
-   token by token. Rewinds the engine. */
+   token by token, of a mixture on the processor, too. A mixture's reference is told which experts were chosen, and its
+   scores judge that. Rewinds the engine. */
 tw_status tw_engine_check_kernels(tw_engine *e, int64_t prompt_length, uint64_t seed, tw_verdict *verdict,
                                   tw_diag *diag);
 
@@ -312,7 +313,7 @@ tw_status tw_batch_check(tw_batch *b, int64_t prompt_length, uint64_t seed, tw_v
 tw_status tw_golden_context(const char *golden, int64_t *positions, tw_diag *diag);
 
 /* Compares two engines of one model on random prompts: the same tolerances, a GPU's where one of them runs on one. For
-   quantised weights against the floats they stand for. */
+   quantised weights against the floats they stand for. A reference on a processor is told a mixture's choices. */
 tw_status tw_engine_compare(tw_engine *e, tw_engine *reference, int64_t vocab, int64_t prompts, int64_t greedy,
                             uint64_t seed, tw_verdict *verdict, tw_diag *diag);
 
