@@ -41,6 +41,8 @@ typedef struct tw_exec {
     const tw_weight *table[TW_MAX_OPERANDS]; /* Tables of embed. */
     tw_strip strip;                          /* Rows that the instruction multiplies by. */
     struct tw_pack *pack;                    /* Packed activations that it shares with other workers. NULL: none. */
+    int64_t layer;                           /* route, choose: the layer. -1: it is not known. */
+    bool reports;                            /* route, choose: it enters its layer's choice in step.routing. */
     struct {
         tw_counter_cell *cell;
         uint32_t threshold; /* Arrivals in one step. */
