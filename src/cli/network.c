@@ -29,6 +29,7 @@ tw_status cli_network_open(tw_network **out, const char *path, const cli_network
                             .threads = (int)f->threads,
                             .search = f->search,
                             .unsplit = f->unsplit,
+                            .unsplit_batches = f->unsplit_batches,
                             .unfused = f->unfused,
                             .apart = f->apart};
     const char *by = f->products ? f->products : "best";

@@ -14,11 +14,12 @@ typedef struct tw_network_weights tw_network_weights;
 enum { TW_NETWORK_OWN = 1, TW_NETWORK_VENDOR = 2 };
 
 typedef struct tw_cuda_network_options {
-    int by;       /* TW_NETWORK_ bits. 0: both, where products are searched, and otherwise our own kernels. */
-    bool unsplit; /* No product is split along k. */
-    bool search;  /* Products that the plan has no entry of are searched on the device, and entered. */
-    int measured; /* With `search`: configurations to measure of each. 0: as many as is usual. */
-    bool late;    /* No launch begins before the one before it is over. */
+    int by;               /* TW_NETWORK_ bits. 0: both, where products are searched, and otherwise our own kernels. */
+    bool unsplit;         /* No product is split along k. */
+    bool unsplit_batches; /* None of a batch is, while others may be. */
+    bool search;          /* Products that the plan has no entry of are searched on the device, and entered. */
+    int measured;         /* With `search`: configurations to measure of each. 0: as many as is usual. */
+    bool late;            /* No launch begins before the one before it is over. */
 } tw_cuda_network_options;
 
 /* Constants on a device, which programs with the same constants share: those of one graph for several extents. */

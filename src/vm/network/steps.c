@@ -241,12 +241,11 @@ static tw_status product_buffer(tw_cuda_network *n, const tw_step *s, const char
     static const char *const names[] = {"a", "b", "bias", "mul", "residual", "c"};
     const tw_program_product *p = &s->of.product;
     const int64_t *const strides[] = {p->stride_a, p->stride_b, NULL, NULL, NULL, p->stride_c};
-    int more = 0, i = 0;
-    for (int d = 0; d < TW_PROGRAM_BATCH; d++) more += p->batch[d] > 1;
+    int i = 0;
     while (i < 5 && strcmp(names[i], name) != 0) i++;
     const tw_view *v = i < 5 ? &s->in[i] : &s->out[0];
     *out = tw_network_address(n, v);
-    return more > 1 && strides[i] ? make_table(n, s, v, strides[i], out, diag) : TW_OK;
+    return tw_network_by_pointers(p) && strides[i] ? make_table(n, s, v, strides[i], out, diag) : TW_OK;
 }
 
 static uint64_t attention_buffer(const tw_cuda_network *n, const tw_step *s, const char *name) {
