@@ -70,8 +70,11 @@ typedef struct tw_network_options {
     bool search;          /* On a GPU: measure how each product is computed best, and keep that. */
     bool unsplit;         /* On a GPU: no product is split along k. */
     bool unsplit_batches; /* On a GPU: no product of a batch is split along k, while others may be. */
-    bool unfused;         /* No patterns are looked for. */
-    bool apart;           /* On a GPU: attention is computed as products and softmax. */
+    /* On a GPU: what blocks that split a product count with is zeroed in each run, before the product, in place of once
+       when the program is made. */
+    bool clear_counters;
+    bool unfused; /* No patterns are looked for. */
+    bool apart;   /* On a GPU: attention is computed as products and softmax. */
 } tw_network_options;
 
 typedef struct tw_network tw_network;

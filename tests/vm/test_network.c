@@ -291,7 +291,7 @@ static void sets_are_split_by_plans(void **state) {
         good(tw_network_plan_add(&plan, &(tw_network_choice){"gemm", words, ways[i / 2], 1}, &diag), &diag);
         const double most = i % 2 ? 1e-1 : 1e-2;
         const tw_element to = i % 2 ? TW_E_bf16 : TW_E_f16;
-        const tw_cuda_network_options all = {0}, single = {.unsplit_batches = true};
+        const tw_cuda_network_options all = {.clear = i % 3 == 0}, single = {.unsplit_batches = true};
         assert_int_equal(check_ways(long_products(K), NULL, &o, &all, &plan, most, to, false), 1);
         if (i == 6) assert_int_equal(check_ways(long_products(K), NULL, &o, &single, &plan, most, to, false), 0);
         tw_network_plan_free(&plan);

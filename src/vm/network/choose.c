@@ -97,9 +97,15 @@ static bool estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm
     return o.time < 1e30;
 }
 
+/* Tells whether counters are zeroed before a product. */
+static bool is_cleared(const tw_cuda_network *n, const tw_gemm_problem *p, const tw_gemm_config *c) {
+    tw_gemm_resources need;
+    return n->options.clear && tw_gemm_legal(p, c, n->gpu->target, &need, NULL) && need.counter_bytes;
+}
+
 /* Chooses when a product begins. */
 static int start_of(const tw_cuda_network *n, const tw_gemm_problem *p, const tw_gemm_config *c) {
-    if (c->mma != 2 || n->options.late) return TW_GEMM_LATE;
+    if (c->mma != 2 || n->options.late || is_cleared(n, p, c)) return TW_GEMM_LATE;
     return p->weights ? TW_GEMM_AHEAD : TW_GEMM_EARLY;
 }
 

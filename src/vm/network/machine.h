@@ -86,6 +86,9 @@ tw_status tw_network_bind(tw_cuda_network *n, tw_diag *diag);
 /* Allocates what kernels need beside operands and results. */
 tw_status tw_network_alloc_workspace(tw_cuda_network *n, tw_diag *diag);
 
+/* steps.c. Zeroes what the kernel of a launch must find zero. */
+tw_status tw_network_clear(const tw_cuda_network *n, const tw_network_launch *l, tw_diag *diag);
+
 /* choose.c. Tells whether a product may be split along k. */
 bool tw_network_may_split(const tw_cuda_network *n, const tw_gemm_problem *p);
 
