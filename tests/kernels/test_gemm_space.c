@@ -383,6 +383,25 @@ static void sets_are_joined(void **state) {
                  "type=f32 m=8 n=8 k=8 ldc=16 batch=4 sets=2 set_c=8", 12 * MATRIX);
 }
 
+/* Parts of all products go through device memory. */
+static void splits_of_batches_have_parts(void **state) {
+    (void)state;
+    const tw_cuda_info info = {
+        .name = "NVIDIA H200", .sms = 132, .clock_khz = 1980000, .target = tw_target_find("sm_90a")};
+    tw_gemm_problem p = {.type = TW_GEMM_F16, .m = 128, .n = 128, .k = 4096, .batch = 4, .sets = 2, .alpha = 1};
+    p.set_a = 5 * p.m * p.k;
+    assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+    tw_gemm_config c = tw_gemm_config_default(&p);
+    assert_int_equal(
+        tw_gemm_config_parse(&c, (char[]){"mma=2 ml=64 nl=64 u=64 kg=4 split=0 ms=64 ns=64 stages=4 vec=16"}, NULL),
+        TW_OK);
+    tw_demand d;
+    tw_gemm_resources need;
+    assert_true(tw_gemm_demand(&p, &c, &info, &d) && tw_gemm_legal(&p, &c, info.target, &need, NULL));
+    assert_true(need.tiles == 16 && need.grid == 64 && need.counter_bytes == 64);
+    assert_true(need.workspace_bytes == (int64_t)64 * 64 * 64 * 4 && d.parts == 2 * (double)need.workspace_bytes);
+}
+
 /* Arrays have an address for each matrix, are aligned as addresses are, and are not written. */
 static void pointers_are_described(void **state) {
     (void)state;
@@ -637,6 +656,7 @@ int main(void) {
                                        cmocka_unit_test(problems_without_sense_are_refused),
                                        cmocka_unit_test(tensor_maps_refuse_pointers),
                                        cmocka_unit_test(sets_are_joined),
+                                       cmocka_unit_test(splits_of_batches_have_parts),
                                        cmocka_unit_test(pointers_are_described),
                                        cmocka_unit_test(sizes_fit_their_types),
                                        cmocka_unit_test(a_warps_cells_are_nearly_a_square),

@@ -513,14 +513,14 @@ int64_t tw_gemm_data_gaps(const tw_gemm_data *d, const void *now, const void *be
     const tw_gemm_problem *p = &d->problem;
     const tw_gemm_matrix m = tw_gemm_matrix_of(p, TW_GEMM_C);
     const int64_t es = tw_type_bits(p->out) / 8, all = (int64_t)d->bytes[TW_GEMM_C] / es;
+    bool *is_cell = calloc((size_t)all, sizeof *is_cell);
     int64_t n = 0;
-    for (int64_t i = 0; i < all; i++) {
-        bool cell = false;
-        for (int64_t b = 0; b < p->batch && !cell; b++) {
-            const int64_t in = i - tw_gemm_matrix_place(p, &m, b);
-            cell = in >= 0 && in / p->ldc < p->m && is_written(d, in / p->ldc) && in % p->ldc < tw_gemm_columns(p);
-        }
-        n += !cell && memcmp(x + i * es, y + i * es, (size_t)es) != 0;
+    if (!is_cell) return all;
+    for (int64_t i = 0; i < p->batch * p->m; i++) {
+        const int64_t row = tw_gemm_matrix_place(p, &m, i / p->m) + i % p->m * p->ldc;
+        if (is_written(d, i % p->m)) memset(is_cell + row, true, (size_t)m.columns * sizeof *is_cell);
     }
+    for (int64_t i = 0; i < all; i++) n += !is_cell[i] && memcmp(x + i * es, y + i * es, (size_t)es) != 0;
+    free(is_cell);
     return n;
 }
