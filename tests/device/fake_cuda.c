@@ -21,7 +21,7 @@
 #include <sys/mman.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define MARK   "FAKE CUBIN\n"
+#define MARK   "\177ELF FAKE CUBIN\n"
 
 typedef struct work {
     int kind; /* 0: kernel add, 1: fault, 2: fill, 3: nothing, 4: compare */
