@@ -74,6 +74,8 @@ typedef struct tw_gpu_machine {
 tw_status tw_network_lend(struct tw_network *n, tw_diag *diag);
 /* Checks what a bucket's program reads of the package. On a processor the program is prepared before. */
 tw_status tw_network_check_read(struct tw_network *n, const tw_bucket *b, tw_diag *diag);
+/* Checks all constants of a package's graph. */
+tw_status tw_network_check_graph(struct tw_network *n, const tw_graph *g, tw_diag *diag);
 /* Writes what the package has, and what a bucket's program takes of it. */
 tw_status tw_network_describe_package(const struct tw_network *n, const tw_bucket *b, tw_buf *out, tw_diag *diag);
 

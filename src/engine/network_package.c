@@ -59,18 +59,37 @@ static void mark_graph(marks *m, const tw_graph *g) {
             if (g->nodes[i].attributes[k].kind == TW_ATTRIBUTE_ARRAY) mark(m, g->nodes[i].attributes[k].array->data);
 }
 
+/* Begins with no marks. The caller frees m->which. */
+static tw_status begin(marks *m, struct tw_network *n, tw_diag *diag) {
+    *m = (marks){.p = n->package, .which = calloc((size_t)n->package->n_constants + 1, sizeof *m->which)};
+    return m->which ? TW_OK : tw_fail_memory(diag);
+}
+
+static tw_status check(marks *m, struct tw_network *n, tw_diag *diag) {
+    const tw_status st = tw_package_check(n->package, m->which, n->path, diag);
+    free(m->which);
+    return st;
+}
+
 tw_status tw_network_check_read(struct tw_network *n, const tw_bucket *b, tw_diag *diag) {
-    tw_package *p = n->package;
-    marks m = {.p = p, .which = calloc((size_t)p->n_constants + 1, sizeof *m.which)};
-    if (!m.which) return tw_fail_memory(diag);
+    const tw_package *p = n->package;
+    marks m;
+    const tw_status st = begin(&m, n, diag);
+    if (st != TW_OK) return st;
     if (n->runner == &tw_runner_cpu) m.by = b->state;
     mark_graph(&m, b->graph);
     for (int i = 0; i < p->n_code && n->runner->gpu; i++) mark(&m, p->code[i].data);
     for (int i = 0; i < p->n_panels && m.by; i++)
         if (tw_cpu_network_reads(m.by, p->panels[i].data)) mark(&m, p->panels[i].data);
-    const tw_status st = tw_package_check(p, m.which, n->path, diag);
-    free(m.which);
-    return st;
+    return check(&m, n, diag);
+}
+
+tw_status tw_network_check_graph(struct tw_network *n, const tw_graph *g, tw_diag *diag) {
+    marks m;
+    const tw_status st = begin(&m, n, diag);
+    if (st != TW_OK) return st;
+    mark_graph(&m, g);
+    return check(&m, n, diag);
 }
 
 /* ---- describing */

@@ -120,7 +120,10 @@ static tw_status find_graph(struct tw_network *n, tw_bucket *b, const tw_array *
         b->graph = tw_graph_keep(g);
         return TW_OK;
     }
-    if (p->model) return make_graph(n, b, inputs, diag);
+    if (p->model) {
+        const tw_status st = tw_network_check_graph(n, p->model, diag);
+        return st == TW_OK ? make_graph(n, b, inputs, diag) : st;
+    }
     for (int i = 0; i < p->n_graphs; i++) {
         char text[512];
         tw_package_describe_shapes(p, i, text, sizeof text);

@@ -175,7 +175,7 @@ static void damage_is_found(void **state) {
     tw_diag d = {0};
     b.data[b.data_at] ^= 1;
     succeed(tw_package_read(&p, b.data, b.size, "f", &d), &d);
-    assert_int_equal(tw_package_check(p, "f", &d), TW_ERR_FORMAT);
+    assert_int_equal(tw_package_check(p, NULL, "f", &d), TW_ERR_FORMAT);
     tw_package_close(p);
     b.data[b.data_at] ^= 1;
     free(b.data);

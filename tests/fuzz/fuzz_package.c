@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (tw_package_read(&p, copy, size, "f", &diag) == TW_OK) {
         char text[256];
         for (int i = 0; i < p->n_graphs; i++) tw_package_describe_shapes(p, i, text, sizeof text);
-        tw_package_check(p, "f", &diag);
+        tw_package_check(p, NULL, "f", &diag);
         tw_package_close(p);
     } else if (!diag.message[0] || diag.offset >= (int64_t)(size ? size : 1)) {
         abort();
