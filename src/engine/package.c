@@ -335,7 +335,17 @@ static tw_status get_package(tw_package *p, reader *r, const char *path, tw_diag
     if (!r->wrong && r->at != r->end) blame(r, "the description goes on behind its end");
     if (r->wrong == no_memory) return tw_fail_memory(diag);
     if (r->wrong) return tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "%s", r->wrong);
-    return check_graphs(p, path, diag);
+    return TW_OK;
+}
+
+/* What graphs say of shapes and axes is in small constants, and is looked at next. */
+static tw_status check_small(tw_package *p, const char *path, tw_diag *diag) {
+    bool *which = calloc((size_t)p->n_constants + 1, sizeof *which);
+    if (!which) return tw_fail_memory(diag);
+    for (int64_t i = 0; i < p->n_constants; i++) which[i] = p->constants[i].bytes <= TW_PACKAGE_SMALL;
+    const tw_status st = tw_package_check(p, which, path, diag);
+    free(which);
+    return st;
 }
 
 static tw_status check_header(const unsigned char *data, size_t size, tw_package_header *h, const char *path,
@@ -369,7 +379,10 @@ tw_status tw_package_read(tw_package **out, const void *data, size_t size, const
     reader r = {.p = p, .at = at, .end = at + h.meta_bytes};
     p->data = (const unsigned char *)data + h.data_at;
     p->data_bytes = h.data_bytes;
+    p->data_at = h.data_at;
     st = get_package(p, &r, path, diag);
+    if (st == TW_OK) st = check_small(p, path, diag);
+    if (st == TW_OK) st = check_graphs(p, path, diag);
     if (st == TW_OK)
         *out = p;
     else

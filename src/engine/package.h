@@ -2,8 +2,8 @@
 /* Packages (.tw): networks that were prepared, in a file that is mapped.
 
    A header; then the description, in which all is checked when a package is opened; then constants, each aligned to
-   256 bytes, whose contents are checked before they are used first. Numbers are little-endian. Texts are a length and
-   as many bytes with a NUL behind them. The description:
+   256 bytes, whose contents are checked before they are used first, and small ones when a package is opened. Numbers
+   are little-endian. Texts are a length and as many bytes with a NUL behind them. The description:
 
        dtype, plan (texts)
        number of constants, and of each: offset within the constants, bytes, sum (base/sum.h)
@@ -23,7 +23,7 @@
 #include "vm/network/cpu.h"
 
 #define TW_PACKAGE_MAGIC "\211TWPACK\n"
-enum { TW_PACKAGE_VERSION = 2, TW_PACKAGE_ALIGN = 256 };
+enum { TW_PACKAGE_VERSION = 2, TW_PACKAGE_ALIGN = 256, TW_PACKAGE_SMALL = 256 /* Bytes of a small constant. */ };
 
 typedef struct tw_package_header {
     char magic[8];
@@ -46,10 +46,10 @@ typedef struct tw_package {
     size_t plan_bytes;
     tw_package_constant *constants;
     int64_t n_constants;
-    bool *checked;             /* Of each constant: it was found to be what it was. */
-    const unsigned char *data; /* Of constants. */
-    uint64_t data_bytes;
-    tw_machine_code *code; /* A GPU's kernels. */
+    bool *checked;                /* Of each constant: it was found to be what it was. */
+    const unsigned char *data;    /* Of constants. */
+    uint64_t data_at, data_bytes; /* Where they lie in the file, and how many bytes. */
+    tw_machine_code *code;        /* A GPU's kernels. */
     int n_code;
     tw_cpu_panels *panels; /* Constants as a processor's kernels read them. */
     int n_panels;
@@ -61,7 +61,7 @@ typedef struct tw_package {
 
 bool tw_is_package(const char *path); /* By its ending. */
 
-/* TW_ERR_FORMAT: the file is no package, or damaged, as far as one can tell without reading constants. */
+/* TW_ERR_FORMAT: the file is no package, or damaged, as far as one can tell without reading large constants. */
 tw_status tw_package_open(tw_package **out, const char *path, tw_diag *diag);
 void tw_package_close(tw_package *p); /* NULL is fine. */
 /* Reads a package from memory, which must outlive it. Errors are those of tw_package_open. */

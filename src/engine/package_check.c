@@ -7,7 +7,10 @@
 
 #include <stdlib.h>
 
-enum { MOST = 16 /* Threads. A few read as fast as memory is. */ };
+enum {
+    MOST = 16,       /* Threads. A few read as fast as memory is. */
+    SHARE = 4 << 20, /* Bytes that are worth a thread. */
+};
 
 /* A block of a constant, whose sum a thread computes. */
 typedef struct block {
@@ -18,7 +21,7 @@ typedef struct block {
 
 typedef struct crew {
     block *blocks;
-    size_t n;
+    size_t n, bytes; /* Of blocks, and of all of them together. */
     _Atomic size_t next;
 } crew;
 
@@ -34,7 +37,7 @@ static void sum_all(crew *c) {
     pthread_t helpers[MOST];
     int wanted = tw_allowed_cpus(NULL, 0), started = 0;
     if (wanted > MOST) wanted = MOST;
-    if ((size_t)wanted > c->n) wanted = (int)c->n;
+    if ((size_t)wanted > c->bytes / SHARE + 1) wanted = (int)(c->bytes / SHARE + 1);
     while (started < wanted - 1 && pthread_create(&helpers[started], NULL, work, c) == 0) started++;
     work(c);
     for (int i = 0; i < started; i++) pthread_join(helpers[i], NULL);
@@ -53,6 +56,7 @@ static void cut(const tw_package *p, const bool *which, crew *c) {
     for (int64_t i = 0; i < p->n_constants; i++)
         for (uint64_t at = 0; is_due(p, which, i) && at < p->constants[i].bytes; at += TW_SUM_BLOCK) {
             const uint64_t left = p->constants[i].bytes - at;
+            c->bytes += left < TW_SUM_BLOCK ? left : TW_SUM_BLOCK;
             c->blocks[c->n++] =
                 (block){p->data + p->constants[i].at + at, left < TW_SUM_BLOCK ? left : TW_SUM_BLOCK, 0};
         }
@@ -75,7 +79,6 @@ tw_status tw_package_check(tw_package *p, const bool *which, const char *path, t
     }
     free(c.blocks);
     if (wrong < 0) return TW_OK;
-    const int64_t place = p->map.data ? p->data - p->map.data : 0;
-    return tw_fail_at(diag, TW_ERR_FORMAT, path, place + (int64_t)p->constants[wrong].at,
+    return tw_fail_at(diag, TW_ERR_FORMAT, path, (int64_t)(p->data_at + p->constants[wrong].at),
                       "a constant does not have its checksum");
 }

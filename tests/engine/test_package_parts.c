@@ -288,9 +288,12 @@ static void damage_is_found_where_it_is_read(void **state) {
     damaged("cpu", false);
     damaged("plain", true);
     flip(x.b);
-    flip(x.gain);
-    damaged("cpu", true);
-    damaged("emulator", true);
+    flip(x.gain); /* A small one is looked at first. */
+    const tw_network_options how = {.device = "cpu"};
+    tw_network *n;
+    assert_int_equal(tw_network_open(&n, package, &how, &d), TW_ERR_FORMAT);
+    assert_string_equal(d.message, "a constant does not have its checksum");
+    assert_int_equal(d.offset, x.gain);
     succeed(build("cpu", NULL, NULL, &d), &d);
     x = find_places();
     flip(x.b);
