@@ -13,8 +13,8 @@
 #include <string.h>
 
 static const char add_kernel[] =
-    "\177ELF FAKE CUBIN\n.entry add_k(...)\n//! add\n//! registers 40\n//! shared 1024\n//! local 8\n";
-static const char fault_kernel[] = "\177ELF FAKE CUBIN\n.entry bad(...)\n//! fault\n";
+    "FAKE CUBIN\n.entry add_k(...)\n//! add\n//! registers 40\n//! shared 1024\n//! local 8\n";
+static const char fault_kernel[] = "FAKE CUBIN\n.entry bad(...)\n//! fault\n";
 
 static int setup(void **state) {
     setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);

@@ -119,7 +119,7 @@ static const char working[] = "while [ $# -gt 1 ]; do\n"
                               "case $1 in -o) out=$2; shift ;; --gpu-name) target=$2; shift ;; esac; shift; done\n"
                               "if grep -q complain $1; then echo \"ptxas $1, line 2; error   : no\" >&2; exit 255; fi\n"
                               "echo \"ptxas info    : Used 77 registers, 0 bytes spill stores for $target\" >&2\n"
-                              "{ printf '\\177ELF FAKE CUBIN\\n'; cat $1; printf '\\0'; } >$out\n";
+                              "{ printf 'FAKE CUBIN\\n'; cat $1; printf '\\0'; } >$out\n";
 
 static void ptxas_may_compile_instead(void **state) {
     (void)state;
