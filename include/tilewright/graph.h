@@ -104,7 +104,8 @@ int64_t tw_network_input_limit(const tw_network *n, int i);
 /* Makes the program for extents of `inputs`, an array with all inputs in the model's order, unless there is one. Of a
    tensor only type, rank and extents are read. A network keeps up to 32 programs. TW_ERR_USAGE: an input's type or
    extents are not the model's. TW_ERR_UNSUPPORTED: a GPU lacks kernels for nodes, all of which are listed; a package
-   has neither such extents nor the model; or there are 32 programs. TW_ERR_MEMORY: memory, here or on the GPU, is not enough. */
+   has neither such extents nor the model; or there are 32 programs. TW_ERR_MEMORY: memory, here or on the GPU, is not
+   enough. */
 tw_status tw_network_prepare(tw_network *n, const tw_tensor *inputs, tw_diag *diag);
 /* Computes outputs, and prepares for the inputs' extents if need be. Contents of inputs are copied. `outputs` has room
    for all outputs; their contents lie in memory of the network until the next call that prepares, runs or times. Errors
@@ -142,8 +143,8 @@ tw_status tw_network_save(const tw_network *n, const char *path, tw_diag *diag);
 
 /* What a package also has. All may be left out. */
 typedef struct tw_package_options {
-    /* Machine code for a GPU, "sm_90a", compiled by the program ptxas (TILEWRIGHT_PTXAS names another), so that a machine
-       without a compiler starts at once. NULL: on a GPU what its driver compiled, on the emulator none. */
+    /* Machine code for a GPU, "sm_90a", compiled by the program ptxas (TILEWRIGHT_PTXAS names another), so that a
+       machine without a compiler starts at once. NULL: on a GPU what its driver compiled, on the emulator none. */
     const char *target;
     bool packed; /* On a processor: constants as its kernels read them, beside constants as they are. */
     bool model;  /* The model itself, from which programs for other extents are made. */
