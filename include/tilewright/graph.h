@@ -108,7 +108,8 @@ int64_t tw_network_input_limit(const tw_network *n, int i);
 /* Makes the program for extents of `inputs`, an array with all inputs in the model's order, unless there is one. Of a
    tensor only type, rank and extents are read. A network keeps up to 32 programs. TW_ERR_USAGE: an input's type or
    extents are not the model's. TW_ERR_UNSUPPORTED: a GPU lacks kernels for nodes, all of which are listed; a package
-   has no such extents; or there are 32 programs. TW_ERR_MEMORY: memory, here or on the GPU, is not enough. */
+   has neither such extents nor the model; or there are 32 programs. TW_ERR_MEMORY: memory, here or on the GPU, is not
+   enough. */
 tw_status tw_network_prepare(tw_network *n, const tw_tensor *inputs, tw_diag *diag);
 /* Computes outputs, and prepares for the inputs' extents if need be. Contents of inputs are copied. `outputs` has room
    for all outputs; their contents lie in memory of the network until the next call that prepares, runs or times. Errors
@@ -144,9 +145,21 @@ tw_status tw_network_check_file(const tw_network *n, tw_diag *diag);
    prepared. TW_ERR_UNSUPPORTED: extents depend on what inputs contain. */
 tw_status tw_network_save(const tw_network *n, const char *path, tw_diag *diag);
 
+/* What a package also has. All may be left out. */
+typedef struct tw_package_options {
+    /* Machine code for a GPU, "sm_90a", compiled by the program ptxas (TILEWRIGHT_PTXAS names another), so that a
+       machine without a compiler starts at once. NULL: on a GPU what its driver compiled, on the emulator none. */
+    const char *target;
+    bool packed; /* On a processor: constants as its kernels read them, beside constants as they are. */
+    bool model;  /* The model itself, from which programs for other extents are made. */
+} tw_package_options;
+/* Does what tw_network_save does. TW_ERR_UNSUPPORTED: also, there is no ptxas. TW_ERR_USAGE: also, the network is for
+   another target, or on another kind of device. */
+tw_status tw_network_save_with(const tw_network *n, const char *path, const tw_package_options *options, tw_diag *diag);
+
 /* What tw_network_text writes. */
 typedef enum tw_network_view {
-    TW_NETWORK_FUSIONS, /* Which patterns were found, and how often. A package does not know. */
+    TW_NETWORK_FUSIONS, /* Which patterns were found, and how often. Of a package: what it has, and what was taken. */
     TW_NETWORK_GRAPH,   /* The graph after all passes, as text. */
     TW_NETWORK_DOT,     /* The same for Graphviz. */
     TW_NETWORK_STEPS,   /* The program's steps. */

@@ -2,6 +2,7 @@
 /* Opening, running and timing. */
 #include "base/diag.h"
 #include "base/grow.h"
+#include "ptx/ptx.h"
 #include "vm/network/machine.h"
 
 #include <stdlib.h>
@@ -157,6 +158,19 @@ void tw_cuda_network_close(tw_cuda_network *n) {
     free(n);
 }
 
+void tw_cuda_network_code(const tw_cuda_network *n, int counts[3]) {
+    static const char *const from[] = {"package", "cache", "compiler"};
+    for (const tw_network_kernel *k = n->kernels; k; k = k->next)
+        for (int i = 0; i < 3; i++) counts[i] += k->kernel->info.code && !strcmp(k->kernel->info.code, from[i]);
+}
+
+tw_status tw_cuda_network_ptx(const tw_cuda_network *n, int i, tw_buf *out, bool *more, tw_diag *diag) {
+    const tw_network_kernel *k = n->kernels;
+    for (; k && i; i--) k = k->next;
+    *more = k;
+    return k ? tw_ptx_print(out, k->kernel->plan.kernel, n->gpu->target, diag) : TW_OK;
+}
+
 int tw_cuda_network_launches(const tw_cuda_network *n) {
     return n->n;
 }
@@ -271,7 +285,8 @@ tw_status tw_cuda_network_explain(tw_cuda_network *n, bool timed, tw_buf *out, t
         bool good = true;
         if (timed) good &= tw_buf_printf(out, "%9.2f us  ", us);
         good &=
-            tw_buf_printf(out, "%3d %s; %s; %s\n", l->step, step, name, l->kernel ? info.configuration : "cublaslt");
+            tw_buf_printf(out, "%3d %s; %s; %s%s%s\n", l->step, step, name, l->kernel ? info.configuration : "cublaslt",
+                          info.code ? "; by the " : "", info.code ? info.code : "");
         if (!good) return tw_fail_memory(diag);
     }
     return TW_OK;

@@ -45,6 +45,11 @@ tw_status tw_cuda_network_time(tw_cuda_network *n, int times, double *samples, i
 /* Writes a line for each launch: its step, its kernel, and if `timed` the microseconds it takes by itself. */
 tw_status tw_cuda_network_explain(tw_cuda_network *n, bool timed, tw_buf *out, tw_diag *diag);
 
+/* Counts the network's kernels whose machine code came from a package, the cache and the compiler. */
+void tw_cuda_network_code(const tw_cuda_network *n, int counts[3]);
+/* Prints kernel i of the network, from 0 on, as PTX. *more is false, and nothing printed: there is no such kernel. */
+tw_status tw_cuda_network_ptx(const tw_cuda_network *n, int i, tw_buf *out, bool *more, tw_diag *diag);
+
 int tw_cuda_network_launches(const tw_cuda_network *n);
 int64_t tw_cuda_network_bytes(const tw_cuda_network *n); /* Bytes of the device's memory beside weights. */
 
