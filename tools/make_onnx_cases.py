@@ -213,7 +213,7 @@ CACHED = {
     "llama": ("LlamaForCausalLM", "LlamaConfig", GROUPS, 2, 4),
     "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", {"head_dim": 8, **GROUPS}, 2, 8),
     "phi3": ("Phi3ForCausalLM", "Phi3Config", {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, **GROUPS}, 2, 4),
-    "gptneox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", {"hidden_size": 32, **{k: WIDE[k] for k in WIDE if k != "hidden_size"}}, 4, 8),
+    "gptneox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", {**WIDE, "hidden_size": 32}, 4, 8),
     "gptj": ("GPTJForCausalLM", "GPTJConfig", {"vocab_size": 40, "n_embd": 32, "n_layer": 1, "n_head": 4, "n_positions": 64,
                                                "rotary_dim": 4, "n_inner": 24}, 4, 8),
     "opt": ("OPTForCausalLM", "OPTConfig", {"ffn_dim": 24, "word_embed_proj_dim": 16,
