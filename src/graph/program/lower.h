@@ -121,8 +121,23 @@ tw_lower_fn tw_lower_rows;        /* rows.c */
 tw_lower_fn tw_lower_product;     /* product.c */
 tw_lower_fn tw_lower_attention;   /* attention.c */
 tw_lower_fn tw_lower_rotary;      /* rotary.c */
+tw_lower_fn tw_lower_places;      /* index.c */
+tw_lower_fn tw_lower_reduce;      /* reduce.c */
 
-/* rows.c. Stores the softmax of x's last dimension. The last two dimensions may be numbered in x's expression. */
+/* index.c. Adds the index along a dimension as a cell, which is an operand of its own, so that it stays what it is
+   however the array is turned. -1: there is no room for it. */
+int tw_lower_index(tw_lowering *l, tw_lazy *x, int axis);
+/* Makes an array without sources one of a table's elements, source 1, whose places along `axis` are the integers `by`,
+   source 0. Strides of both along the array's dimensions are the caller's to set. */
+bool tw_lower_gathered(const tw_view *table, int axis, const tw_view *by, tw_lazy *out);
+/* move.c. Integers of an operand whose content is known or, in older sets, of an attribute. Returns their number, or
+   -1: they are not known, or are more than `most`. */
+int tw_lower_integers(const tw_lowering *l, const tw_node *n, int operand, const char *attribute, int64_t *out,
+                      int most);
+
+/* rows.c. Stores a reduction of x's last dimension. `to` has the others. The last dimension may be numbered. */
+bool tw_lower_reduction(tw_lowering *l, tw_rows_of of, const tw_lazy *x, const tw_view *to);
+/* Stores the softmax of x's last dimension. The last two dimensions may be numbered in x's expression. */
 bool tw_lower_softmax(tw_lowering *l, const tw_lazy *x, const tw_view *to);
 
 /* attention.c. A value's heads: [sequence][head][row][element]. False: it is no array of so many heads (0: any), or no

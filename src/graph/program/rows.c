@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Norms, softmaxes and reductions: steps of rows. Expressions before them are computed in the same step. */
+/* Norms and softmaxes: steps of rows. Expressions before them are computed in the same step. */
 #include "graph/program/lower.h"
 
 #include "graph/ops/op.h"
@@ -138,6 +138,10 @@ static bool skip_norm(tw_lowering *l, const tw_node *n, bool layer) {
     return true;
 }
 
+bool tw_lower_reduction(tw_lowering *l, tw_rows_of of, const tw_lazy *x, const tw_view *to) {
+    return emit(l, &(rows){.of = of, .gain = -1, .bias = -1, .kept = -1}, x, to);
+}
+
 bool tw_lower_softmax(tw_lowering *l, const tw_lazy *x, const tw_view *to) {
     return emit(l, &(rows){.of = TW_ROWS_softmax, .gain = -1, .bias = -1, .kept = -1, .keep = 2}, x, to);
 }
@@ -168,77 +172,6 @@ static bool softmax(tw_lowering *l, const tw_node *n, tw_rows_of of) {
     return true;
 }
 
-/* The axes of a reduction. False: they are not known. */
-static bool axes_of(const tw_lowering *l, const tw_node *n, int rank, bool axes[TW_ARRAY_RANK]) {
-    const tw_attribute *a = tw_node_attribute(n, "axes");
-    const tw_array *list = a && a->kind == TW_ATTRIBUTE_ARRAY ? a->array : NULL;
-    if (n->n_in > 1 && n->in[1] >= 0 && !(list = tw_lower_of(l, n->in[1])->content)) return false;
-    const int64_t count = list ? tw_array_elements(list) : 0;
-    if (!count && tw_node_integer(n, "noop_with_empty_axes", 0)) return false;
-    for (int i = 0; i < rank; i++) axes[i] = !count;
-    for (int64_t i = 0; i < count; i++) {
-        const int axis = tw_axis(tw_array_integer(list, i), rank);
-        if (axis < 0) return false;
-        axes[axis] = true;
-    }
-    return true;
-}
-
-/* A reduction of an expression of elements, and what is computed of its results. */
-typedef struct reduction {
-    const char *op;
-    tw_rows_of of;
-    tw_cell_op each;   /* What is reduced; mul: squares. TW_CELL_operand: the elements. */
-    tw_cell_op behind; /* TW_CELL_operand: the results. */
-} reduction;
-
-static bool apply_each(tw_lazy *x, const reduction *of) {
-    if (of->each == TW_CELL_operand) return true;
-    if (!tw_lazy_open(x)) return false;
-    const int value = x->cells.value;
-    return (x->cells.value = tw_cells_apply(&x->cells, of->each, value, value, -1)) >= 0;
-}
-
-static bool reduce(tw_lowering *l, const tw_node *n, const reduction *as) {
-    const rows r = {.of = as->of, .gain = -1, .bias = -1, .kept = -1};
-    const tw_value *v = tw_lower_of(l, n->in[0]);
-    bool axes[TW_ARRAY_RANK];
-    int order[TW_ARRAY_RANK], rest = 0;
-    int64_t dims[TW_ARRAY_RANK] = {0};
-    if (tw_element_kind(v->type) != TW_KIND_real || !axes_of(l, n, v->rank, axes)) return false;
-    const tw_lazy *from = tw_lower_take(l, n->in[0]);
-    if (!from) return false;
-    tw_lazy x = *from;
-    for (int i = 0; i < x.rank; i++)
-        if (!axes[i]) order[rest++] = i;
-    for (int i = 0, at = rest; i < x.rank; i++)
-        if (axes[i]) order[at++] = i;
-    tw_lazy_transpose(&x, order);
-    memcpy(dims, x.dims, (size_t)rest * sizeof *dims);
-    dims[rest] = 1;
-    for (int i = rest; i < x.rank; i++) dims[rest] *= x.dims[i];
-    if (!tw_lazy_reshape(&x, rest + 1, dims)) {
-        tw_view stored = tw_lower_scratch(l, v->name, x.type, x.rank, x.dims, NULL);
-        if (l->failed || !tw_lower_store(l, &x, &stored)) return false;
-        x = tw_lazy_of_view(&stored);
-        if (!tw_lazy_reshape(&x, rest + 1, dims)) return false;
-    }
-    const tw_value *v_out = tw_lower_of(l, n->out[0]);
-    const bool more = as->behind != TW_CELL_operand; /* Results are stored elsewhere before. */
-    const tw_view to = more ? tw_lower_scratch(l, v_out->name, TW_E_f32, v_out->rank, v_out->dims, NULL)
-                            : tw_lower_target(l, n->out[0]);
-    tw_lazy out = tw_lazy_of_view(&to);
-    if (l->failed || !apply_each(&x, as) || !tw_lazy_reshape(&out, rest, dims)) return false;
-    const tw_view reduced = tw_lazy_view(&out);
-    if (!emit(l, &r, &x, &reduced)) return false;
-    out = tw_lazy_of_view(&to);
-    if (more && (!tw_lazy_open(&out) || tw_cells_apply(&out.cells, as->behind, out.cells.value, -1, -1) < 0))
-        return false;
-    out.type = v_out->type;
-    tw_lower_set(l, n->out[0], &out);
-    return true;
-}
-
 bool tw_lower_rows(tw_lowering *l, const tw_node *n) {
     static const struct {
         const char *domain, *op;
@@ -249,20 +182,8 @@ bool tw_lower_rows(tw_lowering *l, const tw_node *n) {
                  {"", "SimplifiedLayerNormalization", norm, false},
                  {"com.microsoft", "SkipLayerNormalization", skip_norm, true},
                  {"com.microsoft", "SkipSimplifiedLayerNormalization", skip_norm, false}};
-    static const reduction reductions[] = {
-        {"ReduceSum", TW_ROWS_sum, TW_CELL_operand, TW_CELL_operand},
-        {"ReduceMean", TW_ROWS_mean, TW_CELL_operand, TW_CELL_operand},
-        {"ReduceMax", TW_ROWS_max, TW_CELL_operand, TW_CELL_operand},
-        {"ReduceMin", TW_ROWS_min, TW_CELL_operand, TW_CELL_operand},
-        {"ReduceSumSquare", TW_ROWS_sum, TW_CELL_mul, TW_CELL_operand},
-        {"ReduceL1", TW_ROWS_sum, TW_CELL_abs, TW_CELL_operand},
-        {"ReduceL2", TW_ROWS_sum, TW_CELL_mul, TW_CELL_sqrt},
-        {"ReduceLogSum", TW_ROWS_sum, TW_CELL_operand, TW_CELL_log},
-    };
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
         if (tw_is_op(n, norms[i].domain, norms[i].op)) return norms[i].lower(l, n, norms[i].layer);
-    for (size_t i = 0; i < sizeof reductions / sizeof *reductions; i++)
-        if (tw_is_op(n, "", reductions[i].op)) return reduce(l, n, &reductions[i]);
     if (tw_is_op(n, "", "Softmax")) return softmax(l, n, TW_ROWS_softmax);
     return tw_is_op(n, "", "LogSoftmax") && softmax(l, n, TW_ROWS_log_softmax);
 }
