@@ -4,12 +4,12 @@
 
      onnx_nodes FOLDER [--device cuda:N|emulator] [--every K] [--json COMMIT]
 
-   With a device each graph is fused, lowered and run there; refused are then those with a node without a kernel. Without
-   one each graph is run as it is, then as a concrete graph that is simplified, then with its patterns fused, then as one
-   that is converted to f16, which need only run, and then as one whose inputs' contents are known, so that all of it
-   folds. FOLDER has a folder for each test, with model.onnx and test_data_set_0/input_0.pb, output_0.pb and so on. A
-   line says of each test whether it passes, is refused, and why, or is wrong; --json prints a file of results for
-   bench/results. Tolerances are the runner's, 1e-3 of an element and 1e-7. Exit 1: a test is wrong. */
+   With a device each graph is fused, lowered and run there; refused are then those with a node without a kernel.
+   Without one each graph is run as it is, then as a concrete graph that is simplified, then with its patterns fused,
+   then as one that is converted to f16, which need only run, and then as one whose inputs' contents are known, so that
+   all of it folds. FOLDER has a folder for each test, with model.onnx and test_data_set_0/input_0.pb, output_0.pb and
+   so on. A line says of each test whether it passes, is refused, and why, or is wrong; --json prints a file of results
+   for bench/results. Tolerances are the runner's, 1e-3 of an element and 1e-7. Exit 1: a test is wrong. */
 #include "base/diag.h"
 #include "graph/check.h"
 #include "graph/onnx/onnx.h"

@@ -11,16 +11,19 @@
 #include <stdlib.h>
 
 /* Makes a graph that is lowered, as tilewright's networks make it. */
-static tw_status prepare(tw_graph **out, const tw_graph *g, const tw_array *const *in, tw_arena *arena,
-                         tw_diag *diag) {
+static tw_status prepare(tw_graph **out, const tw_graph *g, const tw_array *const *in, tw_arena *arena, tw_diag *diag) {
     const tw_graph_pass heads = {"heads", tw_pass_heads, TW_KEEPS_ALL};
     bool *known = tw_arena_array(arena, (size_t)g->n_inputs + 1, sizeof *known);
     if (!known) return tw_fail_memory(diag);
-    for (int i = 0; i < g->n_inputs; i++)
-        known[i] = in[i]->rank <= 1 && (in[i]->type == TW_E_i64 || in[i]->type == TW_E_i32);
     *out = NULL;
     tw_status st = tw_graph_specialize(out, g, in, NULL);
-    if (st != TW_OK) st = tw_graph_specialize_known(out, g, in, known, diag);
+    for (int more = 0; more < 2 && st != TW_OK; more++) {
+        for (int i = 0; i < g->n_inputs; i++)
+            known[i] = in[i]->rank <= 1 &&
+                       (in[i]->type == TW_E_i64 || in[i]->type == TW_E_i32 ||
+                        (more && tw_element_kind(in[i]->type) != TW_KIND_other && tw_array_elements(in[i]) == 1));
+        st = tw_graph_specialize_known(out, g, in, known, more ? diag : NULL);
+    }
     if (st == TW_OK) st = tw_graph_fuse(*out, NULL, diag);
     if (st == TW_OK) st = tw_graph_passes(*out, &heads, 1, diag);
     return st == TW_OK ? tw_graph_resolve(*out, "", diag) : st;

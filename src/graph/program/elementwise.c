@@ -174,8 +174,10 @@ static bool lower(work *w) {
         return by_formula(w, &f);
     }
     if (!strcmp(op, "IsInf")) {
-        const bool low = tw_node_integer(w->n, "detect_negative", 1), high = tw_node_integer(w->n, "detect_positive", 1);
-        const formula f = {"IsInf", 1,
+        const bool low = tw_node_integer(w->n, "detect_negative", 1),
+                   high = tw_node_integer(w->n, "detect_positive", 1);
+        const formula f = {"IsInf",
+                           1,
                            low && high ? "equal(abs(x0),inf)"
                            : high      ? "equal(x0,inf)"
                            : low       ? "equal(x0,neg(inf))"

@@ -28,8 +28,9 @@ int tw_lower_index(tw_lowering *l, tw_lazy *x, int axis) {
 /* Zero, of the class of another cell. */
 static int zero_like(tw_cells *c, int cell) {
     const int class = cell < 0 ? 0 : c->of[cell].class;
-    return class == TW_CLASS_real ? tw_cells_real(c, 0) : class == TW_CLASS_integer ? tw_cells_integer(c, 0)
-                                                                                    : tw_cells_truth(c, false);
+    return class == TW_CLASS_real      ? tw_cells_real(c, 0)
+           : class == TW_CLASS_integer ? tw_cells_integer(c, 0)
+                                       : tw_cells_truth(c, false);
 }
 
 /* The only element of an operand. Without the operand it is `usual`. */
@@ -95,9 +96,7 @@ static bool gather_elements(tw_lowering *l, const tw_node *n) {
     return true;
 }
 
-/* The places in a row-major array of extents `dims` that tuples of indices mean, the last dimension of which has a
-   tuple. A tuple with an index that is none has a place that is none. */
-static bool places_of(tw_lowering *l, const tw_view *tuples, const int64_t *dims, tw_view *out) {
+bool tw_lower_tuples(tw_lowering *l, const tw_view *tuples, const int64_t *dims, tw_view *out) {
     const int64_t nowhere = -((int64_t)1 << 50);
     const int rank = tuples->rank - 1;
     tw_lazy x = tw_lazy_begin(TW_E_i64, rank, tuples->dims);
@@ -123,8 +122,7 @@ static bool places_of(tw_lowering *l, const tw_view *tuples, const int64_t *dims
     return !c->failed && !l->failed && tw_lower_store(l, &x, out);
 }
 
-/* A view whose dimensions from .. from + count - 1 are joined, of a copy where they cannot be. */
-static bool join(tw_lowering *l, const tw_view *v, int from, int count, tw_view *out) {
+bool tw_lower_joined(tw_lowering *l, const tw_view *v, int from, int count, tw_view *out) {
     int64_t dims[TW_ARRAY_RANK];
     int rank = 0;
     for (int i = 0; i < v->rank; i++)
@@ -150,7 +148,8 @@ static bool gather_nd(tw_lowering *l, const tw_node *n) {
     tw_lazy x = tw_lazy_begin(v->type, v->rank, v->dims);
     if (!tw_lower_in_memory(l, n->in[0], &given) || !tw_lower_in_memory(l, n->in[1], &tuples)) return false;
     const int depth = (int)tuples.dims[tuples.rank - 1];
-    if (!join(l, &given, batch, depth, &table) || !places_of(l, &tuples, &given.dims[batch], &by)) return false;
+    if (!tw_lower_joined(l, &given, batch, depth, &table) || !tw_lower_tuples(l, &tuples, &given.dims[batch], &by))
+        return false;
     if (!tw_lower_gathered(&table, batch, &by, &x)) return false;
     for (int i = 0; i < by.rank; i++) x.of[0].strides[i] = by.strides[i];
     for (int i = 0; i < batch; i++) x.of[1].strides[i] = table.strides[i];
@@ -197,9 +196,9 @@ static bool pad_axis(tw_lowering *l, const tw_node *n, tw_lazy *x, int axis, int
         const int inside = tw_cells_apply(c, TW_CELL_less, at, tw_cells_integer(c, from), -1);
         const bool given = n->n_in > 2 && n->in[2] >= 0;
         const double usual = tw_node_real(n, "value", 0);
-        const int with = given                                           ? single(l, n, 2, &y, 0)
-                         : c->of[element].class == TW_CLASS_real         ? tw_cells_real(c, usual)
-                                                                         : zero_like(c, element);
+        const int with = given                                   ? single(l, n, 2, &y, 0)
+                         : c->of[element].class == TW_CLASS_real ? tw_cells_real(c, usual)
+                                                                 : zero_like(c, element);
         c->value = tw_cells_apply(c, TW_CELL_where, inside, element, with);
         if (c->value < 0) return false;
     }
@@ -289,7 +288,7 @@ bool tw_lower_places(tw_lowering *l, const tw_node *n) {
     static const struct {
         const char *op;
         tw_lower_fn *lower;
-    } all[] = {{"Trilu", trilu},       {"GatherElements", gather_elements},
+    } all[] = {{"Trilu", trilu},        {"GatherElements", gather_elements},
                {"GatherND", gather_nd}, {"Pad", pad},
                {"Tile", tile},          {"OneHot", one_hot}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

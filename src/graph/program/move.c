@@ -69,7 +69,8 @@ static bool slice(tw_lowering *l, const tw_node *n) {
     const tw_value *v = tw_lower_of(l, n->out[0]);
     int64_t starts[TW_ARRAY_RANK], axes[TW_ARRAY_RANK], steps[TW_ARRAY_RANK];
     const int n_starts = tw_lower_integers(l, n, 1, "starts", starts, TW_ARRAY_RANK);
-    const int n_axes = tw_lower_integers(l, n, 3, "axes", axes, TW_ARRAY_RANK), n_steps = tw_lower_integers(l, n, 4, "steps", steps, TW_ARRAY_RANK);
+    const int n_axes = tw_lower_integers(l, n, 3, "axes", axes, TW_ARRAY_RANK),
+              n_steps = tw_lower_integers(l, n, 4, "steps", steps, TW_ARRAY_RANK);
     if (!from || n_starts < 1 || n_axes < 0 || n_steps < 0) return false;
     tw_lazy x = *from;
     for (int i = 0; i < n_starts; i++) {
@@ -205,8 +206,7 @@ bool tw_lower_move(tw_lowering *l, const tw_node *n) {
     if (*n->domain && strcmp(n->domain, "ai.onnx")) return false;
     if (n->n_in < 1 || n->in[0] < 0) return false;
     for (size_t i = 0; i < sizeof reshapes / sizeof *reshapes; i++)
-        if (!strcmp(n->op, reshapes[i]))
-            return all_kept(l, n) && set_reshaped(l, n->in[0], n->out[0]);
+        if (!strcmp(n->op, reshapes[i])) return all_kept(l, n) && set_reshaped(l, n->in[0], n->out[0]);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (!strcmp(n->op, others[i].op)) return others[i].lower(l, n);
     return false;

@@ -27,7 +27,8 @@ static bool is_short(tw_element t) {
     return tw_element_kind(t) == TW_KIND_real || tw_element_kind(t) == TW_KIND_truth || tw_element_bits(t) <= 16;
 }
 
-/* Lines along axes: the array with these axes joined, as its last dimension. Returns the number of the others, or -1. */
+/* Lines along axes: the array with these axes joined, as its last dimension. Returns the number of the others, or -1.
+ */
 static int lines_of(tw_lowering *l, const tw_lazy *from, const bool *axes, tw_lazy *out) {
     int order[TW_ARRAY_RANK] = {0}, rest = 0;
     int64_t dims[TW_ARRAY_RANK] = {0};
@@ -54,12 +55,12 @@ static int lines_of(tw_lowering *l, const tw_lazy *from, const bool *axes, tw_la
 /* Makes the elements reals. */
 static bool make_real(tw_lazy *x) {
     if (tw_element_kind(x->type) == TW_KIND_real) return true;
+    if (!tw_lazy_open(x)) return false;
     x->type = TW_E_f32;
-    return tw_lazy_open(x) && tw_cells_apply(&x->cells, TW_CELL_real, x->cells.value, -1, -1) >= 0;
+    return tw_cells_apply(&x->cells, TW_CELL_real, x->cells.value, -1, -1) >= 0;
 }
 
-/* Stores a reduction of lines, in f32 and with a dimension of one element for the last. */
-static bool reduced(tw_lowering *l, tw_rows_of of, const tw_lazy *lines, tw_view *out) {
+bool tw_lower_reduced(tw_lowering *l, tw_rows_of of, const tw_lazy *lines, tw_view *out) {
     const int last = lines->rank - 1;
     *out = tw_lower_scratch(l, tw_rows_name(of), TW_E_f32, last, lines->dims, NULL);
     if (l->failed || !tw_lower_reduction(l, of, lines, out)) return false;
@@ -126,7 +127,7 @@ static bool reduce(tw_lowering *l, const tw_node *n, const reduction *as) {
                                                       : TW_CELL_integer;
     if (behind != TW_CELL_operand) { /* Results are stored elsewhere before. */
         tw_view each;
-        return reduced(l, as->of, &x, &each) && set_lines(l, n->out[0], &each, behind);
+        return tw_lower_reduced(l, as->of, &x, &each) && set_lines(l, n->out[0], &each, behind);
     }
     const tw_view to = tw_lower_target(l, n->out[0]);
     tw_lazy out = tw_lazy_of_view(&to);
@@ -154,15 +155,36 @@ static bool log_sum_exp(tw_lowering *l, const tw_node *n) {
     if (tw_element_kind(v->type) != TW_KIND_real || !axes_of(l, n, v->rank, axes)) return false;
     if (!tw_lower_in_memory(l, n->in[0], &stored)) return false;
     const tw_lazy from = tw_lazy_of_view(&stored);
-    if (lines_of(l, &from, axes, &x) < 0 || !reduced(l, TW_ROWS_max, &x, &most)) return false;
+    if (lines_of(l, &from, axes, &x) < 0 || !tw_lower_reduced(l, TW_ROWS_max, &x, &most)) return false;
     const int element = with_each(&x, &most, &y, &m);
     const int off = tw_cells_apply(&y.cells, TW_CELL_sub, element, finite_or_zero(&y.cells, m), -1);
     y.cells.value = tw_cells_apply(&y.cells, TW_CELL_exp, off, -1, -1);
-    if (y.cells.failed || !reduced(l, TW_ROWS_sum, &y, &sum)) return false;
+    if (y.cells.failed || !tw_lower_reduced(l, TW_ROWS_sum, &y, &sum)) return false;
     const tw_lazy sums = tw_lazy_of_view(&sum);
     const int log = tw_cells_apply(&z.cells, TW_CELL_log, with_each(&sums, &most, &z, &m), -1, -1);
     z.cells.value = tw_cells_apply(&z.cells, TW_CELL_add, log, finite_or_zero(&z.cells, m), -1);
     return set_result(l, n->out[0], &z);
+}
+
+bool tw_lower_moments(tw_lowering *l, const tw_lazy *lines, double eps, int mean, int deviation) {
+    tw_view means, variances;
+    tw_lazy y;
+    tw_cells *c = &y.cells;
+    int m;
+    if (!tw_lower_reduced(l, TW_ROWS_mean, lines, &means)) return false;
+    if (mean >= 0) {
+        y = tw_lazy_of_view(&means);
+        if (!set_result(l, mean, &y)) return false;
+    }
+    if (deviation < 0) return true;
+    const int element = with_each(lines, &means, &y, &m), off = tw_cells_apply(c, TW_CELL_sub, element, m, -1);
+    c->value = tw_cells_apply(c, TW_CELL_mul, off, off, -1);
+    if (c->failed || !tw_lower_reduced(l, TW_ROWS_mean, &y, &variances)) return false;
+    y = tw_lazy_of_view(&variances);
+    if (!tw_lazy_open(&y)) return false;
+    const int variance = c->value, sum = tw_cells_apply(c, TW_CELL_add, variance, tw_cells_real(c, eps), -1);
+    c->value = tw_cells_apply(c, TW_CELL_rsqrt, sum, -1, -1);
+    return set_result(l, deviation, &y);
 }
 
 /* ---- of one axis */
@@ -192,12 +214,12 @@ static bool place_of(tw_lowering *l, const tw_lazy *lines, tw_rows_of of, bool l
     tw_view extreme;
     tw_cells *c = &y.cells;
     int m;
-    if (!make_real(&x) || !reduced(l, of, &x, &extreme)) return false;
+    if (!make_real(&x) || !tw_lower_reduced(l, of, &x, &extreme)) return false;
     const int element = with_each(&x, &extreme, &y, &m), nan = tw_cells_apply(c, TW_CELL_isnan, element, -1, -1);
     const int hit = tw_cells_apply(c, TW_CELL_or, tw_cells_apply(c, TW_CELL_equal, element, m, -1), nan, -1);
     const int at = tw_cells_apply(c, TW_CELL_real, tw_lower_index(l, &y, y.rank - 1), -1, -1);
     c->value = tw_cells_apply(c, TW_CELL_where, hit, at, tw_cells_real(c, last ? -1 : INFINITY));
-    return !c->failed && reduced(l, last ? TW_ROWS_max : TW_ROWS_min, &y, place);
+    return !c->failed && tw_lower_reduced(l, last ? TW_ROWS_max : TW_ROWS_min, &y, place);
 }
 
 static bool arg(tw_lowering *l, const tw_node *n) {
@@ -239,7 +261,7 @@ static bool lp_norm(tw_lowering *l, const tw_node *n) {
     int norm;
     if (!lines_along(l, n->in[0], axis, &x)) return false;
     tw_lazy each = x;
-    if (!apply_each(&each, &as) || !reduced(l, TW_ROWS_sum, &each, &sum)) return false;
+    if (!apply_each(&each, &as) || !tw_lower_reduced(l, TW_ROWS_sum, &each, &sum)) return false;
     const int element = with_each(&x, &sum, &y, &norm), zero = tw_cells_real(c, 0);
     if (squares) norm = tw_cells_apply(c, TW_CELL_sqrt, norm, -1, -1);
     const int none = tw_cells_apply(c, TW_CELL_equal, norm, zero, -1);
@@ -290,7 +312,7 @@ static bool accumulate(tw_lowering *l, const tw_node *n) {
     const int way = (tw_node_integer(n, "exclusive", 0) != 0) + 2 * (tw_node_integer(n, "reverse", 0) != 0);
     const int within = tw_cells_apply(c, seen[way], at, to, -1);
     c->value = tw_cells_apply(c, TW_CELL_where, within, element, tw_cells_real(c, product));
-    if (c->failed || !reduced(l, product ? TW_ROWS_prod : TW_ROWS_sum, &y, &sums)) return false;
+    if (c->failed || !tw_lower_reduced(l, product ? TW_ROWS_prod : TW_ROWS_sum, &y, &sums)) return false;
     sums.rank--; /* A line's number for each of its elements. */
     tw_lazy out = tw_lazy_of_view(&sums);
     return set_along(l, n->out[0], axis, &out);
@@ -304,21 +326,22 @@ static bool rank_all(tw_lowering *l, const tw_lazy *lines, bool largest, tw_view
     tw_lazy y = tw_lazy_begin(TW_E_f32, once.rank, once.dims);
     tw_cells *c = &y.cells;
     int other = tw_lazy_add(&y, &once), own = tw_lazy_add(&y, &again);
-    const int before = tw_cells_apply(c, TW_CELL_less, tw_lower_index(l, &y, y.rank - 1),
-                                      tw_lower_index(l, &y, y.rank - 2), -1);
+    const int before =
+        tw_cells_apply(c, TW_CELL_less, tw_lower_index(l, &y, y.rank - 1), tw_lower_index(l, &y, y.rank - 2), -1);
     int more = tw_cells_apply(c, TW_CELL_less, largest ? own : other, largest ? other : own, -1);
     int same = tw_cells_apply(c, TW_CELL_equal, own, other, -1);
     if (tw_element_kind(lines->type) == TW_KIND_real) {
         const int nan = tw_cells_apply(c, TW_CELL_isnan, other, -1, -1),
                   own_nan = tw_cells_apply(c, TW_CELL_isnan, own, -1, -1);
-        const int apart = largest ? tw_cells_apply(c, TW_CELL_and, nan, tw_cells_apply(c, TW_CELL_not, own_nan, -1, -1), -1)
-                                  : tw_cells_apply(c, TW_CELL_and, own_nan, tw_cells_apply(c, TW_CELL_not, nan, -1, -1), -1);
+        const int apart =
+            largest ? tw_cells_apply(c, TW_CELL_and, nan, tw_cells_apply(c, TW_CELL_not, own_nan, -1, -1), -1)
+                    : tw_cells_apply(c, TW_CELL_and, own_nan, tw_cells_apply(c, TW_CELL_not, nan, -1, -1), -1);
         more = tw_cells_apply(c, TW_CELL_or, more, apart, -1);
         same = tw_cells_apply(c, TW_CELL_or, same, tw_cells_apply(c, TW_CELL_and, nan, own_nan, -1), -1);
     }
     same = tw_cells_apply(c, TW_CELL_and, same, before, -1);
     c->value = tw_cells_apply(c, TW_CELL_real, tw_cells_apply(c, TW_CELL_or, more, same, -1), -1, -1);
-    if (c->failed || !reduced(l, TW_ROWS_sum, &y, ranks)) return false;
+    if (c->failed || !tw_lower_reduced(l, TW_ROWS_sum, &y, ranks)) return false;
     ranks->rank--;
     return true;
 }
@@ -340,10 +363,11 @@ static bool top_k(tw_lowering *l, const tw_node *n) {
     const int at = tw_cells_apply(c, TW_CELL_real, tw_lower_index(l, &y, y.rank - 1), -1, -1);
     const int hit = tw_cells_apply(c, TW_CELL_equal, rank, wanted, -1);
     c->value = tw_cells_apply(c, TW_CELL_where, hit, at, tw_cells_real(c, 0));
-    if (c->failed || !reduced(l, TW_ROWS_sum, &y, &places)) return false;
+    if (c->failed || !tw_lower_reduced(l, TW_ROWS_sum, &y, &places)) return false;
     places.rank--;
     tw_lazy whole = tw_lazy_of_view(&places);
-    if (!tw_lazy_open(&whole) || tw_cells_apply(&whole.cells, TW_CELL_integer, whole.cells.value, -1, -1) < 0) return false;
+    if (!tw_lazy_open(&whole) || tw_cells_apply(&whole.cells, TW_CELL_integer, whole.cells.value, -1, -1) < 0)
+        return false;
     const tw_view by = tw_lower_scratch(l, "places", TW_E_i64, places.rank, places.dims, NULL),
                   table = tw_lazy_view(&x);
     if (l->failed || !tw_lower_store(l, &whole, &by)) return false;
@@ -370,9 +394,14 @@ bool tw_lower_reduce(tw_lowering *l, const tw_node *n) {
     static const struct {
         const char *op;
         tw_lower_fn *lower;
-    } others[] = {{"ReduceLogSumExp", log_sum_exp}, {"ArgMax", arg},        {"ArgMin", arg},
-                  {"Hardmax", hardmax},             {"TopK", top_k},        {"LpNormalization", lp_norm},
-                  {"CumSum", accumulate},           {"CumProd", accumulate}};
+    } others[] = {{"ReduceLogSumExp", log_sum_exp},
+                  {"ArgMax", arg},
+                  {"ArgMin", arg},
+                  {"Hardmax", hardmax},
+                  {"TopK", top_k},
+                  {"LpNormalization", lp_norm},
+                  {"CumSum", accumulate},
+                  {"CumProd", accumulate}};
     for (size_t i = 0; i < sizeof reductions / sizeof *reductions; i++)
         if (tw_is_op(n, "", reductions[i].op)) return reduce(l, n, &reductions[i]);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)

@@ -98,8 +98,12 @@ static bool norm(tw_lowering *l, const tw_node *n, bool layer) {
               .bias = layer && n->n_in > 2 ? n->in[2] : -1};
     const tw_value *v = tw_lower_of(l, n->in[0]);
     const int axis = tw_axis(tw_node_integer(n, "axis", -1), v->rank);
-    for (int i = 1; i < n->n_out; i++)
-        if (n->out[i] >= 0 && l->uses[n->out[i]]) return false;
+    int wanted[] = {-1, -1}; /* Of the mean and the inverse deviation. */
+    for (int i = 1; i < n->n_out && i < 3; i++)
+        if (n->out[i] >= 0 && l->uses[n->out[i]]) wanted[i - 1] = n->out[i];
+    const bool statistics = wanted[0] >= 0 || wanted[1] >= 0;
+    tw_view stored;
+    if (statistics && (!layer || !tw_lower_in_memory(l, n->in[0], &stored))) return false;
     const tw_lazy *from = take(l, n->in[0], axis == v->rank - 1, &r);
     if (!from || axis < 0) return false;
     tw_lazy x = *from;
@@ -107,6 +111,67 @@ static bool norm(tw_lowering *l, const tw_node *n, bool layer) {
     tw_view joined = to;
     if (l->failed || (axis < x.rank - 1 && !join(&x, &joined, axis)) || !emit(l, &r, &x, &joined)) return false;
     tw_lower_set_view(l, n->out[0], &to);
+    return !statistics || tw_lower_moments(l, &x, r.eps, wanted[0], wanted[1]);
+}
+
+/* Adds an operand of a number for each channel, the second of `rank` dimensions. */
+static int add_channels(tw_lowering *l, tw_lazy *x, int value, int64_t channels) {
+    int64_t dims[TW_ARRAY_RANK];
+    tw_view v;
+    if (value < 0 || !tw_lower_in_memory(l, value, &v)) return -1;
+    tw_lazy each = tw_lazy_of_view(&v);
+    for (int i = 0; i < x->rank; i++) dims[i] = i == 1 ? channels : 1;
+    return tw_lazy_reshape(&each, x->rank, dims) ? tw_lazy_add(x, &each) : -1;
+}
+
+/* (x - mean) / sqrt(variance + eps) * gain + bias, with numbers of each channel. */
+static bool batch_norm(tw_lowering *l, const tw_node *n, bool layer) {
+    (void)layer;
+    const tw_value *v = tw_lower_of(l, n->in[0]);
+    const tw_lazy *from = tw_lower_take(l, n->in[0]);
+    tw_lazy x = tw_lazy_begin(tw_lower_of(l, n->out[0])->type, v->rank, v->dims);
+    tw_cells *c = &x.cells;
+    int of[5];
+    if (!from || v->rank < 2 || n->n_in < 5 || (of[0] = tw_lazy_add(&x, from)) < 0) return false;
+    for (int i = 1; i < 5; i++)
+        if ((of[i] = add_channels(l, &x, n->in[i], v->dims[1])) < 0) return false;
+    const int sum = tw_cells_apply(c, TW_CELL_add, of[4], tw_cells_real(c, tw_node_real(n, "epsilon", 1e-5)), -1);
+    const int scale = tw_cells_apply(c, TW_CELL_mul, tw_cells_apply(c, TW_CELL_rsqrt, sum, -1, -1), of[1], -1);
+    const int off = tw_cells_apply(c, TW_CELL_sub, of[0], of[3], -1);
+    c->value = tw_cells_apply(c, TW_CELL_add, tw_cells_apply(c, TW_CELL_mul, off, scale, -1), of[2], -1);
+    if (c->failed) return false;
+    tw_lower_set(l, n->out[0], &x);
+    return true;
+}
+
+/* A layer norm of groups of channels, whose elements lie behind one another, and then a gain and a bias of each
+   channel. */
+static bool group_norm(tw_lowering *l, const tw_node *n, bool layer) {
+    (void)layer;
+    const tw_value *v = tw_lower_of(l, n->in[0]);
+    const rows r = {
+        .of = TW_ROWS_layer_norm, .eps = tw_node_real(n, "epsilon", 1e-5), .gain = -1, .bias = -1, .kept = -1};
+    const bool alone = !strcmp(n->op, "InstanceNormalization");
+    const int64_t channels = v->rank > 1 ? v->dims[1] : 0,
+                  groups = alone ? channels : tw_node_integer(n, "num_groups", 1);
+    tw_view stored;
+    if (v->rank < 2 || groups < 1 || channels % groups || n->n_in < 3 || !tw_lower_in_memory(l, n->in[0], &stored))
+        return false;
+    int64_t dims[2] = {v->dims[0] * groups, channels / groups};
+    for (int i = 2; i < v->rank; i++) dims[1] *= v->dims[i];
+    tw_view normed = tw_lower_scratch(l, "normed", TW_E_f32, v->rank, v->dims, NULL);
+    tw_lazy x = tw_lazy_of_view(&stored), to = tw_lazy_of_view(&normed), y;
+    if (l->failed || !tw_lazy_reshape(&x, 2, dims) || !tw_lazy_reshape(&to, 2, dims)) return false;
+    const tw_view lines = tw_lazy_view(&to);
+    if (!emit(l, &r, &x, &lines)) return false;
+    to = tw_lazy_of_view(&normed);
+    y = tw_lazy_begin(tw_lower_of(l, n->out[0])->type, v->rank, v->dims);
+    tw_cells *c = &y.cells;
+    const int element = tw_lazy_add(&y, &to), gain = add_channels(l, &y, n->in[1], channels),
+              bias = add_channels(l, &y, n->in[2], channels);
+    c->value = tw_cells_apply(c, TW_CELL_add, tw_cells_apply(c, TW_CELL_mul, element, gain, -1), bias, -1);
+    if (c->failed || c->value < 0) return false;
+    tw_lower_set(l, n->out[0], &y);
     return true;
 }
 
@@ -180,6 +245,9 @@ bool tw_lower_rows(tw_lowering *l, const tw_node *n) {
     } norms[] = {{"", "LayerNormalization", norm, true},
                  {"", "RMSNormalization", norm, false},
                  {"", "SimplifiedLayerNormalization", norm, false},
+                 {"", "BatchNormalization", batch_norm, false},
+                 {"", "GroupNormalization", group_norm, false},
+                 {"", "InstanceNormalization", group_norm, false},
                  {"com.microsoft", "SkipLayerNormalization", skip_norm, true},
                  {"com.microsoft", "SkipSimplifiedLayerNormalization", skip_norm, false}};
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)

@@ -272,10 +272,7 @@ static void softmax_row(row *r) {
 
 static void reduce_row(row *r) {
     const tw_rows_of of = r->p->of;
-    const measure by = of == TW_ROWS_max    ? LARGEST
-                       : of == TW_ROWS_min  ? LEAST
-                       : of == TW_ROWS_prod ? PRODUCT
-                                            : SUM;
+    const measure by = of == TW_ROWS_max ? LARGEST : of == TW_ROWS_min ? LEAST : of == TW_ROWS_prod ? PRODUCT : SUM;
     const double total = measure_row(r, by, 0);
     const double y = of == TW_ROWS_mean ? total / (double)r->n : total;
     if (r->p->has_kept) finish_row(r, 0, 0);
