@@ -206,9 +206,8 @@ static bool scatter_elements(maker *m, const value *x, int64_t axis, value *y) {
 }
 
 static bool accumulate(maker *m, const value *x, int64_t axis, value *y) {
-    y->number =
-        tw_graph_op(m->g, pick(m, 0, 2) ? "CumSum" : "CumProd", TW_OPERANDS(x->number, tw_graph_integer(m->g, axis)),
-                    TW_ATTRIBUTES(TW_INT("exclusive", pick(m, 0, 1)), TW_INT("reverse", pick(m, 0, 1))));
+    y->number = tw_graph_op(m->g, "CumSum", TW_OPERANDS(x->number, tw_graph_integer(m->g, axis)),
+                            TW_ATTRIBUTES(TW_INT("exclusive", pick(m, 0, 1)), TW_INT("reverse", pick(m, 0, 1))));
     return true;
 }
 

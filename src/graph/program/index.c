@@ -234,6 +234,16 @@ static bool pad(tw_lowering *l, const tw_node *n) {
 
 /* ---- Tile, OneHot */
 
+/* One axis after the other. */
+static bool tile_axes(tw_lowering *l, const tw_node *n, const tw_view *from) {
+    const tw_value *v = tw_lower_of(l, n->out[0]);
+    tw_lazy x = tw_lazy_of_view(from);
+    for (int i = 0; i < v->rank; i++)
+        if (v->dims[i] != from->dims[i] && !pad_axis(l, n, &x, i, 0, v->dims[i], PAD_WRAP)) return false;
+    tw_lower_set(l, n->out[0], &x);
+    return true;
+}
+
 static bool tile(tw_lowering *l, const tw_node *n) {
     const tw_value *v = tw_lower_of(l, n->out[0]);
     tw_view from;
@@ -244,7 +254,7 @@ static bool tile(tw_lowering *l, const tw_node *n) {
     for (int i = 0; i < from.rank; i++) {
         if (!from.dims[i] || !v->dims[i]) return false;
         const int64_t times = v->dims[i] / from.dims[i];
-        if (x.rank + 1 + (times > 1) > TW_ARRAY_RANK) return false;
+        if (x.rank + 1 + (times > 1) > TW_POINT_RANK) return tile_axes(l, n, &from);
         if (times > 1) x.dims[x.rank++] = times; /* It is read again and again. */
         x.of[0].strides[x.rank] = from.strides[i];
         x.dims[x.rank++] = from.dims[i];

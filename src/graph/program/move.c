@@ -206,7 +206,8 @@ bool tw_lower_move(tw_lowering *l, const tw_node *n) {
     if (*n->domain && strcmp(n->domain, "ai.onnx")) return false;
     if (n->n_in < 1 || n->in[0] < 0) return false;
     for (size_t i = 0; i < sizeof reshapes / sizeof *reshapes; i++)
-        if (!strcmp(n->op, reshapes[i])) return all_kept(l, n) && set_reshaped(l, n->in[0], n->out[0]);
+        if (!strcmp(n->op, reshapes[i]))
+            return all_kept(l, n) && (n->out[0] < 0 || set_reshaped(l, n->in[0], n->out[0]));
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (!strcmp(n->op, others[i].op)) return others[i].lower(l, n);
     return false;

@@ -82,6 +82,20 @@ static bool join(tw_lazy *x, tw_view *to, int axis) {
     return true;
 }
 
+/* The same of a copy, where x's dimensions lie otherwise. */
+static bool join_stored(tw_lowering *l, tw_lazy *x, tw_view *to, int axis) {
+    const tw_lazy before = *x;
+    const tw_view before_to = *to;
+    tw_view stored;
+    if (join(x, to, axis)) return true;
+    *x = before;
+    *to = before_to;
+    stored = tw_lower_scratch(l, "rows", x->type, x->rank, x->dims, NULL);
+    if (l->failed || !tw_lower_store(l, x, &stored)) return false;
+    *x = tw_lazy_of_view(&stored);
+    return join(x, to, axis);
+}
+
 /* x as it is, unless others want it and nobody has stored it: then the step stores it as well, if it can. */
 static const tw_lazy *take(tw_lowering *l, int value, bool keeps, rows *r) {
     const tw_lazy *x = tw_lower_peek(l, value);
@@ -107,10 +121,12 @@ static bool norm(tw_lowering *l, const tw_node *n, bool layer) {
     const tw_lazy *from = take(l, n->in[0], axis == v->rank - 1, &r);
     if (!from || axis < 0) return false;
     tw_lazy x = *from;
-    const tw_view to = tw_lower_target(l, n->out[0]);
+    /* Statistics alone may be wanted. */
+    const tw_view to =
+        n->out[0] >= 0 ? tw_lower_target(l, n->out[0]) : tw_lower_scratch(l, "normed", v->type, v->rank, v->dims, NULL);
     tw_view joined = to;
-    if (l->failed || (axis < x.rank - 1 && !join(&x, &joined, axis)) || !emit(l, &r, &x, &joined)) return false;
-    tw_lower_set_view(l, n->out[0], &to);
+    if (l->failed || (axis < x.rank - 1 && !join_stored(l, &x, &joined, axis)) || !emit(l, &r, &x, &joined)) return false;
+    if (n->out[0] >= 0) tw_lower_set_view(l, n->out[0], &to);
     return !statistics || tw_lower_moments(l, &x, r.eps, wanted[0], wanted[1]);
 }
 
@@ -185,6 +201,7 @@ static bool skip_norm(tw_lowering *l, const tw_node *n, bool layer) {
               .gain = n->in[2],
               .bias = layer && n->n_in > 3 ? n->in[3] : -1,
               .kept = sum >= 0 && l->uses[sum] ? sum : -1};
+    if (n->out[0] < 0) return false;
     for (int i = 1; i < 3 && i < n->n_out; i++)
         if (n->out[i] >= 0 && l->uses[n->out[i]]) return false;
     tw_lazy x = tw_lazy_begin(v->type, v->rank, v->dims);
