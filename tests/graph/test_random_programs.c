@@ -205,16 +205,35 @@ static bool scatter_elements(maker *m, const value *x, int64_t axis, value *y) {
     return true;
 }
 
-static bool accumulate(maker *m, const value *x, int64_t axis, value *y) {
-    y->number = tw_graph_op(m->g, "CumSum", TW_OPERANDS(x->number, tw_graph_integer(m->g, axis)),
-                            TW_ATTRIBUTES(TW_INT("exclusive", pick(m, 0, 1)), TW_INT("reverse", pick(m, 0, 1))));
-    return true;
-}
-
 /* Of an input, rounded, so that elements are equal in any precision where they are equal at all. */
 static int rounded(maker *m, const value *input) {
     const int twice = tw_graph_op(m->g, "Mul", TW_OPERANDS(input->number, tw_graph_real(m->g, 2)), TW_NO_ATTRIBUTES);
     return tw_graph_op(m->g, "Round", TW_OPERANDS(twice), TW_NO_ATTRIBUTES);
+}
+
+/* Whole numbers of all bits, of which the remainder is left. */
+static int accumulate_wholes(maker *m, const value *input, int64_t axis, const tw_attribute ways[2]) {
+    const bool wide = pick(m, 0, 1);
+    const int64_t factor = wide ? 0x123456789abcdef : 987654321, modulus = 1009;
+    const tw_attribute to = TW_INT("to", wide ? 7 : 6), like_real = TW_INT("to", 1);
+    const int x = tw_graph_op(m->g, "Cast", TW_OPERANDS(rounded(m, input)), &to, 1);
+    const int by = tw_graph_op(m->g, "Cast", TW_OPERANDS(tw_graph_integer(m->g, factor)), &to, 1);
+    const int rest = tw_graph_op(m->g, "Cast", TW_OPERANDS(tw_graph_integer(m->g, modulus)), &to, 1);
+    const int large = tw_graph_op(m->g, "Mul", TW_OPERANDS(x, by), TW_NO_ATTRIBUTES);
+    const int sum = tw_graph_op(m->g, "CumSum", TW_OPERANDS(large, tw_graph_integer(m->g, axis)), ways, 2);
+    const int small = tw_graph_op(m->g, "Mod", TW_OPERANDS(sum, rest), TW_NO_ATTRIBUTES);
+    return tw_graph_op(m->g, "Cast", TW_OPERANDS(small), &like_real, 1);
+}
+
+static bool accumulate(maker *m, const value *x, int64_t axis, value *y) {
+    const tw_attribute ways[] = {TW_INT("exclusive", pick(m, 0, 1)), TW_INT("reverse", pick(m, 0, 1))};
+    if (pick(m, 0, 2) == 0) {
+        *y = m->values[pick(m, 0, 2)];
+        y->number = accumulate_wholes(m, y, axis % y->rank, ways);
+        return true;
+    }
+    y->number = tw_graph_op(m->g, "CumSum", TW_OPERANDS(x->number, tw_graph_integer(m->g, axis)), ways, 2);
+    return true;
 }
 
 static bool find(maker *m, const value *x, int64_t axis, value *y) {

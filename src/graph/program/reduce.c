@@ -295,26 +295,73 @@ static bool squared(tw_lowering *l, const tw_lazy *lines, int64_t extent, tw_laz
     return true;
 }
 
+/* Which elements of a line each element accumulates. */
+typedef struct accumulation {
+    tw_lazy once; /* [lines][element][what it accumulates] */
+    tw_cell_op seen;
+    tw_rows_of of;
+} accumulation;
+
+/* Accumulates elements, or `bits` bits of whole numbers from bit `from` on, which are few enough to be exact. */
+static bool accumulate_part(tw_lowering *l, const accumulation *a, int from, int bits, tw_view *out) {
+    tw_lazy y = tw_lazy_begin(TW_E_f32, a->once.rank, a->once.dims);
+    tw_cells *c = &y.cells;
+    int element = tw_lazy_add(&y, &a->once);
+    const int at = tw_lower_index(l, &y, y.rank - 1), to = tw_lower_index(l, &y, y.rank - 2);
+    if (bits) {
+        const int low = tw_cells_apply(c, TW_CELL_shr, element, tw_cells_integer(c, from), -1);
+        const int part = tw_cells_apply(c, TW_CELL_bit_and, low, tw_cells_integer(c, (1 << bits) - 1), -1);
+        element = tw_cells_apply(c, TW_CELL_real, part, -1, -1);
+    }
+    const int within = tw_cells_apply(c, a->seen, at, to, -1);
+    c->value = tw_cells_apply(c, TW_CELL_where, within, element, tw_cells_real(c, a->of == TW_ROWS_prod));
+    if (c->failed || !tw_lower_reduced(l, a->of, &y, out)) return false;
+    out->rank--; /* A line's number for each of its elements. */
+    return true;
+}
+
+/* Sums of whole numbers: those of their parts, put together. */
+static bool accumulate_wholes(tw_lowering *l, const accumulation *a, tw_element type, tw_lazy *out) {
+    enum { BITS = 12, REAL_BITS = 24 /* Whole numbers of so many bits are reals. */ };
+    tw_lazy y = tw_lazy_begin(type, a->once.rank - 1, a->once.dims);
+    tw_cells *c = &y.cells;
+    tw_cell_op cut;
+    int sum = tw_cells_integer(c, 0);
+    if (a->once.dims[a->once.rank - 1] > 1 << (REAL_BITS - BITS)) return false;
+    for (int from = 0; from < tw_element_bits(type); from += BITS) {
+        tw_view part;
+        if (!accumulate_part(l, a, from, BITS, &part)) return false;
+        const tw_lazy sums = tw_lazy_of_view(&part);
+        const int whole = tw_cells_apply(c, TW_CELL_integer, tw_lazy_add(&y, &sums), -1, -1);
+        const int high = tw_cells_apply(c, TW_CELL_shl, whole, tw_cells_integer(c, from), -1);
+        sum = tw_cells_apply(c, TW_CELL_add, sum, high, -1);
+    }
+    if (tw_element_bits(type) < 64)
+        sum = tw_cell_from_name(tw_element_name(type), &cut) ? tw_cells_apply(c, cut, sum, -1, -1) : -1;
+    c->value = sum;
+    *out = y;
+    return sum >= 0 && !c->failed;
+}
+
 static bool accumulate(tw_lowering *l, const tw_node *n) {
     static const tw_cell_op seen[] = {TW_CELL_less_equal, TW_CELL_less, TW_CELL_greater_equal, TW_CELL_greater};
     const tw_value *v = tw_lower_of(l, n->in[0]);
-    const bool product = !strcmp(n->op, "CumProd");
-    int64_t given;
-    tw_lazy x, once, again;
-    tw_view sums;
-    if (tw_lower_integers(l, n, 1, "", &given, 1) != 1 || tw_element_kind(v->type) != TW_KIND_real) return false;
-    const int axis = tw_axis(given, v->rank);
-    if (!lines_along(l, n->in[0], axis, &x) || !squared(l, &x, x.dims[x.rank - 1], &once, &again)) return false;
-    tw_lazy y = tw_lazy_begin(TW_E_f32, once.rank, once.dims);
-    tw_cells *c = &y.cells;
-    const int element = tw_lazy_add(&y, &once);
-    const int at = tw_lower_index(l, &y, y.rank - 1), to = tw_lower_index(l, &y, y.rank - 2);
+    const tw_kind kind = tw_element_kind(v->type);
+    const bool product = !strcmp(n->op, "CumProd"), whole = kind == TW_KIND_integer || kind == TW_KIND_natural;
     const int way = (tw_node_integer(n, "exclusive", 0) != 0) + 2 * (tw_node_integer(n, "reverse", 0) != 0);
-    const int within = tw_cells_apply(c, seen[way], at, to, -1);
-    c->value = tw_cells_apply(c, TW_CELL_where, within, element, tw_cells_real(c, product));
-    if (c->failed || !tw_lower_reduced(l, product ? TW_ROWS_prod : TW_ROWS_sum, &y, &sums)) return false;
-    sums.rank--; /* A line's number for each of its elements. */
-    tw_lazy out = tw_lazy_of_view(&sums);
+    accumulation a = {.seen = seen[way], .of = product ? TW_ROWS_prod : TW_ROWS_sum};
+    int64_t given;
+    tw_lazy x, again, out;
+    tw_view sums;
+    tw_memory_type type;
+    if (tw_lower_integers(l, n, 1, "", &given, 1) != 1 || !tw_memory_of(v->type, &type) || (whole && product) ||
+        (!whole && kind != TW_KIND_real))
+        return false;
+    const int axis = tw_axis(given, v->rank);
+    if (!lines_along(l, n->in[0], axis, &x) || !squared(l, &x, x.dims[x.rank - 1], &a.once, &again)) return false;
+    if (whole) return accumulate_wholes(l, &a, v->type, &out) && set_along(l, n->out[0], axis, &out);
+    if (!accumulate_part(l, &a, 0, 0, &sums)) return false;
+    out = tw_lazy_of_view(&sums);
     return set_along(l, n->out[0], axis, &out);
 }
 
