@@ -181,9 +181,10 @@ static bool tile(maker *m, const value *x, int64_t axis, value *y) {
 /* Indices along an axis, with x's other extents. */
 static int indices(maker *m, const value *x, int64_t axis, value *y) {
     int64_t dims[RANK] = {1, 1, 1, 1};
+    const int extent = tw_graph_integer(m->g, x->dims[axis]);
     dims[axis] = y->dims[axis] = m->n_ids;
-    const int at =
-        tw_graph_op(m->g, "Mod", TW_OPERANDS(m->ids, tw_graph_integer(m->g, x->dims[axis])), TW_NO_ATTRIBUTES);
+    int at = tw_graph_op(m->g, "Mod", TW_OPERANDS(m->ids, extent), TW_NO_ATTRIBUTES);
+    if (pick(m, 0, 1)) at = tw_graph_op(m->g, "Sub", TW_OPERANDS(at, extent), TW_NO_ATTRIBUTES); /* From the end. */
     const int all = tw_graph_op(m->g, "Reshape", TW_OPERANDS(at, integers(m, x->rank, dims)), TW_NO_ATTRIBUTES);
     return tw_graph_op(m->g, "Expand", TW_OPERANDS(all, integers(m, x->rank, y->dims)), TW_NO_ATTRIBUTES);
 }

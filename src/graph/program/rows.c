@@ -125,7 +125,8 @@ static bool norm(tw_lowering *l, const tw_node *n, bool layer) {
     const tw_view to =
         n->out[0] >= 0 ? tw_lower_target(l, n->out[0]) : tw_lower_scratch(l, "normed", v->type, v->rank, v->dims, NULL);
     tw_view joined = to;
-    if (l->failed || (axis < x.rank - 1 && !join_stored(l, &x, &joined, axis)) || !emit(l, &r, &x, &joined)) return false;
+    if (l->failed || (axis < x.rank - 1 && !join_stored(l, &x, &joined, axis)) || !emit(l, &r, &x, &joined))
+        return false;
     if (n->out[0] >= 0) tw_lower_set_view(l, n->out[0], &to);
     return !statistics || tw_lower_moments(l, &x, r.eps, wanted[0], wanted[1]);
 }
