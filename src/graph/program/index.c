@@ -11,7 +11,7 @@ int tw_lower_index(tw_lowering *l, tw_lazy *x, int axis) {
     if (x->n == TW_POINT_OPERANDS || n > INT32_MAX) return -1;
     for (int i = 0; i < l->p->n_buffers && buffer < 0; i++) {
         const tw_program_buffer *b = &l->p->buffers[i];
-        if (b->name && !strcmp(b->name, name) && b->kind == TW_PROGRAM_CONSTANT && b->bytes == n * 4) buffer = i;
+        if (b->name == name && b->bytes == n * 4) buffer = i; /* A value of that name is another. */
     }
     if (buffer < 0) {
         int32_t *all = tw_arena_array(&l->p->arena, (size_t)n + 1, sizeof *all);
