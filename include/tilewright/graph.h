@@ -62,15 +62,19 @@ typedef struct tw_tensor {
 enum { TW_PRODUCTS_OWN = 1, TW_PRODUCTS_VENDOR = 2 };
 
 typedef struct tw_network_options {
-    const char *device; /* NULL or "auto": a GPU that has all kernels, or else the processor. "cpu", "cuda", "cuda:1",
-                           "emulator", or "plain": node by node in double, for comparison. */
-    const char *dtype;  /* NULL: as the model has it. "f16", "bf16": what it computes in f32 is computed in it. */
-    int threads;        /* Of a processor. 0: one for each core. */
-    int products;       /* TW_PRODUCTS_ bits. 0: both. */
-    bool search;        /* On a GPU: measure how each product is computed best, and keep that. */
-    bool unsplit;       /* On a GPU: no product is split along k. */
-    bool unfused;       /* No patterns are looked for. */
-    bool apart;         /* On a GPU: attention is computed as products and softmax. */
+    const char *device;   /* NULL or "auto": a GPU that has all kernels, or else the processor. "cpu", "cuda", "cuda:1",
+                             "emulator", or "plain": node by node in double, for comparison. */
+    const char *dtype;    /* NULL: as the model has it. "f16", "bf16": what it computes in f32 is computed in it. */
+    int threads;          /* Of a processor. 0: one for each core. */
+    int products;         /* TW_PRODUCTS_ bits. 0: both. */
+    bool search;          /* On a GPU: measure how each product is computed best, and keep that. */
+    bool unsplit;         /* On a GPU: no product is split along k. */
+    bool unsplit_batches; /* On a GPU: no product of a batch is split along k, while others may be. */
+    /* On a GPU: what blocks that split a product count with is zeroed in each run, before the product, in place of once
+       when the program is made. */
+    bool clear_counters;
+    bool unfused; /* No patterns are looked for. */
+    bool apart;   /* On a GPU: attention is computed as products and softmax. */
 } tw_network_options;
 
 typedef struct tw_network tw_network;

@@ -114,6 +114,8 @@ static tw_status prepare_cuda(struct tw_network *n, tw_bucket *b, tw_diag *diag)
     const tw_cuda_network_options o = {.by = (n->options.products & TW_PRODUCTS_OWN ? TW_NETWORK_OWN : 0) |
                                              (n->options.products & TW_PRODUCTS_VENDOR ? TW_NETWORK_VENDOR : 0),
                                        .unsplit = n->options.unsplit,
+                                       .unsplit_batches = n->options.unsplit_batches,
+                                       .clear = n->options.clear_counters,
                                        .search = n->options.search};
     return tw_cuda_network_open((tw_cuda_network **)&b->state, b->program, m->weights, &o, &n->plan, diag);
 }

@@ -10,7 +10,6 @@
 #include "vm/network/deal.h"
 
 /* Products of fewer rows read weights once, and those have fewer bytes as floats than as terms of bf16. */
-enum { TW_SPLIT_ROWS = 32 };
 
 /* A step that is ready to run. */
 typedef struct tw_cpu_step {

@@ -22,8 +22,8 @@ tw_status tw_cpu_pool_open(tw_cpu_pool **out, int threads, const tw_cpu_pool_opt
     *out = NULL;
     if (!p) return tw_fail_memory(diag);
     tw_cpu_detect(&cpu);
-    tw_kernels_choose(&p->k, o->limit_isa ? cpu.isa & o->isa : cpu.isa);
-    if (o->exact) p->k.split = NULL;
+    const uint32_t isa = o->limit_isa ? cpu.isa & o->isa : cpu.isa;
+    tw_kernels_choose(&p->k, o->exact ? isa & ~(uint32_t)TW_CPU_AMX : isa);
     const tw_status st = tw_team_start(&p->team, threads, !o->no_pin, diag);
     if (st == TW_OK)
         *out = p;

@@ -249,7 +249,7 @@ static void multiply(const tw_cpu_network *n, const tw_cpu_step *s, const one *m
     f->y = in_place ? (float *)(void *)f->c : tw_cpu_take(&room, (size_t)(rows * f->ldy) * sizeof *f->y);
     if (s->product.split) {
         void *packed = tw_cpu_take(&room, n->k.split->bytes(rows, x->k));
-        n->k.split->pack_x(a, lda, rows, x->k, packed);
+        n->k.split->pack_x(a, lda, rows, x->k, true, packed);
         n->k.split->gemm(m->panels, panels, x->k, packed, rows, f->y, f->ldy, is_plain(f) ? NULL : &sink,
                          tw_cpu_take(&room, n->k.split->scratch_bytes));
         return;

@@ -168,9 +168,12 @@ int64_t tw_cuda_network_bytes(const tw_cuda_network *n) {
 /* ---- running */
 
 static tw_status launch(tw_cuda_network *n, tw_network_launch *l, tw_diag *diag) {
+    const tw_step *s = &n->p->steps[l->step];
+    const bool clear = n->options.clear && s->kind == TW_STEP_PRODUCT && l->kernel && !l->epilogue;
+    const tw_status st = clear ? tw_network_clear(n, l, diag) : TW_OK;
+    if (st != TW_OK) return st;
     if (l->launch) return tw_gpu_launch_run(l->launch, NULL, diag);
     /* The library is column-major: a row-major product is its product with exchanged factors. */
-    const tw_step *s = &n->p->steps[l->step];
     return tw_cublaslt_run(l->vendor.plan, l->vendor.algorithm, tw_network_address(n, &s->in[1]),
                            tw_network_address(n, &s->in[0]), tw_network_address(n, &s->out[0]), NULL, diag);
 }

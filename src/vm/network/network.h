@@ -14,8 +14,10 @@ typedef struct tw_network_weights tw_network_weights;
 enum { TW_NETWORK_OWN = 1, TW_NETWORK_VENDOR = 2 };
 
 typedef struct tw_cuda_network_options {
-    int by;       /* TW_NETWORK_ bits. 0: both, where products are searched, and otherwise our own kernels. */
-    bool unsplit; /* No product is split along k. */
+    int by;               /* TW_NETWORK_ bits. 0: both, where products are searched, and otherwise our own kernels. */
+    bool unsplit;         /* No product is split along k. */
+    bool unsplit_batches; /* None of a batch is, while others may be. */
+    bool clear;   /* What blocks that split a product count with is zeroed before each launch, in place of once. */
     bool search;  /* Products that the plan has no entry of are searched on the device, and entered. */
     int measured; /* With `search`: configurations to measure of each. 0: as many as is usual. */
     bool late;    /* No launch begins before the one before it is over. */
