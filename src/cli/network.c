@@ -29,6 +29,8 @@ tw_status cli_network_open(tw_network **out, const char *path, const cli_network
                             .threads = (int)f->threads,
                             .search = f->search,
                             .unsplit = f->unsplit,
+                            .unsplit_batches = f->unsplit_batches,
+                            .clear_counters = f->clear_counters,
                             .unfused = f->unfused,
                             .apart = f->apart};
     const char *by = f->products ? f->products : "best";

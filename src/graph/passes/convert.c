@@ -17,6 +17,8 @@ typedef enum bounds {
     BOUNDS
 } bounds;
 
+enum { CAST_VERSION = 13 /* The operators' set whose casts know all types of 16 bits. */ };
+
 typedef struct converter {
     tw_rewrite w;
     tw_element to;
@@ -234,9 +236,11 @@ static tw_status convert(converter *c, tw_diag *diag) {
     bool changed = false;
     tw_call *call = malloc(sizeof *call);
     if (!call) c->w.st = TW_ERR_MEMORY;
-    c->version = 13;
+    /* Casts of the graph's own set are found to be the same as those that it has. Older sets know no types of 16 bits,
+       or no casts at all. */
+    c->version = CAST_VERSION;
     for (int i = c->w.n_old - 1; i >= 0; i--)
-        if (!*c->w.old[i].domain) c->version = c->w.old[i].version;
+        if (!*c->w.old[i].domain && c->w.old[i].version > CAST_VERSION) c->version = c->w.old[i].version;
     for (int i = 0; i < c->n; i++) c->real[i] = g->values[i].type == TW_E_f32;
     for (int i = 0; i < g->n_outputs; i++) c->output[g->outputs[i]] = true;
     for (tw_node *n; (n = tw_rewrite_next(&c->w));) convert_node(c, n, c->stays[c->w.at - 1], call);
