@@ -2,8 +2,8 @@
 /* Times networks with random weights on a GPU:
 
        network_gpu MODEL [dtype=f16] [batch=1] [length=512] [layers=0] [device=auto] [search=0] [by=0] [unsplit=0]
-                   [late=0] [attention=1] [apart=0] [check=0] [explain=0] [samples=20] [plan=FILE]
-                   [seconds=0]
+                   [unsplit_batches=0] [clear=0] [late=0] [attention=1] [apart=0] [check=0] [explain=0] [samples=20]
+   [plan=FILE]
 
    A line of JSON for each run. check=1 compares with the graph as it is run plainly, which takes long. by: 1 are our
    own products, 2 the vendor's. attention=0: no attention step. plan: read where it is, and written after a search. */
@@ -27,8 +27,8 @@ enum { INPUTS = 2 };
 
 typedef struct settings {
     const char *model, *dtype, *device, *plan;
-    int64_t batch, length, layers, search, by, unsplit, late, attention, apart, check, explain, samples, measured,
-        seconds;
+    int64_t batch, length, layers, search, by, unsplit, unsplit_batches, clear, late, attention, apart, check, explain,
+        samples, measured, seconds;
 } settings;
 
 static bool set(settings *s, const char *word) {
@@ -40,6 +40,7 @@ static bool set(settings *s, const char *word) {
                {"plan", NULL, &s->plan},           {"batch", &s->batch, NULL},
                {"length", &s->length, NULL},       {"layers", &s->layers, NULL},
                {"search", &s->search, NULL},       {"by", &s->by, NULL},
+               {"clear", &s->clear, NULL},         {"unsplit_batches", &s->unsplit_batches, NULL},
                {"unsplit", &s->unsplit, NULL},     {"late", &s->late, NULL},
                {"attention", &s->attention, NULL}, {"check", &s->check, NULL},
                {"apart", &s->apart, NULL},         {"explain", &s->explain, NULL},
@@ -128,6 +129,8 @@ static tw_status compare(made *m, tw_diag *diag) {
 static tw_status run(made *m, const settings *s, tw_diag *diag) {
     const tw_cuda_network_options options = {.by = (int)s->by,
                                              .unsplit = s->unsplit,
+                                             .unsplit_batches = s->unsplit_batches,
+                                             .clear = s->clear,
                                              .search = s->search,
                                              .measured = (int)s->measured,
                                              .seconds = (double)s->seconds,
@@ -160,13 +163,14 @@ static tw_status run(made *m, const settings *s, tw_diag *diag) {
     if (st != TW_OK) return st;
     const tw_stats us = tw_stats_of(samples, (size_t)n);
     printf("{\"model\": \"%s\", \"dtype\": \"%s\", \"batch\": %lld, \"length\": %lld, \"us\": %.2f, \"least\": %.2f, "
-           "\"launches\": %d, \"by\": %lld, \"search\": %lld, \"unsplit\": %lld, \"attention\": %lld, \"late\": %lld, "
+           "\"launches\": %d, \"by\": %lld, \"search\": %lld, \"unsplit\": %lld, \"unsplit_batches\": %lld, "
+           "\"clear\": %lld, \"attention\": %lld, \"late\": %lld, "
            "\"graph_s\": %.2f, \"open_s\": %.2f, \"searched\": %d, \"measured\": %d, \"search_s\": %.1f, "
            "\"device\": \"%s\"}\n",
            s->model, s->dtype, (long long)s->batch, (long long)s->length, us.median, us.min,
            tw_cuda_network_launches(m->network), (long long)s->by, (long long)s->search, (long long)s->unsplit,
-           (long long)s->attention, (long long)s->late, graph_s, open_s, m->plan.searched, m->plan.measured,
-           m->plan.seconds, tw_gpu_name(m->gpu));
+           (long long)s->unsplit_batches, (long long)s->clear, (long long)s->attention, (long long)s->late, graph_s,
+           open_s, m->plan.searched, m->plan.measured, m->plan.seconds, tw_gpu_name(m->gpu));
     if (s->check) st = compare(m, diag);
     if (st == TW_OK && s->explain) {
         tw_buf text = {0};

@@ -2,13 +2,14 @@
 #define _GNU_SOURCE
 /* Runs node tests of the ONNX project, as its package has them up to version 1.22.0 (onnx/backend/test/data/node):
 
-     onnx_nodes FOLDER [--json COMMIT]
+     onnx_nodes FOLDER [--device cuda:N|emulator] [--every K] [--json COMMIT]
 
-   Each graph is run as it is, then as a concrete graph that is simplified, then with its patterns fused, then as one
-   that is converted to f16, which need only run, and then as one whose inputs' contents are known, so that all of it
-   folds. FOLDER has a folder for each test, with model.onnx and test_data_set_0/input_0.pb, output_0.pb and so on. A
-   line says of each test whether it passes, is refused, and why, or is wrong; --json prints a file of results for
-   bench/results. Tolerances are the runner's, 1e-3 of an element and 1e-7. Exit 1: a test is wrong. */
+   With a device each graph is fused, lowered and run there; refused are then those with a node without a kernel.
+   Without one each graph is run as it is, then as a concrete graph that is simplified, then with its patterns fused,
+   then as one that is converted to f16, which need only run, and then as one whose inputs' contents are known, so that
+   all of it folds. FOLDER has a folder for each test, with model.onnx and test_data_set_0/input_0.pb, output_0.pb and
+   so on. A line says of each test whether it passes, is refused, and why, or is wrong; --json prints a file of results
+   for bench/results. Tolerances are the runner's, 1e-3 of an element and 1e-7. Exit 1: a test is wrong. */
 #include "base/diag.h"
 #include "graph/check.h"
 #include "graph/onnx/onnx.h"
@@ -16,6 +17,7 @@
 #include "graph/patterns/fuse.h"
 #include "graph/run.h"
 #include "graph/specialize.h"
+#include "onnx_nodes_gpu.h"
 
 #include <dirent.h>
 #include <jansson.h>
@@ -104,7 +106,16 @@ static tw_status judge_concrete(const tw_graph *g, const tw_array *const *in, co
     return st;
 }
 
-static tw_status run_graph(const tw_graph *g, files *f, const char *folder, tw_diag *diag) {
+/* Runs a graph on a GPU. */
+static tw_status judge_on(tw_gpu *gpu, const tw_graph *g, const tw_array *const *in, const tw_array *want, files *f,
+                          tw_diag *diag) {
+    tw_array out[OPERANDS];
+    tw_status st = onnx_nodes_run_on(gpu, g, in, &f->arena, out, diag);
+    for (int i = 0; i < g->n_outputs && st == TW_OK; i++) st = compare(&out[i], &want[i], i, diag);
+    return st;
+}
+
+static tw_status run_graph(tw_gpu *gpu, const tw_graph *g, files *f, const char *folder, tw_diag *diag) {
     tw_array in[OPERANDS], want[OPERANDS];
     const tw_array *operands[OPERANDS];
     tw_status st = TW_OK;
@@ -115,19 +126,20 @@ static tw_status run_graph(const tw_graph *g, files *f, const char *folder, tw_d
         operands[i] = &in[i];
     }
     for (int i = 0; i < g->n_outputs && st == TW_OK; i++) st = read_array(f, folder, "output", i, &want[i], diag);
+    if (st == TW_OK && gpu) return judge_on(gpu, g, operands, want, f, diag);
     if (st == TW_OK) st = judge(g, operands, want, f, diag);
     for (way w = SIMPLIFIED; w <= KNOWN && st == TW_OK; w++) st = judge_concrete(g, operands, want, w, f, diag);
     return st;
 }
 
-static verdict run_test(const char *folder, tw_diag *diag) {
+static verdict run_test(tw_gpu *gpu, const char *folder, tw_diag *diag) {
     char path[PATH];
     tw_graph *g = NULL;
     files f = {.n = 0};
     snprintf(path, sizeof path, "%.*s/model.onnx", FOLDER, folder);
     tw_status st = tw_onnx_open(&g, path, diag);
     if (st == TW_OK) st = tw_graph_resolve(g, path, diag);
-    if (st == TW_OK) st = run_graph(g, &f, folder, diag);
+    if (st == TW_OK) st = run_graph(gpu, g, &f, folder, diag);
     tw_graph_free(g);
     tw_arena_free(&f.arena);
     for (int i = 0; i < f.n; i++) tw_map_close(&f.maps[i]);
@@ -147,15 +159,21 @@ static void print_row(json_t *row) {
     json_decref(row);
 }
 
+typedef struct options {
+    const char *folder, *device, *commit; /* Device and commit NULL: not given. */
+    int every;                            /* Of so many tests the first is run. */
+} options;
+
 /* Prints a file of results: its first line has the counts. */
-static void print_results(json_t *rows, const char *commit, const int counts[VERDICTS]) {
-    char date[16], command[128];
+static void print_results(json_t *rows, const options *o, const char *device, const int counts[VERDICTS]) {
+    char date[16], command[256];
     const time_t now = time(NULL);
     struct tm t;
     strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &t));
-    snprintf(command, sizeof command, "build/bench/onnx_nodes FOLDER --json %.64s", commit);
-    print_row(json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i}", "device", "cpu", "date", date, "commit",
-                        commit, "command", command, "suite", "onnx 1.22.0, backend/test/data/node", "tests",
+    snprintf(command, sizeof command, "build/bench/onnx_nodes FOLDER%s%.64s --json %.64s",
+             o->device ? " --device " : "", o->device ? o->device : "", o->commit);
+    print_row(json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i}", "device", device, "date", date, "commit",
+                        o->commit, "command", command, "suite", "onnx 1.22.0, backend/test/data/node", "tests",
                         (int)json_array_size(rows), "passes", counts[PASSES], "refused", counts[REFUSED], "wrong",
                         counts[WRONG]));
     for (size_t i = 0; i < json_array_size(rows); i++) print_row(json_incref(json_array_get(rows, i)));
@@ -165,34 +183,69 @@ static int is_test(const struct dirent *e) {
     return e->d_name[0] != '.';
 }
 
-int main(int argc, char **argv) {
-    const char *commit = argc == 4 && !strcmp(argv[2], "--json") ? argv[3] : NULL;
+static bool parse(int argc, char **argv, options *o) {
+    *o = (options){.every = 1};
+    for (int i = 1; i < argc; i++) {
+        const bool more = i + 1 < argc;
+        if (!strcmp(argv[i], "--json") && more)
+            o->commit = argv[++i];
+        else if (!strcmp(argv[i], "--device") && more)
+            o->device = argv[++i];
+        else if (!strcmp(argv[i], "--every") && more)
+            o->every = atoi(argv[++i]);
+        else if (!o->folder && argv[i][0] != '-')
+            o->folder = argv[i];
+        else
+            return false;
+    }
+    return o->folder && o->every > 0;
+}
+
+static int run_all(const options *o, tw_gpu *gpu) {
     struct dirent **entries;
     json_t *rows = json_array();
-    int counts[VERDICTS] = {0};
-    const int n = argc == 2 || commit ? scandir(argv[1], &entries, is_test, alphasort) : -1;
-    if (n < 0) {
-        fprintf(stderr, "onnx_nodes: needs a folder of node tests\n");
-        return 2;
-    }
+    int counts[VERDICTS] = {0}, run = 0;
+    const int n = scandir(o->folder, &entries, is_test, alphasort);
+    if (n < 0) fprintf(stderr, "onnx_nodes: needs a folder of node tests\n");
     for (int i = 0; i < n; i++) {
         char folder[FOLDER];
         tw_diag diag = {0};
-        snprintf(folder, sizeof folder, "%.*s/%.255s", FOLDER - 300, argv[1], entries[i]->d_name);
-        const verdict v = run_test(folder, &diag);
-        const char *why = v == PASSES ? "" : diag.message;
-        counts[v]++;
-        if (commit)
-            json_array_append_new(rows, row_of(entries[i]->d_name, v, why));
-        else
-            printf("%-8s %s%s%.*s\n", verdicts[v], entries[i]->d_name, *why ? ": " : "", (int)strcspn(why, "\n"), why);
+        snprintf(folder, sizeof folder, "%.*s/%.255s", FOLDER - 300, o->folder, entries[i]->d_name);
+        if (i % o->every == 0) {
+            const verdict v = run_test(gpu, folder, &diag);
+            const char *why = v == PASSES ? "" : diag.message;
+            counts[v]++;
+            run++;
+            if (o->commit)
+                json_array_append_new(rows, row_of(entries[i]->d_name, v, why));
+            else
+                printf("%-8s %s%s%.*s\n", verdicts[v], entries[i]->d_name, *why ? ": " : "", (int)strcspn(why, "\n"),
+                       why);
+        }
         free(entries[i]);
     }
-    free(entries);
-    if (commit)
-        print_results(rows, commit, counts);
-    else
-        printf("%d tests: %d pass, %d are refused, %d are wrong\n", n, counts[PASSES], counts[REFUSED], counts[WRONG]);
+    if (n >= 0) free(entries);
+    if (n >= 0 && o->commit) print_results(rows, o, gpu ? tw_gpu_name(gpu) : "cpu", counts);
+    if (n >= 0 && !o->commit)
+        printf("%d tests: %d pass, %d are refused, %d are wrong\n", run, counts[PASSES], counts[REFUSED],
+               counts[WRONG]);
     json_decref(rows);
-    return counts[WRONG] != 0;
+    return n < 0 ? 2 : counts[WRONG] != 0;
+}
+
+int main(int argc, char **argv) {
+    options o;
+    tw_gpu *gpu = NULL;
+    tw_diag diag = {0};
+    if (!parse(argc, argv, &o)) {
+        fprintf(stderr, "onnx_nodes FOLDER [--device cuda:N|emulator] [--every K] [--json COMMIT]\n");
+        return 2;
+    }
+    if (o.device && tw_gpu_open(&gpu, o.device, &diag) != TW_OK) {
+        fprintf(stderr, "onnx_nodes: %s\n", diag.message);
+        return 2;
+    }
+    const int status = run_all(&o, gpu);
+    tw_gpu_close(gpu);
+    return status;
 }

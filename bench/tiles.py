@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures tiles of a prompt's products on a GPU, and fits src/vm/prefill/tiles.def to what was measured:
 
-    bench/tiles.py measure --bench build/bench/bench_tiles --log tiles.log [--seconds 150] [--few]
+    bench/tiles.py measure --bench build/bench/bench_tiles --log tiles.log [--seconds 150] [--few | --rows 144,176,704]
     bench/tiles.py fit tiles.log --device "NVIDIA H200" --command "..." > src/vm/prefill/tiles.def
 
 `measure` times the products of language models' layers, as prompts compute them, with the tiles that may be fast by a rough
@@ -37,11 +37,16 @@ MOST, MOST_LONG, LONG = 64, 32, 4096  # Tiles of a product, and of one of more t
 FEW = 512  # Products of so many rows also have tiles that leave room on an SM for another block, of the next launch, too.
 
 
+BETWEEN = (144, 176)  # Columns that suit rows of a prompt, which swapped operands have there: 144, 176, 704.
+
+
 def tiles(gated):
     """Yields all tiles that may be measured."""
     for swap in (0, 1):
         for ml, ms in ((64, 64), (128, 64), (128, 128), (256, 128)):
-            for nl in (32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256):
+            for nl in (32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256):
+                if nl in BETWEEN and not swap:
+                    continue
                 if ms == 128 and nl > 192 or (gated and not swap and nl % 16):
                     continue
                 for u in (64, 128):
@@ -110,7 +115,7 @@ def lines(rows):
 
 
 def measure(a):
-    todo = lines(FEWEST if a.few else ROWS)
+    todo = lines(FEWEST if a.few else tuple(a.rows) if a.rows else ROWS)
     print("tiles: %d configurations of %d products" % (len(todo), len({x.split()[0] for x in todo})), file=sys.stderr)
     with open(a.log, "w") as log:
         done = subprocess.run([a.bench, "--seconds", str(a.seconds)], input="".join(x + "\n" for x in todo), stdout=log, text=True)
@@ -267,6 +272,7 @@ def main():
     v.add_argument("--bench", required=True, help="the program bench_tiles")
     v.add_argument("--log", required=True)
     v.add_argument("--seconds", type=float, default=150)
+    v.add_argument("--rows", type=lambda x: [int(n) for n in x.split(",")], help="measure products of these rows")
     v.add_argument("--few", action="store_true", help="products of a row, whose tiles src/vm/prefill/few.c has")
     v.set_defaults(run=measure)
     v = verbs.add_parser("fit")

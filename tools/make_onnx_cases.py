@@ -11,7 +11,8 @@ primitives, GELU by erf, symbolic batch and length), branches/model.onnx, with I
 in functions, and of each a case.npz, outputs by onnxruntime. `nodes` packs the package's
 node tests that pass (Apache-2.0, https://github.com/onnx/onnx). `exports` writes tiny models of random weights (BERT, GPT-2,
 Llama, with and without a mask, attention of primitives and of torch's operator) by PyTorch's old and new exporter, at several
-sets of operators, and packs them into exports.tar.xz without traces of Python's stack.
+sets of operators, and of seven families a layer with a cache, as optimum exports them. It packs them into exports.tar.xz
+without traces of Python's stack. What zoo.tar.xz has (make_zoo.py) is not among them: torch's operator without a mask.
 """
 import os
 import subprocess
@@ -204,6 +205,71 @@ def export(model, masked, new, version, path):
     return True
 
 
+SMALL = {"vocab_size": 40, "num_hidden_layers": 1, "max_position_embeddings": 64}
+WIDE = {"hidden_size": 16, "num_attention_heads": 4, "intermediate_size": 24, **SMALL}
+GROUPS = {"num_key_value_heads": 2, **WIDE}
+# By family: the class, sizes, heads of keys, elements of a head.
+CACHED = {
+    "llama": ("LlamaForCausalLM", "LlamaConfig", GROUPS, 2, 4),
+    "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", {"head_dim": 8, **GROUPS}, 2, 8),
+    "phi3": ("Phi3ForCausalLM", "Phi3Config", {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, **GROUPS}, 2, 4),
+    "gptneox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", {**WIDE, "hidden_size": 32}, 4, 8),
+    "gptj": ("GPTJForCausalLM", "GPTJConfig", {"vocab_size": 40, "n_embd": 32, "n_layer": 1, "n_head": 4, "n_positions": 64,
+                                               "rotary_dim": 4, "n_inner": 24}, 4, 8),
+    "opt": ("OPTForCausalLM", "OPTConfig", {"ffn_dim": 24, "word_embed_proj_dim": 16,
+                                            **{k: WIDE[k] for k in WIDE if k != "intermediate_size"}}, 4, 4),
+    "bloom": ("BloomForCausalLM", "BloomConfig", {"vocab_size": 40, "hidden_size": 16, "n_layer": 1, "n_head": 4}, 4, 4),
+}
+
+
+def export_cached(family, new, version, path):
+    """A layer with keys and values of tokens before: ids, mask, positions and past_key_values to logits and present. BLOOM
+    takes no mask, since it counts what a mask shows by CumSum."""
+    import torch
+    import transformers
+    from transformers import DynamicCache, masking_utils
+    from transformers.integrations import sdpa_attention
+
+    masking_utils.find_packed_sequence_indices = lambda *a, **k: None
+    if not new:
+        sdpa_attention.use_gqa_in_sdpa = lambda *a, **k: False
+    of, config, sizes, heads, width = CACHED[family]
+    bloom, n, past = family == "bloom", 3, 4
+    torch.manual_seed(0)
+    model = getattr(transformers, of)._from_config(getattr(transformers, config)(**sizes),
+                                                   attn_implementation="eager" if bloom else "sdpa").eval()
+    for p in model.parameters():  # Rounded, so that an archive of them is small.
+        p.data = torch.round(torch.randn_like(p) * 4) / 16 + (p.dim() == 1)
+
+    class Cached(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, ids, *more):
+            mask, positions = (None, None) if bloom else more[:2]
+            named = {} if bloom else {"position_ids": positions}
+            done = self.model(input_ids=ids, attention_mask=mask, past_key_values=DynamicCache([more[-2:]]), use_cache=True,
+                              **named)
+            present = done.past_key_values.layers[0]
+            return done.logits, present.keys, present.values
+
+    given = [("ids", torch.randint(0, 40, (2, n)), {0: "batch", 1: "length"})]
+    if not bloom:
+        given.append(("mask", torch.ones(2, past + n, dtype=torch.int64), {0: "batch", 1: "total"}))
+        given.append(("positions", torch.arange(past, past + n)[None].repeat(2, 1), {0: "batch", 1: "length"}))
+    for name in ("past_key", "past_value"):
+        given.append((name, torch.randn(2, heads, past, width), {0: "batch", 2: "past"}))
+    options = {"dynamo": new, "opset_version": version, "input_names": [g[0] for g in given],
+               "output_names": ["logits", "key", "value"]}
+    if new:
+        open_dims = [{d: torch.export.Dim.DYNAMIC for d in g[2]} for g in given]
+        options.update(dynamic_shapes=(open_dims[0], tuple(open_dims[1:])), external_data=False, verbose=False)
+    else:
+        options.update(dynamic_axes={g[0]: g[2] for g in given})
+    torch.onnx.export(Cached().eval(), tuple(g[1] for g in given), path, **options)
+
+
 def strip(path):
     """Removes what a graph is not made of: traces, and extents that follow from others."""
     import onnx
@@ -223,14 +289,21 @@ def exports():
 
     with tempfile.TemporaryDirectory() as folder:
         names = []
+        for family in CACHED:
+            for new, version in ((False, 17), (True, 18))[:1 + (family in ("llama", "qwen3", "phi3"))]:
+                file = "%s-past-%s%d.onnx" % (family, "new" if new else "old", version)
+                export_cached(family, new, version, os.path.join(folder, file))
+                names.append(file)
         for name, model in tiny_models():
             for masked in (False, True):
-                for new, version in ((False, 11), (False, 14), (False, 17), (True, 18), (True, 23)):
+                for new, version in ((False, 11), (False, 17), (True, 18), (True, 23)):
+                    if "sdpa" in name and not masked and version in (17, 18):
+                        continue
                     file = "%s-%s-%s%d.onnx" % (name, "mask" if masked else "nomask", "new" if new else "old", version)
-                    path = os.path.join(folder, file)
-                    if export(model, masked, new, version, path):
-                        strip(path)
+                    if export(model, masked, new, version, os.path.join(folder, file)):
                         names.append(file)
+        for file in names:
+            strip(os.path.join(folder, file))
         archive = os.path.join(HERE, "exports.tar.xz")
         pack(archive, folder, names)
         print("%d models, %d bytes" % (len(names), os.path.getsize(archive)))

@@ -284,6 +284,9 @@ typedef struct tw_verdict {
     double worst_logit;    /* largest |difference| over its tolerance */
     double worst_loss;     /* largest relative difference over its tolerance */
     double perplexity, expected_perplexity; /* 0: the file has none */
+    int64_t choices;       /* A mixture's choices of experts that were judged, of all layers and positions. */
+    int64_t choices_close; /* Those that the reference would have made otherwise, by scores as close as rounding. */
+    double worst_choice;   /* Largest difference of scores or weights of a choice over its tolerance. */
 } tw_verdict;
 
 /* Compares with golden.json (see docs/engine.md): logits within 1e-3 of the largest plus 1e-4, greedy ids equal, loss
@@ -297,7 +300,8 @@ tw_status tw_engine_verify(tw_engine *e, const tw_tokenizer *tokenizer, const ch
    plain C ones, on the same packed weights; then a prompt of `prompt_length` (at most 96) with the engine's choice of
    kernels and with our own for AVX2. On a GPU: short random prompts, one of `prompt_length` (at most 1024), and a few
    tokens after each, there and on the processor, under the GPU's tolerances; and a longer prompt there at once and
-   token by token. Rewinds the engine. */
+   token by token, of a mixture on the processor, too. A mixture's reference is told which experts were chosen, and its
+   scores judge that. Rewinds the engine. */
 tw_status tw_engine_check_kernels(tw_engine *e, int64_t prompt_length, uint64_t seed, tw_verdict *verdict,
                                   tw_diag *diag);
 
@@ -309,7 +313,7 @@ tw_status tw_batch_check(tw_batch *b, int64_t prompt_length, uint64_t seed, tw_v
 tw_status tw_golden_context(const char *golden, int64_t *positions, tw_diag *diag);
 
 /* Compares two engines of one model on random prompts: the same tolerances, a GPU's where one of them runs on one. For
-   quantised weights against the floats they stand for. */
+   quantised weights against the floats they stand for. A reference on a processor is told a mixture's choices. */
 tw_status tw_engine_compare(tw_engine *e, tw_engine *reference, int64_t vocab, int64_t prompts, int64_t greedy,
                             uint64_t seed, tw_verdict *verdict, tw_diag *diag);
 

@@ -62,16 +62,20 @@ typedef struct tw_tensor {
 enum { TW_PRODUCTS_OWN = 1, TW_PRODUCTS_VENDOR = 2 };
 
 typedef struct tw_network_options {
-    const char *device; /* NULL or "auto": a GPU that has all kernels, or else the processor. "cpu", "cuda", "cuda:1",
-                           "emulator", or "plain": node by node in double, for comparison. */
-    const char *dtype;  /* NULL: as the model has it. "f16", "bf16": what it computes in f32 is computed in it. */
-    int threads;        /* Of a processor. 0: one for each core. */
-    int products;       /* TW_PRODUCTS_ bits. 0: both. */
-    bool search;        /* On a GPU: measure how each product is computed best, and keep that. */
-    double seconds;     /* With `search`: time for a program's searches, spent where its time is. 0: no limit. */
-    bool unsplit;       /* On a GPU: no product is split along k. */
-    bool unfused;       /* No patterns are looked for. */
-    bool apart;         /* On a GPU: attention is computed as products and softmax. */
+    const char *device;   /* NULL or "auto": a GPU that has all kernels, or else the processor. "cpu", "cuda", "cuda:1",
+                             "emulator", or "plain": node by node in double, for comparison. */
+    const char *dtype;    /* NULL: as the model has it. "f16", "bf16": what it computes in f32 is computed in it. */
+    int threads;          /* Of a processor. 0: one for each core. */
+    int products;         /* TW_PRODUCTS_ bits. 0: both. */
+    bool search;          /* On a GPU: measure how each product is computed best, and keep that. */
+    double seconds;       /* With `search`: time for a program's searches, spent where its time is. 0: no limit. */
+    bool unsplit;         /* On a GPU: no product is split along k. */
+    bool unsplit_batches; /* On a GPU: no product of a batch is split along k, while others may be. */
+    /* On a GPU: what blocks that split a product count with is zeroed in each run, before the product, in place of once
+       when the program is made. */
+    bool clear_counters;
+    bool unfused; /* No patterns are looked for. */
+    bool apart;   /* On a GPU: attention is computed as products and softmax. */
 } tw_network_options;
 
 typedef struct tw_network tw_network;
@@ -105,7 +109,8 @@ int64_t tw_network_input_limit(const tw_network *n, int i);
 /* Makes the program for extents of `inputs`, an array with all inputs in the model's order, unless there is one. Of a
    tensor only type, rank and extents are read. A network keeps up to 32 programs. TW_ERR_USAGE: an input's type or
    extents are not the model's. TW_ERR_UNSUPPORTED: a GPU lacks kernels for nodes, all of which are listed; a package
-   has no such extents; or there are 32 programs. TW_ERR_MEMORY: memory, here or on the GPU, is not enough. */
+   has neither such extents nor the model; or there are 32 programs. TW_ERR_MEMORY: memory, here or on the GPU, is not
+   enough. */
 tw_status tw_network_prepare(tw_network *n, const tw_tensor *inputs, tw_diag *diag);
 /* Computes outputs, and prepares for the inputs' extents if need be. Contents of inputs are copied. `outputs` has room
    for all outputs; their contents lie in memory of the network until the next call that prepares, runs or times. Errors
@@ -141,9 +146,21 @@ tw_status tw_network_check_file(const tw_network *n, tw_diag *diag);
    prepared. TW_ERR_UNSUPPORTED: extents depend on what inputs contain. */
 tw_status tw_network_save(const tw_network *n, const char *path, tw_diag *diag);
 
+/* What a package also has. All may be left out. */
+typedef struct tw_package_options {
+    /* Machine code for a GPU, "sm_90a", compiled by the program ptxas (TILEWRIGHT_PTXAS names another), so that a
+       machine without a compiler starts at once. NULL: on a GPU what its driver compiled, on the emulator none. */
+    const char *target;
+    bool packed; /* On a processor: constants as its kernels read them, beside constants as they are. */
+    bool model;  /* The model itself, from which programs for other extents are made. */
+} tw_package_options;
+/* Does what tw_network_save does. TW_ERR_UNSUPPORTED: also, there is no ptxas. TW_ERR_USAGE: also, the network is for
+   another target, or on another kind of device. */
+tw_status tw_network_save_with(const tw_network *n, const char *path, const tw_package_options *options, tw_diag *diag);
+
 /* What tw_network_text writes. */
 typedef enum tw_network_view {
-    TW_NETWORK_FUSIONS, /* Which patterns were found, and how often. A package does not know. */
+    TW_NETWORK_FUSIONS, /* Which patterns were found, and how often. Of a package: what it has, and what was taken. */
     TW_NETWORK_GRAPH,   /* The graph after all passes, as text. */
     TW_NETWORK_DOT,     /* The same for Graphviz. */
     TW_NETWORK_STEPS,   /* The program's steps. */

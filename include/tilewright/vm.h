@@ -50,6 +50,8 @@ tw_status tw_vm_load(tw_vm *vm, const tw_checked *program, int *id, tw_diag *dia
    the model, what it needs and what is available. tw_vm_load asks the same for its program before it packs anything. */
 tw_status tw_vm_fits(const tw_vm *vm, const tw_schedule *const *schedules, int n, tw_diag *diag);
 
+struct tw_routing;
+
 typedef struct tw_vm_step {
     int program;
     const int32_t *tokens; /* n of them, each below the vocabulary's size */
@@ -57,8 +59,10 @@ typedef struct tw_vm_step {
     int64_t pos;           /* of the first; everything below it has been run before; pos + n <= max_seq */
     int64_t length;        /* positions the sequence will have reached when the whole prompt is in; 0: pos + n */
     bool no_logits;        /* only the token is wanted: `logits` is not set */
-    const float *logits;   /* out: rows of vocab floats (the last position's, or n); valid until the next step */
-    int32_t token;         /* out: the most likely next token */
+    /* A mixture's choices of experts, for the library's own checks (src/vm/routing.h). NULL: nobody wants them. */
+    struct tw_routing *routing;
+    const float *logits; /* out: rows of vocab floats (the last position's, or n); valid until the next step */
+    int32_t token;       /* out: the most likely next token */
 } tw_vm_step;
 
 /* Runs one step on all workers; returns when every instruction has run. One step at a time. */

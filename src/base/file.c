@@ -97,22 +97,42 @@ static tw_status write_through(const char *path, const tw_file_piece *pieces, si
     return ok ? TW_OK : io_error(diag, path, "write");
 }
 
-/* A new file beside `target`, with the permissions that the umask gives. */
-static int open_beside(const char *target, char *beside, size_t size) {
+/* Gives the file that `fd` writes, which has no name yet, one beside `target`; or if it is -1, makes a file with the
+   permissions that the umask gives. Returns a descriptor, or -1. */
+static int name_beside(int fd, const char *target, char *beside, size_t size) {
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     uint64_t seed = (uint64_t)tw_now_ns() ^ (uint64_t)getpid() << 32;
     for (int tries = 0; tries < 100; tries++) {
         snprintf(beside, size, "%s.%08llx", target, (unsigned long long)(tw_splitmix64(&seed) & 0xffffffffu));
-        int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 || errno != EEXIST) return fd;
+        int made = fd;
+        if (fd < 0)
+            made = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        else if (linkat(AT_FDCWD, link, AT_FDCWD, beside, AT_SYMLINK_FOLLOW) < 0)
+            made = -1;
+        if (made >= 0 || errno != EEXIST) return made;
     }
     return -1;
+}
+
+/* Makes a file without a name in the folder of `target`, so that nothing is left of it when its writer is killed. -1:
+   this system, or the folder's, has none. `room` has room for the folder's path. */
+static int open_nameless(const char *target, char *room) {
+    const char *slash = strrchr(target, '/');
+    const size_t n = slash == target ? 1 : slash ? (size_t)(slash - target) : 0;
+    if (access("/proc/self/fd", X_OK) != 0) return -1;
+    memcpy(room, target, n);
+    strcpy(room + n, n ? "" : ".");
+    return open(room, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
 }
 
 /* A new file that will replace another. */
 typedef struct replacement {
     char *target; /* Path of the file that is replaced. A symbolic link is followed. */
     char *beside; /* Path of the new file. */
+    size_t room;  /* Bytes of `beside`. */
     int fd;       /* Descriptor of the new file. -1: the file was not made. */
+    bool named;   /* The new file has its path. */
 } replacement;
 
 static void free_replacement(replacement *r) {
@@ -124,10 +144,12 @@ static void free_replacement(replacement *r) {
 static tw_status begin_replacement(replacement *r, const char *path, bool there, tw_diag *diag) {
     char *real = there ? realpath(path, NULL) : NULL;
     *r = (replacement){.target = real ? real : strdup(path), .fd = -1};
-    const size_t room = r->target ? strlen(r->target) + 16 : 0;
-    r->beside = r->target ? malloc(room) : NULL;
+    r->room = r->target ? strlen(r->target) + 16 : 0;
+    r->beside = r->target ? malloc(r->room) : NULL;
     if (!r->beside) return tw_fail_memory(diag);
-    r->fd = open_beside(r->target, r->beside, room);
+    r->fd = open_nameless(r->target, r->beside);
+    r->named = r->fd < 0;
+    if (r->named) r->fd = name_beside(-1, r->target, r->beside, r->room);
     return r->fd < 0 ? io_error(diag, path, "write") : TW_OK;
 }
 
@@ -145,10 +167,11 @@ tw_status tw_file_write_pieces(const char *path, const tw_file_piece *pieces, si
     tw_status s = begin_replacement(&r, path, there, diag);
     if (r.fd < 0) goto done;
     bool ok = write_pieces(r.fd, pieces, n) && fsync(r.fd) == 0;
+    if (ok && !r.named) ok = r.named = name_beside(r.fd, r.target, r.beside, r.room) >= 0;
     ok = close(r.fd) == 0 && ok;
     if (!ok || rename(r.beside, r.target) < 0) {
         s = io_error(diag, path, "write");
-        unlink(r.beside);
+        if (r.named) unlink(r.beside);
     }
 done:
     free_replacement(&r);
@@ -166,7 +189,7 @@ tw_status tw_file_check(const char *path, tw_diag *diag) {
     const tw_status s = begin_replacement(&r, path, there, diag);
     if (r.fd >= 0) {
         close(r.fd);
-        unlink(r.beside);
+        if (r.named) unlink(r.beside);
     }
     free_replacement(&r);
     return s;

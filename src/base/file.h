@@ -17,7 +17,8 @@ void tw_map_close(tw_map *m);
 /* The whole of `path` appended to `out`; "-" is standard input. */
 tw_status tw_file_read(tw_buf *out, const char *path, tw_diag *diag);
 
-/* Writes beside `path` under a fresh name, syncs, renames: a reader sees the old file or the new one, never a part.
+/* Writes beside `path`, syncs, renames: a reader sees the old file or the new one, never a part. Where the system has
+   files without names, a process that is killed leaves none.
    "-" is standard output. */
 tw_status tw_file_write(const char *path, const void *data, size_t size, tw_diag *diag);
 

@@ -194,6 +194,10 @@ static void print_md(const bench *b) {
     }
     for (int i = 0; i < b->n_rows; i++)
         if (b->rows[i].apart) printf("\na launch costs %.1f µs beside its step\n", launch_cost(&b->rows[i]));
+    if (b->verdict.choices)
+        printf("\n%lld choices of experts judged by a reference's scores, %lld of them not its own, but as good within "
+               "rounding (worst %.2f of what is allowed)\n",
+               (long long)b->verdict.choices, (long long)b->verdict.choices_close, b->verdict.worst_choice);
     cli_bench_memory_print(b->e);
 }
 
@@ -230,6 +234,11 @@ static json_t *row_json(const bench *b, const row *w) {
     if (o && more) json_object_update(o, more);
     if (o && w->apart) json_object_set_new(o, "launch_cost_us", json_real(launch_cost(w)));
     json_decref(more);
+    if (o && b->verdict.choices) {
+        json_object_set_new(o, "choices", json_integer((json_int_t)b->verdict.choices));
+        json_object_set_new(o, "choices_close", json_integer((json_int_t)b->verdict.choices_close));
+        json_object_set_new(o, "worst_choice", json_real(b->verdict.worst_choice));
+    }
     cli_bench_memory_add(o, b->e);
     return o;
 }

@@ -26,9 +26,14 @@ static int build(const cli_verb *verb, int argc, char **argv) {
     cli_list dims = {0};
     const char *path, *out = NULL;
     bool json = false;
+    tw_package_options o = {0};
     const cli_flag flags[] = {
         {"-o", CLI_TEXT, &out, "M.tw", "the package"},
         {"--dim", CLI_LIST, &dims, "NAME=N[,N...]", "an open dimension's extents: the package has all combinations"},
+        {"--target", CLI_TEXT, &o.target, "sm_90a",
+         "keep machine code for a GPU, compiled by ptxas; no GPU is needed (default with --device cuda: its driver's)"},
+        {"--packed", CLI_FLAG, &o.packed, NULL, "on a processor: keep constants as its kernels read them, too"},
+        {"--model", CLI_FLAG, &o.model, NULL, "keep the model, too, from which programs for other extents are made"},
         {"--json", CLI_FLAG, &json, NULL, "print what was built as JSON"},
         CLI_NETWORK_FLAGS(f),
     };
@@ -41,13 +46,16 @@ static int build(const cli_verb *verb, int argc, char **argv) {
         return cli_usage("-o: \"%s\" does not end with .tw, by which packages are known", out);
     const int choices = cli_dims_count(&dims);
     if (!choices) return CLI_USAGE;
+    char emulator[64];
+    snprintf(emulator, sizeof emulator, "emulator:%.32s", o.target ? o.target : "");
+    if (o.target && !f.device) f.device = emulator;
     tw_network *net;
     tw_network_info info;
     tw_diag d;
     tw_status st = cli_network_open(&net, path, &f, &d);
     if (st == TW_OK) st = tw_file_check(out, &d);
     if (st == TW_OK) st = prepare_all(net, &dims, choices, &d);
-    if (st == TW_OK) st = tw_network_save(net, out, &d);
+    if (st == TW_OK) st = tw_network_save_with(net, out, &o, &d);
     if (st == TW_OK) {
         tw_network_describe(net, &info);
         if (json)

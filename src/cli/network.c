@@ -30,6 +30,8 @@ tw_status cli_network_open(tw_network **out, const char *path, const cli_network
                             .search = f->search || f->seconds > 0,
                             .seconds = (double)f->seconds,
                             .unsplit = f->unsplit,
+                            .unsplit_batches = f->unsplit_batches,
+                            .clear_counters = f->clear_counters,
                             .unfused = f->unfused,
                             .apart = f->apart};
     const char *by = f->products ? f->products : "best";

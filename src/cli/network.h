@@ -19,7 +19,7 @@ int cli_compile_network(int argc, char **argv);
 typedef struct cli_network_flags {
     const char *device, *dtype, *products;
     int64_t threads, seconds;
-    bool search, unsplit, unfused, apart;
+    bool search, unsplit, unsplit_batches, clear_counters, unfused, apart;
 } cli_network_flags;
 #define CLI_NETWORK_FLAGS(f)                                                                                           \
     {"--device", CLI_TEXT, &(f).device, "auto|cpu|cuda[:N]|plain",                                                     \
@@ -30,6 +30,9 @@ typedef struct cli_network_flags {
         {"--search", CLI_FLAG, &(f).search, NULL, "on a GPU: measure how each product is computed best"},              \
         {"--seconds", CLI_INT, &(f).seconds, "N", "search for so long, where most time is (default: to the end)"},     \
         {"--unsplit", CLI_FLAG, &(f).unsplit, NULL, "on a GPU: split no product along k"},                             \
+        {"--unsplit-batches", CLI_FLAG, &(f).unsplit_batches, NULL, "on a GPU: split no product of a batch along k"},  \
+        {"--clear-counters", CLI_FLAG, &(f).clear_counters, NULL,                                                      \
+         "on a GPU: zero the counters of splits in each run"},                                                         \
         {"--apart", CLI_FLAG, &(f).apart, NULL, "compute attention as products and softmax"}, {                        \
         "--unfused", CLI_FLAG, &(f).unfused, NULL, "look for no patterns"                                              \
     }

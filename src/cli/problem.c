@@ -20,6 +20,7 @@ json_t *cli_problem_json(const tw_gemm_problem *p) {
     json_object_set_new(o, "scale_columns", json_boolean(p->epilogue.scale_columns));
     json_object_set_new(o, "scale_blocks", json_boolean(p->scale_blocks));
     json_object_set_new(o, "promote", json_boolean(p->promote));
+    if (p->sets > 1) json_object_set_new(o, "sets", json_integer((json_int_t)p->sets));
     if (p->pointers) json_object_set_new(o, "pointers", json_true());
     if (p->groups) json_object_set_new(o, "groups", json_integer((json_int_t)p->groups));
     if (p->masked) json_object_set_new(o, "masked", json_true());

@@ -388,7 +388,7 @@ static tw_status feed(tw_engine *e, const int32_t *ids, int64_t n, int64_t lengt
     tw_program_kind kind = TW_PROGRAM_PREFILL;
     tw_status st = load_for(e, n, &kind, diag);
     const bool prompt = kind == TW_PROGRAM_PROMPT;
-    tw_vm_step step = {.program = e->program[kind], .length = length};
+    tw_vm_step step = {.program = e->program[kind], .length = length, .routing = e->routing};
     const int64_t room = prompt ? n : tw_engine_step_tokens(e, kind);
     for (int64_t done = 0; done < n && st == TW_OK; done += step.n) {
         step.tokens = ids + done;

@@ -27,15 +27,16 @@ struct tw_engine {
     int64_t sequences;             /* Sequences of the decode programs. More than 1: only tw_batch runs them. */
     /* The most sequences of a batch. Where they are more than `sequences`, TW_PROGRAM_PROMPT serves all of them. */
     int64_t together;
-    int64_t position;        /* Position of the next token. */
-    int64_t context;         /* Positions of the cache. */
-    int64_t short_past;      /* TW_PROGRAM_SHORT decodes positions below this. */
-    int64_t prompt_tokens;   /* The most positions of a step of TW_PROGRAM_PROMPT. */
-    bool no_prompts;         /* TW_PROGRAM_PROMPT is not to be loaded, or could not be. */
-    int32_t *fed;            /* longrope: tokens of the sequence, as many as `position`. NULL: none yet. */
-    bool beyond;             /* longrope: keys in the cache are rotated as beyond the original length. */
-    uint64_t counts_stamp;   /* Changes whenever the device's counts become another sampler's, or unknown. */
-    uint64_t counts_changes; /* tw_sampler.changes of the device's counts. */
+    int64_t position;           /* Position of the next token. */
+    int64_t context;            /* Positions of the cache. */
+    int64_t short_past;         /* TW_PROGRAM_SHORT decodes positions below this. */
+    int64_t prompt_tokens;      /* The most positions of a step of TW_PROGRAM_PROMPT. */
+    bool no_prompts;            /* TW_PROGRAM_PROMPT is not to be loaded, or could not be. */
+    int32_t *fed;               /* longrope: tokens of the sequence, as many as `position`. NULL: none yet. */
+    bool beyond;                /* longrope: keys in the cache are rotated as beyond the original length. */
+    struct tw_routing *routing; /* Choices of experts that feeding enters or follows (vm/routing.h). NULL: neither. */
+    uint64_t counts_stamp;      /* Changes whenever the device's counts become another sampler's, or unknown. */
+    uint64_t counts_changes;    /* tw_sampler.changes of the device's counts. */
 };
 
 /* The largest differences at which the engine's results agree with a reference. */

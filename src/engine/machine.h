@@ -28,12 +28,14 @@ typedef struct tw_tolerance {
     double logit_relative; /* Difference of a logit, relative to the largest magnitude. */
     double logit_absolute; /* Difference of a logit, in addition to the relative one. */
     double loss_relative;  /* Difference of a loss, relative to the loss. */
+    double score_relative; /* Difference of an expert's score, relative to the largest magnitude. */
     bool close; /* True: a greedy token may differ if its logit is within twice the tolerance of the largest. */
 } tw_tolerance;
 
 /* A kind of machine. Every function but `open` takes an open machine. */
 typedef struct tw_engine_backend {
     bool gpu;                                     /* The machine is a GPU's, real or emulated. */
+    bool follows;                                 /* Steps follow choices of experts (vm/routing.h). */
     tw_tolerance tolerance[TW_ACTIVATIONS_COUNT]; /* Agreement with references. A GPU's activations are floats. */
 
     /* Opens a machine. m->backend is set. `threads` is the number of workers on a processor. */

@@ -20,7 +20,7 @@ static tw_status open_machine(tw_network *n, tw_diag *diag) {
     const char *device = n->options.device;
     if (!strcmp(device, "auto")) {
         n->runner = &tw_runner_cuda;
-        if (n->runner->open(n, "cuda", NULL) == TW_OK) return TW_OK;
+        if (n->runner->open(n, "cuda", NULL) == TW_OK) return tw_network_lend(n, diag);
         device = "cpu";
     }
     if (strcmp(device, "cpu") != 0 && strcmp(device, "plain") != 0 && strncmp(device, "cuda", 4) != 0 &&
@@ -29,7 +29,7 @@ static tw_status open_machine(tw_network *n, tw_diag *diag) {
     n->runner = !strcmp(device, "cpu") ? &tw_runner_cpu : !strcmp(device, "plain") ? &tw_runner_plain : &tw_runner_cuda;
     const tw_status st = n->runner->open(n, device, diag);
     if (st != TW_OK) n->runner = NULL;
-    return st;
+    return st == TW_OK ? tw_network_lend(n, diag) : st;
 }
 
 static tw_status set_type(tw_network *n, const char *dtype, tw_diag *diag) {
@@ -279,30 +279,6 @@ tw_status tw_network_time(tw_network *n, double *us, int samples, tw_diag *diag)
     return st;
 }
 
-/* ---- packages */
-
-tw_status tw_network_save(const tw_network *n, const char *path, tw_diag *diag) {
-    const tw_graph *graphs[TW_BUCKETS];
-    tw_buf plan = {0};
-    if (!n->n_buckets) return tw_fail(diag, TW_ERR_USAGE, "nothing is prepared that a package could have");
-    for (int i = 0; i < n->n_buckets; i++) {
-        graphs[i] = n->buckets[i]->graph;
-        if (!graphs[i])
-            return tw_fail_at(diag, TW_ERR_UNSUPPORTED, n->path, -1,
-                              "extents depend on what inputs contain: there is nothing to build");
-    }
-    tw_status st = n->plan.n ? tw_network_plan_write(&n->plan, &plan, diag) : TW_OK;
-    const tw_package_parts parts = {.dtype = n->options.dtype,
-                                    .plan = plan.data ? plan.data : "",
-                                    .plan_bytes = plan.size,
-                                    .interface = n->model,
-                                    .graphs = graphs,
-                                    .n_graphs = n->n_buckets};
-    if (st == TW_OK) st = tw_package_write(&parts, path, diag);
-    tw_buf_free(&plan);
-    return st;
-}
-
 /* ---- comparing */
 
 /* What elements may differ by in what networks compute: bf16 has 3 bits fewer than f16. 0: as types of outputs say. */
@@ -372,7 +348,7 @@ tw_status tw_network_check(tw_network *n, tw_network_verdict *verdict, char *why
 }
 
 tw_status tw_network_check_file(const tw_network *n, tw_diag *diag) {
-    return n->package ? tw_package_check(n->package, n->path, diag) : TW_OK;
+    return n->package ? tw_package_check(n->package, NULL, n->path, diag) : TW_OK;
 }
 
 /* ---- text */
@@ -383,10 +359,7 @@ static tw_status write_text(tw_network *n, tw_network_view view, tw_buf *out, tw
     const tw_graph *g = b->graph ? b->graph : n->model;
     switch (view) {
     case TW_NETWORK_FUSIONS:
-        if (n->package)
-            return tw_fail_at(
-                diag, TW_ERR_UNSUPPORTED, n->path, -1,
-                "a package does not keep which patterns were found; the model that it was built from tells");
+        if (n->package) return tw_network_describe_package(n, b, out, diag);
         tw_fusions_print(&b->fusions, false, out);
         return TW_OK;
     case TW_NETWORK_GRAPH:

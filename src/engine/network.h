@@ -7,7 +7,7 @@
 #include "graph/patterns/fuse.h"
 #include "graph/program/program.h"
 #include "tilewright/graph.h"
-#include "vm/network/plan.h"
+#include "vm/network/network.h"
 
 enum { TW_BUCKETS = 32 /* The most programs that are kept. */ };
 
@@ -63,6 +63,21 @@ struct tw_network {
     void **out_data;
     bool ran; /* The bucket `last` was run last, so that these are its contents. */
 };
+
+/* The machine of a GPU's runner. */
+typedef struct tw_gpu_machine {
+    tw_gpu *gpu;
+    tw_network_weights *weights;
+} tw_gpu_machine;
+
+/* network_package.c. Gives a machine that was opened what the network's package has for it, if there is one. */
+tw_status tw_network_lend(struct tw_network *n, tw_diag *diag);
+/* Checks what a bucket's program reads of the package. On a processor the program is prepared before. */
+tw_status tw_network_check_read(struct tw_network *n, const tw_bucket *b, tw_diag *diag);
+/* Checks all constants of a package's graph. */
+tw_status tw_network_check_graph(struct tw_network *n, const tw_graph *g, tw_diag *diag);
+/* Writes what the package has, and what a bucket's program takes of it. */
+tw_status tw_network_describe_package(const struct tw_network *n, const tw_bucket *b, tw_buf *out, tw_diag *diag);
 
 /* network_prepare.c. Makes a bucket for extents of inputs. */
 tw_status tw_bucket_make(struct tw_network *n, const tw_array *inputs, tw_bucket **out, tw_diag *diag);

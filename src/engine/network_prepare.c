@@ -59,7 +59,11 @@ static tw_status finish(struct tw_network *n, tw_bucket *b, const tw_array *inpu
     tw_status st = TW_OK;
     if (n->runner->lowers && b->graph) st = lower(n, b, diag);
     if (st == TW_OK) st = set_interface(n, b, inputs, diag);
+    /* A processor's program is asked what it reads. Others read all, and load machine code. */
+    const bool before = n->package && n->runner != &tw_runner_cpu, after = n->package && !before;
+    if (st == TW_OK && before) st = tw_network_check_read(n, b, diag);
     if (st == TW_OK && n->runner->prepare && b->program) st = n->runner->prepare(n, b, diag);
+    if (st == TW_OK && after) st = tw_network_check_read(n, b, diag);
     if (st != TW_OK) {
         tw_bucket_free(n, b);
         return st;
@@ -88,20 +92,21 @@ static tw_status through_passes(struct tw_network *n, tw_bucket *b, tw_diag *dia
 
 /* Makes the graph for extents. Where these depend on contents, only the model itself runs, on a processor. */
 static tw_status make_graph(struct tw_network *n, tw_bucket *b, const tw_array *inputs, tw_diag *diag) {
+    const tw_graph *model = n->package ? n->package->model : n->model;
     const tw_array **in = tw_arena_array(&b->arena, (size_t)n->model->n_inputs + 1, sizeof *in);
     tw_diag why = {0};
     if (!in) return tw_fail_memory(diag);
     for (int i = 0; i < n->model->n_inputs; i++) in[i] = &inputs[i];
-    tw_status st = tw_graph_specialize(&b->graph, n->model, in, &why);
+    tw_status st = tw_graph_specialize(&b->graph, model, in, &why);
     if (st == TW_OK) return through_passes(n, b, diag);
     b->graph = NULL;
-    if (st == TW_ERR_UNSUPPORTED && !n->runner->gpu && n->type == TW_E_none) return TW_OK;
+    if (st == TW_ERR_UNSUPPORTED && !n->package && !n->runner->gpu && n->type == TW_E_none) return TW_OK;
     if (diag) *diag = why;
     return st;
 }
 
-/* Finds a package's graph for extents. */
-static tw_status find_graph(const struct tw_network *n, tw_bucket *b, const tw_array *inputs, tw_diag *diag) {
+/* Finds a package's graph for extents, or makes it of the model if that was kept. */
+static tw_status find_graph(struct tw_network *n, tw_bucket *b, const tw_array *inputs, tw_diag *diag) {
     const tw_package *p = n->package;
     for (int i = 0; i < p->n_graphs; i++) {
         const tw_graph *g = p->graphs[i];
@@ -114,6 +119,10 @@ static tw_status find_graph(const struct tw_network *n, tw_bucket *b, const tw_a
         if (!same) continue;
         b->graph = tw_graph_keep(g);
         return TW_OK;
+    }
+    if (p->model) {
+        const tw_status st = tw_network_check_graph(n, p->model, diag);
+        return st == TW_OK ? make_graph(n, b, inputs, diag) : st;
     }
     for (int i = 0; i < p->n_graphs; i++) {
         char text[512];

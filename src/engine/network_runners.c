@@ -85,13 +85,8 @@ const tw_network_runner tw_runner_cpu = {.name = "cpu",
 
 /* ---- a GPU */
 
-typedef struct gpu_machine {
-    tw_gpu *gpu;
-    tw_network_weights *weights;
-} gpu_machine;
-
 static void close_cuda(struct tw_network *n) {
-    gpu_machine *m = n->machine;
+    tw_gpu_machine *m = n->machine;
     n->machine = NULL;
     if (!m) return;
     tw_network_weights_close(m->weights);
@@ -100,7 +95,7 @@ static void close_cuda(struct tw_network *n) {
 }
 
 static tw_status open_cuda(struct tw_network *n, const char *device, tw_diag *diag) {
-    gpu_machine *m = n->machine = calloc(1, sizeof *m);
+    tw_gpu_machine *m = n->machine = calloc(1, sizeof *m);
     if (!m) return tw_fail_memory(diag);
     tw_status st = tw_gpu_open(&m->gpu, device, diag);
     if (st == TW_OK) st = tw_network_weights_open(&m->weights, m->gpu, diag);
@@ -110,10 +105,12 @@ static tw_status open_cuda(struct tw_network *n, const char *device, tw_diag *di
 }
 
 static tw_status prepare_cuda(struct tw_network *n, tw_bucket *b, tw_diag *diag) {
-    const gpu_machine *m = n->machine;
+    const tw_gpu_machine *m = n->machine;
     const tw_cuda_network_options o = {.by = (n->options.products & TW_PRODUCTS_OWN ? TW_NETWORK_OWN : 0) |
                                              (n->options.products & TW_PRODUCTS_VENDOR ? TW_NETWORK_VENDOR : 0),
                                        .unsplit = n->options.unsplit,
+                                       .unsplit_batches = n->options.unsplit_batches,
+                                       .clear = n->options.clear_counters,
                                        .search = n->options.search,
                                        .seconds = n->options.seconds};
     return tw_cuda_network_open((tw_cuda_network **)&b->state, b->program, m->weights, &o, &n->plan, diag);

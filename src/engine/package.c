@@ -234,27 +234,35 @@ static bool is_concrete(const tw_graph *g) {
     return all;
 }
 
+static tw_status check_graph(const tw_package *p, tw_graph *g, const char *name, const char *path, tw_diag *diag) {
+    tw_diag why = {0};
+    tw_status st = tw_graph_resolve(g, path, diag);
+    if (st != TW_OK) return st;
+    if (!fits_interface(p, g))
+        return tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "%s has other inputs than the package", name);
+    st = tw_graph_check(g, &why);
+    if (st == TW_ERR_MEMORY) return tw_fail_memory(diag);
+    return st == TW_OK ? st : tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "%s: %s", name, why.message);
+}
+
 static tw_status check_graphs(const tw_package *p, const char *path, tw_diag *diag) {
-    for (int i = 0; i < p->n_graphs; i++) {
-        tw_diag why = {0};
-        tw_status st = tw_graph_resolve(p->graphs[i], path, diag);
-        if (st != TW_OK) return st;
-        if (!fits_interface(p, p->graphs[i]))
-            return tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "graph %d has other inputs than the model", i);
-        st = tw_graph_check(p->graphs[i], &why);
-        if (st == TW_ERR_MEMORY) return tw_fail_memory(diag);
-        if (st != TW_OK) return tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "graph %d: %s", i, why.message);
-        if (!is_concrete(p->graphs[i]))
-            return tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "graph %d has values without extents", i);
+    tw_status st = p->model ? check_graph(p, p->model, "the model", path, diag) : TW_OK;
+    for (int i = 0; i < p->n_graphs && st == TW_OK; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "graph %d", i);
+        st = check_graph(p, p->graphs[i], name, path, diag);
+        if (st == TW_OK && !is_concrete(p->graphs[i]))
+            st = tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "%s has values without extents", name);
     }
-    return TW_OK;
+    return st;
 }
 
 static void get_constants(reader *r) {
     tw_package *p = r->p;
     p->n_constants = get_count(r, sizeof *p->constants);
     p->constants = tw_arena_array(&p->arena, (size_t)p->n_constants + 1, sizeof *p->constants);
-    if (!p->constants) blame(r, no_memory);
+    p->checked = tw_arena_array(&p->arena, (size_t)p->n_constants + 1, sizeof *p->checked);
+    if (!p->constants || !p->checked) blame(r, no_memory);
     if (r->wrong) return;
     if (p->n_constants) memcpy(p->constants, r->at, (size_t)p->n_constants * sizeof *p->constants);
     r->at += (size_t)p->n_constants * sizeof *p->constants;
@@ -265,12 +273,59 @@ static void get_constants(reader *r) {
     }
 }
 
+/* Reads the number of a constant. NULL: there is none. */
+static const tw_package_constant *get_constant(reader *r) {
+    const int64_t which = get(r);
+    if (!r->wrong && (which < 0 || which >= r->p->n_constants)) blame(r, "a constant is none of the package's");
+    return r->wrong ? NULL : &r->p->constants[which];
+}
+
+static void get_code(reader *r) {
+    tw_package *p = r->p;
+    const int n = get_count(r, 6 * sizeof(int64_t) + 1);
+    p->code = tw_arena_array(&p->arena, (size_t)n + 1, sizeof *p->code);
+    if (!p->code) blame(r, no_memory);
+    for (int i = 0; i < n && !r->wrong; i++) {
+        tw_machine_code *c = &p->code[i];
+        for (int k = 0; k < 2; k++) c->key.word[k] = (uint64_t)get(r);
+        c->registers = (int)get(r);
+        c->spill_bytes = (int)get(r);
+        const tw_package_constant *of = get_constant(r);
+        c->target = get_text(r);
+        if (!of || r->wrong) return;
+        c->data = p->data + of->at;
+        c->bytes = of->bytes;
+        if (!tw_is_machine_code(c->data, c->bytes)) blame(r, "a kernel is no machine code");
+        p->n_code++;
+    }
+}
+
+static void get_panels(reader *r) {
+    tw_package *p = r->p;
+    const int n = get_count(r, 3 * sizeof(int64_t));
+    p->panels = tw_arena_array(&p->arena, (size_t)n + 1, sizeof *p->panels);
+    if (!p->panels) blame(r, no_memory);
+    for (int i = 0; i < n && !r->wrong; i++) {
+        tw_cpu_panels *x = &p->panels[i];
+        for (int k = 0; k < 2; k++) x->name[k] = (uint64_t)get(r);
+        const tw_package_constant *of = get_constant(r);
+        if (!of) return;
+        x->data = p->data + of->at;
+        x->bytes = of->bytes;
+        p->n_panels++;
+    }
+}
+
 static tw_status get_package(tw_package *p, reader *r, const char *path, tw_diag *diag) {
     p->dtype = get_text(r);
     p->plan = get_bytes(r, &p->plan_bytes);
     get_constants(r);
+    get_code(r);
+    get_panels(r);
+    const bool has_model = get(r);
     const int n = get_count(r, 7 * sizeof(int64_t));
     p->interface = get_graph(r);
+    if (has_model) p->model = get_graph(r);
     p->graphs = tw_arena_array(&p->arena, (size_t)n + 1, sizeof *p->graphs);
     if (!p->graphs) blame(r, no_memory);
     while (p->n_graphs < n && !r->wrong) {
@@ -280,7 +335,17 @@ static tw_status get_package(tw_package *p, reader *r, const char *path, tw_diag
     if (!r->wrong && r->at != r->end) blame(r, "the description goes on behind its end");
     if (r->wrong == no_memory) return tw_fail_memory(diag);
     if (r->wrong) return tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "%s", r->wrong);
-    return check_graphs(p, path, diag);
+    return TW_OK;
+}
+
+/* What graphs say of shapes and axes is in small constants, and is looked at next. */
+static tw_status check_small(tw_package *p, const char *path, tw_diag *diag) {
+    bool *which = calloc((size_t)p->n_constants + 1, sizeof *which);
+    if (!which) return tw_fail_memory(diag);
+    for (int64_t i = 0; i < p->n_constants; i++) which[i] = p->constants[i].bytes <= TW_PACKAGE_SMALL;
+    const tw_status st = tw_package_check(p, which, path, diag);
+    free(which);
+    return st;
 }
 
 static tw_status check_header(const unsigned char *data, size_t size, tw_package_header *h, const char *path,
@@ -314,7 +379,10 @@ tw_status tw_package_read(tw_package **out, const void *data, size_t size, const
     reader r = {.p = p, .at = at, .end = at + h.meta_bytes};
     p->data = (const unsigned char *)data + h.data_at;
     p->data_bytes = h.data_bytes;
+    p->data_at = h.data_at;
     st = get_package(p, &r, path, diag);
+    if (st == TW_OK) st = check_small(p, path, diag);
+    if (st == TW_OK) st = check_graphs(p, path, diag);
     if (st == TW_OK)
         *out = p;
     else
@@ -338,23 +406,11 @@ tw_status tw_package_open(tw_package **out, const char *path, tw_diag *diag) {
 void tw_package_close(tw_package *p) {
     if (!p) return;
     for (int i = 0; i < p->n_graphs; i++) tw_graph_free(p->graphs[i]);
+    tw_graph_free(p->model);
     tw_graph_free(p->interface);
     tw_arena_free(&p->arena);
     tw_map_close(&p->map);
     free(p);
-}
-
-tw_status tw_package_check(const tw_package *p, const char *path, tw_diag *diag) {
-    for (int64_t i = 0; i < p->n_constants; i++) {
-        uint64_t found[2];
-        tw_hash h = tw_hash_begin();
-        tw_hash_add(&h, p->data + p->constants[i].at, p->constants[i].bytes);
-        tw_hash_end(&h, found);
-        if (memcmp(found, p->constants[i].hash, sizeof found) != 0)
-            return tw_fail_at(diag, TW_ERR_FORMAT, path, (int64_t)(p->data - p->map.data) + (int64_t)p->constants[i].at,
-                              "a constant does not have its checksum");
-    }
-    return TW_OK;
 }
 
 bool tw_is_package(const char *path) {

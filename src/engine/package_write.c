@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/diag.h"
 #include "base/hash.h"
+#include "base/sum.h"
 #include "engine/package.h"
 
 #include <stdlib.h>
@@ -39,12 +40,10 @@ static void put_text(writer *w, const char *s) {
 static int64_t constant_of(writer *w, const void *data, uint64_t bytes) {
     for (int64_t i = 0; i < w->n; i++)
         if (w->contents[i] == data && w->constants[i].bytes == bytes) return i;
-    tw_package_constant c = {.bytes = bytes};
-    tw_hash h = tw_hash_begin();
-    tw_hash_add(&h, data, bytes);
-    tw_hash_end(&h, c.hash);
+    tw_package_constant c = {.bytes = bytes, .sum = tw_sum(data, bytes)};
     for (int64_t i = 0; i < w->n; i++)
-        if (w->constants[i].bytes == bytes && !memcmp(w->constants[i].hash, c.hash, sizeof c.hash)) return i;
+        if (w->constants[i].bytes == bytes && w->constants[i].sum == c.sum && !memcmp(w->contents[i], data, bytes))
+            return i;
     if (w->n == w->room) {
         const int64_t room = w->room ? 2 * w->room : 64;
         tw_package_constant *constants = realloc(w->constants, (size_t)room * sizeof *constants);
@@ -137,6 +136,19 @@ static void put_graph(writer *w, const tw_graph *g) {
     }
 }
 
+static void put_code(writer *w, const tw_machine_code *c) {
+    for (int i = 0; i < 2; i++) put(w, (int64_t)c->key.word[i]);
+    put(w, c->registers);
+    put(w, c->spill_bytes);
+    put(w, constant_of(w, c->data, c->bytes));
+    put_text(w, c->target);
+}
+
+static void put_panels(writer *w, const tw_cpu_panels *x) {
+    for (int i = 0; i < 2; i++) put(w, (int64_t)x->name[i]);
+    put(w, constant_of(w, x->data, x->bytes));
+}
+
 /* Writes the inputs and outputs of a model as a graph without nodes. */
 static void put_interface(writer *w, const tw_graph *g) {
     put_text(w, g->name);
@@ -185,9 +197,15 @@ static tw_status write(writer *w, const writer *graphs, const char *path, tw_dia
 }
 
 tw_status tw_package_write(const tw_package_parts *p, const char *path, tw_diag *diag) {
-    writer w = {0}, graphs = {0}; /* Which constants there are is known behind the graphs, and stands before them. */
+    writer w = {0}, graphs = {0}; /* Which constants there are is known behind the rest, and stands before it. */
+    put(&graphs, p->n_code);
+    for (int i = 0; i < p->n_code; i++) put_code(&graphs, &p->code[i]);
+    put(&graphs, p->n_panels);
+    for (int i = 0; i < p->n_panels; i++) put_panels(&graphs, &p->panels[i]);
+    put(&graphs, !!p->model);
     put(&graphs, p->n_graphs);
     put_interface(&graphs, p->interface);
+    if (p->model) put_graph(&graphs, p->model);
     for (int i = 0; i < p->n_graphs; i++) put_graph(&graphs, p->graphs[i]);
     put_text(&w, p->dtype);
     put_bytes(&w, p->plan, p->plan_bytes);

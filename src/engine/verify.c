@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "engine/engine.h"
 #include "tilewright/device.h"
+#include "vm/routing.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@ typedef struct verification {
     int64_t number; /* Number of the case. */
     tw_verdict *v;
     tw_diag *diag;
+    tw_routing *routing; /* The engine's choices of experts, which a reference follows. NULL: it makes its own. */
 } verification;
 
 static tw_status malformed(verification *c, const char *what) {
@@ -199,7 +201,7 @@ tw_status tw_engine_verify(tw_engine *e, const tw_tokenizer *tokenizer, const ch
     *verdict = (tw_verdict){0};
     tw_status st = tw_json_load(&root, golden, diag);
     if (st != TW_OK) return st;
-    verification c = {e, tw_engine_tolerance(e), golden, 0, verdict, diag};
+    verification c = {e, tw_engine_tolerance(e), golden, 0, verdict, diag, NULL};
     const json_t *cases = json_object_get(root, "cases");
     if (!json_array_size(cases)) st = tw_fail_at(diag, TW_ERR_FORMAT, golden, -1, "there are no cases");
     json_array_foreach(cases, i, one) {
@@ -212,6 +214,44 @@ tw_status tw_engine_verify(tw_engine *e, const tw_tokenizer *tokenizer, const ch
     return st;
 }
 
+/* ---- another engine as the reference, which is told what a mixture chose */
+
+/* Makes room for choices of `positions`, if the model has such and the reference follows them. */
+static tw_status open_routing(verification *c, const tw_engine *reference, int64_t positions) {
+    if (!c->e->model->n_experts || !reference->machine.backend->follows) return TW_OK;
+    return tw_routing_open(&c->routing, c->e->model, positions, c->diag);
+}
+
+/* Feeds ids to the engine, and keeps its choices. */
+static tw_status feed_ours(verification *c, const int32_t *ids, int64_t n, const float **logits, int32_t *token) {
+    tw_routing *r = c->e->routing = c->routing;
+    if (r) tw_routing_forget(r, c->e->position, n);
+    if (r) r->told = false;
+    const tw_status st = tw_engine_feed(c->e, ids, n, logits, token, c->diag);
+    c->e->routing = NULL;
+    return st;
+}
+
+/* Feeds them to the reference, which follows the choices, and judges these. */
+static tw_status feed_reference(verification *c, tw_engine *reference, const int32_t *ids, int64_t n,
+                                const float **logits, int32_t *token) {
+    const tw_routing_tolerance allowed = {c->allowed->score_relative, c->allowed->logit_absolute};
+    const int64_t pos = reference->position;
+    tw_routing_verdict v = {0};
+    tw_routing *r = c->routing;
+    tw_status st = r ? tw_routing_check(r, pos, n, c->diag) : TW_OK;
+    if (st != TW_OK) return st;
+    if (r) r->told = true;
+    reference->routing = r;
+    st = tw_engine_feed(reference, ids, n, logits, token, c->diag);
+    reference->routing = NULL;
+    if (st == TW_OK && r) st = tw_routing_judge(r, pos, n, &allowed, &v, c->diag);
+    c->v->choices += v.choices;
+    c->v->choices_close += v.others;
+    c->v->worst_choice = fmax(c->v->worst_choice, v.worst);
+    return st;
+}
+
 static tw_status compare_prompt(verification *c, tw_engine *reference, const int32_t *prompt, int64_t n, int64_t greedy,
                                 float *copy) {
     int64_t vocab = c->e->model->vocab;
@@ -219,16 +259,16 @@ static tw_status compare_prompt(verification *c, tw_engine *reference, const int
     int32_t a, b;
     tw_engine_rewind(c->e, 0);
     tw_engine_rewind(reference, 0);
-    tw_status st = tw_engine_feed(c->e, prompt, n, &ours, &a, c->diag);
-    if (st == TW_OK) st = tw_engine_feed(reference, prompt, n, &theirs, &b, c->diag);
+    tw_status st = feed_ours(c, prompt, n, &ours, &a);
+    if (st == TW_OK) st = feed_reference(c, reference, prompt, n, &theirs, &b);
     for (int64_t i = 0; i < greedy && st == TW_OK; i++) {
         memcpy(copy, theirs, (size_t)vocab * sizeof *copy);
         st = compare_logits(c, ours, copy, vocab);
         if (st == TW_OK) st = compare_tokens(c, i, a, b, ours);
         if (st != TW_OK) break;
         int32_t id = b;
-        st = tw_engine_feed(c->e, &id, 1, &ours, &a, c->diag);
-        if (st == TW_OK) st = tw_engine_feed(reference, &id, 1, &theirs, &b, c->diag);
+        st = feed_ours(c, &id, 1, &ours, &a);
+        if (st == TW_OK) st = feed_reference(c, reference, &id, 1, &theirs, &b);
     }
     return st;
 }
@@ -238,7 +278,7 @@ tw_status tw_engine_compare(tw_engine *e, tw_engine *reference, int64_t vocab, i
     *verdict = (tw_verdict){0};
     const tw_tolerance *own = tw_engine_tolerance(e), *theirs = tw_engine_tolerance(reference),
                        *coarser = theirs->logit_relative > own->logit_relative ? theirs : own;
-    verification c = {e, coarser, "(random prompts)", 0, verdict, diag};
+    verification c = {e, coarser, "(random prompts)", 0, verdict, diag, NULL};
     int64_t context =
         tw_engine_context(e) < tw_engine_context(reference) ? tw_engine_context(e) : tw_engine_context(reference);
     if (greedy > context / 2) greedy = context / 2;
@@ -247,7 +287,7 @@ tw_status tw_engine_compare(tw_engine *e, tw_engine *reference, int64_t vocab, i
     tw_random r = tw_random_seed(seed);
     int32_t *prompt = malloc((size_t)longest * sizeof *prompt);
     float *copy = malloc((size_t)vocab * sizeof *copy);
-    tw_status st = prompt && copy ? TW_OK : tw_fail_memory(diag);
+    tw_status st = prompt && copy ? open_routing(&c, reference, longest + greedy + 1) : tw_fail_memory(diag);
     for (int64_t i = 0; i < prompts && st == TW_OK; i++) {
         int64_t n = i ? 1 + (int64_t)tw_random_below(&r, (uint64_t)longest) : 1;
         for (int64_t k = 0; k < n; k++) prompt[k] = (int32_t)tw_random_below(&r, (uint64_t)vocab);
@@ -255,20 +295,23 @@ tw_status tw_engine_compare(tw_engine *e, tw_engine *reference, int64_t vocab, i
         st = compare_prompt(&c, reference, prompt, n, greedy, copy);
         if (st == TW_OK) verdict->cases++;
     }
+    tw_routing_close(c.routing);
     free(prompt);
     free(copy);
     return st;
 }
 
-/* Feeds a prompt through prefill and one token through decode, and stores both logits in `out`. */
-static tw_status two_steps(tw_engine *e, const int32_t *prompt, int64_t n, float *out, tw_diag *diag) {
+/* Feeds a prompt through prefill and one token through decode, and stores both logits in `out`. With `again` the
+   choices of experts are those of the time before. */
+static tw_status two_steps(verification *c, const int32_t *prompt, int64_t n, bool again, float *out) {
     const float *logits;
+    tw_engine *e = c->e;
     int64_t vocab = e->model->vocab;
     tw_engine_rewind(e, 0);
-    tw_status st = tw_engine_feed(e, prompt, n, &logits, NULL, diag);
+    tw_status st = again ? feed_reference(c, e, prompt, n, &logits, NULL) : feed_ours(c, prompt, n, &logits, NULL);
     if (st != TW_OK) return st;
     memcpy(out, logits, (size_t)vocab * sizeof *out);
-    st = tw_engine_feed(e, prompt, 1, &logits, NULL, diag);
+    st = again ? feed_reference(c, e, prompt, 1, &logits, NULL) : feed_ours(c, prompt, 1, &logits, NULL);
     if (st == TW_OK) memcpy(out + vocab, logits, (size_t)vocab * sizeof *out);
     return st;
 }
@@ -278,9 +321,9 @@ static tw_status against_isa(verification *c, const int32_t *prompt, int64_t n, 
     tw_engine *e = c->e;
     int64_t vocab = e->model->vocab;
     float *plain = room + 2 * vocab;
-    tw_status st = two_steps(e, prompt, n, room, c->diag);
+    tw_status st = two_steps(c, prompt, n, false, room);
     if (st == TW_OK) st = e->machine.backend->limit_isa(&e->machine, isa, true, c->diag);
-    if (st == TW_OK) st = two_steps(e, prompt, n, plain, c->diag);
+    if (st == TW_OK) st = two_steps(c, prompt, n, true, plain);
     uint32_t own = e->options.limit_isa ? e->options.isa : UINT32_MAX;
     tw_status back = e->machine.backend->limit_isa(&e->machine, own, false, st == TW_OK ? c->diag : NULL);
     if (st == TW_OK) st = back;
@@ -302,12 +345,13 @@ static int32_t *random_prompt(const tw_engine *e, int64_t n, uint64_t seed) {
 /* Compares two engines on a random prompt of n ids and a few tokens after it. */
 static tw_status compare_at(tw_engine *e, tw_engine *reference, int64_t n, int64_t greedy, uint64_t seed,
                             tw_verdict *verdict, tw_diag *diag) {
-    verification c = {e, tw_engine_tolerance(e), "(a long random prompt)", verdict->cases, verdict, diag};
+    verification c = {e, tw_engine_tolerance(e), "(a long random prompt)", verdict->cases, verdict, diag, NULL};
     int32_t *prompt = random_prompt(e, n, seed);
     float *copy = malloc((size_t)e->model->vocab * sizeof *copy);
-    tw_status st = prompt && copy ? TW_OK : tw_fail_memory(diag);
+    tw_status st = prompt && copy ? open_routing(&c, reference, n + greedy + 1) : tw_fail_memory(diag);
     if (st == TW_OK) st = compare_prompt(&c, reference, prompt, n, greedy, copy);
     if (st == TW_OK) verdict->cases++;
+    tw_routing_close(c.routing);
     free(prompt);
     free(copy);
     return st;
@@ -325,7 +369,8 @@ static tw_status feed_steps(tw_engine *e, const int32_t *ids, int64_t n, const f
 tw_status tw_engine_compare_steps(tw_engine *e, int64_t n, int64_t greedy, uint64_t seed, tw_verdict *verdict,
                                   tw_diag *diag) {
     const size_t row = (size_t)e->model->vocab;
-    verification c = {e, tw_engine_tolerance(e), "(a long random prompt, by steps)", verdict->cases, verdict, diag};
+    verification c = {e,   tw_engine_tolerance(e), "(a long random prompt, by steps)", verdict->cases, verdict, diag,
+                      NULL};
     int32_t *prompt = random_prompt(e, n + greedy, seed);
     float *all = malloc((size_t)(greedy + 1) * row * sizeof *all);
     int32_t *ids = malloc((size_t)(greedy + 1) * sizeof *ids), id = 0;
@@ -354,12 +399,13 @@ tw_status tw_engine_compare_steps(tw_engine *e, int64_t n, int64_t greedy, uint6
 
 /* Compares a GPU's kernel with the processor's machine, on the same model and type of weights: on short prompts, and on
    one that reaches as far as what is timed. A processor takes minutes for thousands of positions of a large model. Such
-   a prompt is compared with the GPU's own steps of one position, which are compared with the processor's up to LONG. */
+   a prompt is compared with the GPU's own steps of one position, which are compared with the processor's up to LONG.
+   A mixture's steps follow no choices, but a position takes the processor few operations: it computes all of them. */
 static tw_status check_with_processor(tw_engine *e, int64_t n, uint64_t seed, tw_verdict *verdict, tw_diag *diag) {
     enum { PROMPTS = 2, GREEDY = 4, POSITIONS = 64, SHORT = 48, LONG = 1024 };
     if (n > e->context - GREEDY) n = e->context - GREEDY;
     const int64_t reach = n;
-    if (n > LONG) n = LONG;
+    if (n > LONG && !e->model->n_experts) n = LONG;
     const int64_t positions = n + GREEDY > POSITIONS ? n + GREEDY : POSITIONS;
     tw_engine_options o = {.weights = e->options.weights,
                            .group = e->options.group,
@@ -385,15 +431,17 @@ tw_status tw_engine_check_kernels(tw_engine *e, int64_t prompt_length, uint64_t 
     if (n > room) n = room;
     *verdict = (tw_verdict){0};
     if (!e->machine.backend->limit_isa) return check_with_processor(e, prompt_length, seed, verdict, diag);
-    verification c = {e, tw_engine_tolerance(e), "(tuned against plainer kernels)", 0, verdict, diag};
+    verification c = {e, tw_engine_tolerance(e), "(tuned against plainer kernels)", 0, verdict, diag, NULL};
     tw_random r = tw_random_seed(seed);
     for (int i = 0; i < LONG; i++) prompt[i] = (int32_t)tw_random_below(&r, (uint64_t)vocab);
     float *logits = malloc((size_t)vocab * 4 * sizeof *logits);
     if (!logits) return tw_fail_memory(diag);
-    tw_status st = against_isa(&c, prompt, room < SHORT ? 1 : SHORT, 0, logits);
+    tw_status st = open_routing(&c, e, n + 1 > SHORT + 1 ? n + 1 : SHORT + 1);
+    if (st == TW_OK) st = against_isa(&c, prompt, room < SHORT ? 1 : SHORT, 0, logits);
     /* A long prompt of a large model would take plain C minutes. AVX2's kernels replace it here. The tests compare them
        with plain C. */
     if (st == TW_OK && n > SHORT) st = against_isa(&c, prompt, n, TW_CPU_AVX2, logits);
+    tw_routing_close(c.routing);
     free(logits);
     tw_engine_rewind(e, 0);
     return st;

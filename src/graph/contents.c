@@ -3,30 +3,13 @@
 
 #include "base/diag.h"
 #include "base/grow.h"
+#include "base/sum.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Hashes bytes in four lanes, since contents are large. Equal hashes are compared, so that any hash is right. */
-static uint64_t hash_of(const void *data, int64_t bytes) {
-    const unsigned char *p = data;
-    uint64_t lanes[4] = {1, 2, 3, 4}, x[4] = {0};
-    int64_t at = 0;
-    for (; bytes - at >= (int64_t)sizeof x; at += (int64_t)sizeof x) {
-        memcpy(x, p + at, sizeof x);
-        for (int i = 0; i < 4; i++) {
-            lanes[i] = (lanes[i] ^ x[i]) * 0x9e3779b97f4a7c15u;
-            lanes[i] ^= lanes[i] >> 29;
-        }
-    }
-    memset(x, 0, sizeof x);
-    if (bytes > at) memcpy(x, p + at, (size_t)(bytes - at));
-    uint64_t h = (uint64_t)bytes;
-    for (int i = 0; i < 4; i++) h = (h ^ lanes[i] ^ x[i]) * 0xd6e8feb86659fd93u;
-    return h ^ h >> 32;
-}
-
-static bool is_mapped(const tw_graph *g, const void *data) {
+static bool is_mapped(const tw_contents *c, const tw_graph *g, const void *data) {
+    if (c->kept && (uintptr_t)data - (uintptr_t)c->kept < c->kept_bytes) return true;
     for (; g; g = g->base)
         for (int i = 0; i < g->n_maps; i++)
             if ((uintptr_t)data - (uintptr_t)g->maps[i].data < g->maps[i].size) return true;
@@ -35,7 +18,7 @@ static bool is_mapped(const tw_graph *g, const void *data) {
 
 static const void *find(const tw_contents *c, const tw_content *x, const void *data) {
     for (int i = 0; i < c->n; i++)
-        if (c->list[i].hash == x->hash && c->list[i].bytes == x->bytes &&
+        if (c->list[i].sum == x->sum && c->list[i].bytes == x->bytes &&
             (c->list[i].data == data || !memcmp(c->list[i].data, data, (size_t)x->bytes)))
             return c->list[i].data;
     return NULL;
@@ -83,9 +66,9 @@ tw_status tw_contents_share(tw_contents *c, tw_graph *g, tw_diag *diag) {
     for (int i = 0; i < g->n_values; i++) {
         const tw_array *a = g->values[i].content;
         tw_content x = {.bytes = a && a->data ? tw_array_bytes(a) : 0};
-        if (x.bytes <= 0 || is_mapped(g, a->data)) continue;
+        if (x.bytes <= 0 || is_mapped(c, g, a->data)) continue;
         const void *before = a->data;
-        x.hash = hash_of(before, x.bytes);
+        x.sum = tw_sum(before, (size_t)x.bytes);
         const void *data = find(c, &x, before);
         if (!data) data = add(c, &x, g, before);
         if (!data) return tw_fail_memory(diag);

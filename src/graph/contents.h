@@ -7,7 +7,7 @@
 #include "graph/graph.h"
 
 typedef struct tw_content {
-    uint64_t hash;
+    uint64_t sum; /* base/sum.h. Equal ones are compared. */
     int64_t bytes;
     void *data; /* Given to free. */
 } tw_content;
@@ -16,7 +16,9 @@ typedef struct tw_content {
 typedef struct tw_contents {
     tw_content *list;
     int n, room;
-    int64_t bytes; /* Of all. */
+    int64_t bytes;    /* Of all. */
+    const void *kept; /* Memory that outlives all graphs, whose contents stay where they are. NULL: none. */
+    size_t kept_bytes;
 } tw_contents;
 
 /* Lets a graph's constants lie among the contents, other than those in files that are mapped. The contents must outlive

@@ -4,6 +4,7 @@
 
 #include "device/cuda/cuda.h"
 #include "emu/emu.h"
+#include "ptx/load.h"
 #include "tilewright/kernel.h"
 
 /* One of `cuda` and `emu` is NULL. */
@@ -12,6 +13,8 @@ struct tw_gpu {
     tw_emu *emu;
     const tw_target *target;
     char name[160];
+    const tw_machine_code *code; /* Is taken instead of compiling. The owner is whoever set it. */
+    int n_code;
     struct tw_shared_module *modules; /* Machine code of the open kernels (kernels/module.h). */
     tw_emu_observer *observer;        /* Is called for each access of memory in the emulator. NULL: nobody observes. */
     void *observer_context;

@@ -44,6 +44,7 @@ static tw_status compile(tw_gpu_kernel *k, tw_diag *diag) {
     if (st != TW_OK) return st;
     k->info.registers = k->module->registers;
     k->info.spill_bytes = k->module->spill_bytes;
+    k->info.code = k->module->code;
     return TW_OK;
 }
 

@@ -15,13 +15,30 @@ static tw_shared_module *find(const tw_gpu *g, const tw_buf *ptx, int64_t dynami
     return m;
 }
 
+/* Loads machine code that there is. False: there is none, or the driver does not take it. */
+static bool load_known(tw_shared_module *m, tw_gpu *g, const char *kernel) {
+    if (!g->n_code) return false;
+    const tw_cubin_key key = tw_machine_code_name(m->ptx.data, m->ptx.size, g->target->name);
+    for (int i = 0; i < g->n_code; i++) {
+        const tw_machine_code *c = &g->code[i];
+        if (memcmp(&c->key, &key, sizeof key) != 0) continue;
+        m->registers = c->registers;
+        m->spill_bytes = c->spill_bytes;
+        m->code = "package";
+        return tw_cuda_load(g->cuda, &m->module, c->data, c->bytes, kernel, m->dynamic_shared, NULL) == TW_OK;
+    }
+    return false;
+}
+
 static tw_status load(tw_shared_module *m, tw_gpu *g, const char *kernel, tw_diag *diag) {
+    if (load_known(m, g, kernel)) return TW_OK;
     const tw_ptx_compiler by = tw_ptx_compiler_for(g->cuda, true);
     tw_cubin cubin;
     tw_status st = tw_ptx_compile_by(&by, m->ptx.data, m->ptx.size, &cubin, diag);
     if (st == TW_OK) st = tw_cuda_load(g->cuda, &m->module, cubin.data, cubin.bytes, kernel, m->dynamic_shared, diag);
     m->registers = cubin.registers;
     m->spill_bytes = cubin.spill_bytes;
+    m->code = cubin.cached ? "cache" : "compiler";
     tw_cubin_free(&cubin);
     return st;
 }

@@ -43,6 +43,7 @@ static const known shapes[] = {
     {"llama-tiny", TW_FAMILY_LLAMA, 2, 64, 4, 2, 16, 160, 256, 256, true, 1e-5, 1e4, 0, 0, 0, 0},
     {"gpt2-tiny", TW_FAMILY_GPT2, 2, 64, 4, 4, 16, 256, 256, 256, true, 1e-5, 0, 0, 0, 0, 0},
     {"qwen3-tiny", TW_FAMILY_QWEN3, 2, 64, 8, 1, 128, 160, 256, 256, true, 1e-6, 1e4, 0, 0, 0, 0},
+    {"qwen3-moe-tiny", TW_FAMILY_QWEN3_MOE, 3, 64, 4, 2, 32, 96, 256, 256, false, 1e-6, 1e4, 0, 16, 4, 32},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 

@@ -11,10 +11,6 @@
    the path is too long. */
 bool tw_cubin_folder(char *out, size_t size);
 
-typedef struct tw_cubin_key {
-    uint64_t word[2];
-} tw_cubin_key;
-
 /* The name of what `compiler` (its name and version) makes of this PTX for `target`. */
 tw_cubin_key tw_cubin_name(const char *ptx, size_t bytes, const char *target, const char *compiler);
 

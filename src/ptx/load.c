@@ -54,6 +54,17 @@ static tw_status complain(const char *log, tw_diag *diag) {
     return tw_fail(diag, TW_ERR_FORMAT, "%.*s", (int)(n < 1000 ? n : 1000), at);
 }
 
+/* ---- machine code that there is ---- */
+
+tw_cubin_key tw_machine_code_name(const char *ptx, size_t bytes, const char *target) {
+    return tw_cubin_name(ptx, bytes, target, "");
+}
+
+bool tw_is_machine_code(const void *data, size_t bytes) {
+    static const char elf[] = "\177ELF";
+    return bytes >= sizeof elf - 1 && !memcmp(data, elf, sizeof elf - 1);
+}
+
 /* ---- one compilation ---- */
 
 /* A compiler made ready once for all jobs. */

@@ -8,6 +8,11 @@
 #include "device/cuda/cuda.h"
 #include "ir/ir.h"
 
+/* A hash of PTX, a target and, in the folder, a compiler. */
+typedef struct tw_cubin_key {
+    uint64_t word[2];
+} tw_cubin_key;
+
 typedef struct tw_cubin {
     /* Owned: free with tw_cubin_free. With setmaxnreg the driver compiles when it loads: this is then the PTX itself.
      */
@@ -18,6 +23,20 @@ typedef struct tw_cubin {
     int registers, spill_bytes; /* a thread's, stored; as the compiler's log says, -1 where it does not */
 } tw_cubin;
 void tw_cubin_free(tw_cubin *c);
+
+/* Machine code that was compiled before, whoever did it. */
+typedef struct tw_machine_code {
+    tw_cubin_key key; /* What it was compiled from. */
+    const char *target;
+    const void *data;
+    size_t bytes;
+    int registers, spill_bytes; /* As tw_cubin has them. */
+} tw_machine_code;
+
+/* The key of machine code for a target. */
+tw_cubin_key tw_machine_code_name(const char *ptx, size_t bytes, const char *target);
+/* Tells machine code from PTX, by how it begins. */
+bool tw_is_machine_code(const void *data, size_t bytes);
 
 /* Who compiles, and for what. */
 typedef struct tw_ptx_compiler {

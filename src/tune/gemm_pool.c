@@ -131,7 +131,8 @@ size_t tw_gemm_pool_need(const tw_gemm_problem *q) {
 
 /* Tells whether matrices follow one another without gaps. */
 static bool dense(const tw_gemm_problem *q) {
-    const bool alike = q->batch == 1 || (!q->narrow && q->stride_a == q->m * q->k && q->stride_c == q->m * q->n);
+    const bool alike =
+        q->batch == 1 || (q->sets <= 1 && !q->narrow && q->stride_a == q->m * q->k && q->stride_c == q->m * q->n);
     return q->lda == q->k && q->ldb == (q->trans_b ? q->k : q->n) && q->ldc == q->n && alike &&
            ((q->batch == 1 && !q->groups) || q->stride_b == q->n * q->k);
 }

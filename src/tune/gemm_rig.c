@@ -396,7 +396,8 @@ tw_gemm_buffers tw_gemm_rig_buffers(const tw_gemm_rig *r, int set) {
 /* Tells whether C has no gaps between its rows. Such a C is compared on the device. */
 static bool dense(const tw_gemm_problem *p) {
     const int64_t columns = tw_gemm_columns(p);
-    return p->ldc == columns && !p->pointers && (p->batch == 1 || p->stride_c == p->m * columns);
+    const bool sets = p->sets > 1 && p->set_c != p->stride_c * (p->batch / p->sets);
+    return p->ldc == columns && !p->pointers && !sets && (p->batch == 1 || p->stride_c == p->m * columns);
 }
 
 static tw_status count_here(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {

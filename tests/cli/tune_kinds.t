@@ -39,23 +39,9 @@ $ tilewright kernel gemm type=bf16 m=40 n=256 k=256 groups=4 tb=1 --artefact g.s
   tilewright: g.select: the artefact is of gemm-gpu-bf16-groups, and the problem is one of gemm-gpu-bf16
   tilewright: nothing.select: cannot open: No such file or directory
   [1]
-# So do batches and other element types, each in a family of its own in one store.
-$ . ./env; tilewright measure gemm type=f16 batch=1 --range batch=2:4 --range m=64:128 --range n=256:256 --range k=256:512 --device cuda:0 --store g.db | cut -d: -f1
-> tilewright train gemm type=f16 batch=1 --device recorded --store g.db -o k.select | sed 's/, .*//'
-> tilewright kernel gemm type=bf16 m=70 n=64 k=64 batch=2 --artefact k.select --emulate | sed 's/;.*//'
-> for t in tf32x3 e4m3; do tilewright measure gemm type=$t --device cuda:0 --samples 5 --store g.db | sed 's/:.*, 0 wrong, .*/: none wrong/'; done
-> tilewright train gemm type=bf16 groups=1 --device recorded --store g.db -o k.select | tail -1
-  gemm-gpu-f16-batch
-  gemm-gpu-f16-batch: form spline
-  k.select
-  emulated for sm_90a, seed 1: correct, nothing found
-  gemm-gpu-tf32x3: none wrong
-  gemm-gpu-e4m3: none wrong
-  k.select
 # What there is no family of.
 $ . ./env; for w in type=s8 "type=f32 groups=1" groups=2 "groups=1 batch=1" rows=1; do tilewright measure gemm $w --device cuda:0 --store g.db; done
 > tilewright measure gemm type=bf16 groups=1 --device cuda:0 --range n=8192:8192 --range k=8192:8192 --range groups=200:256 --store g.db
-> tilewright train gemm type=e4m3 groups=1 --device recorded --store g.db
 > tilewright train gemm groups=1 --store g.db
   tilewright: "type=s8" is not type=bf16, f16, e4m3, tf32x3 or f32, nor groups=1 or batch=1, one of them
   tilewright: gemm-gpu-f32-groups: there is no such family
@@ -63,8 +49,5 @@ $ . ./env; for w in type=s8 "type=f32 groups=1" groups=2 "groups=1 batch=1" rows
   tilewright: "batch=1" is not type=bf16, f16, e4m3, tf32x3 or f32, nor groups=1 or batch=1, one of them
   tilewright: "rows=1" is not type=bf16, f16, e4m3, tf32x3 or f32, nor groups=1 or batch=1, one of them
   tilewright: --range: the device has no room for the smallest of these problems
-  tilewright: g.db has no measurements of gemm type=e4m3 of groups
   tilewright: "groups=1" is not type=f32, f16, bf16, i8 or i4
   [2]
-
-

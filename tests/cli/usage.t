@@ -115,7 +115,7 @@ $ tilewright bench --shape llama-1b --dtype i8
   tilewright: --dtype: "i8" is not f32, f16 or bf16
   [2]
 $ tilewright bench --shape llama-5t
-  tilewright: no shape is called llama-5t; there are llama-1b, llama-3b, llama-8b, qwen2-0.5b, qwen2-1.5b, qwen3-0.6b, qwen3-1.7b, qwen3-4b, qwen3-30b-a3b, mistral-7b, smollm2-135m, smollm2-360m, tinyllama-1.1b, gemma2-2b, gemma3-1b, phi3-mini, smollm3-3b, olmo2-1b, gpt2, llama-tiny, gpt2-tiny, qwen3-tiny
+  tilewright: no shape is called llama-5t; there are llama-1b, llama-3b, llama-8b, qwen2-0.5b, qwen2-1.5b, qwen3-0.6b, qwen3-1.7b, qwen3-4b, qwen3-30b-a3b, mistral-7b, smollm2-135m, smollm2-360m, tinyllama-1.1b, gemma2-2b, gemma3-1b, phi3-mini, smollm3-3b, olmo2-1b, gpt2, llama-tiny, gpt2-tiny, qwen3-tiny, qwen3-moe-tiny
   [2]
 $ tilewright bench
   tilewright: bench: needs a MODEL or --shape, one of them

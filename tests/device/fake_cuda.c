@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 
 #define EXPORT __attribute__((visibility("default")))
+#define ELF    "\177ELF "
 #define MARK   "FAKE CUBIN\n"
 
 typedef struct work {
@@ -602,10 +603,10 @@ EXPORT int cuLinkComplete(void *state, void **cubin, size_t *bytes);
 int cuLinkComplete(void *state, void **cubin, size_t *bytes) {
     ENTER_CONTEXT();
     linker *l = state;
-    size_t room = strlen(MARK) + strlen(l->text) + 1;
+    size_t room = strlen(ELF MARK) + strlen(l->text) + 1;
     l->cubin = take(room);
     if (!l->cubin) return 2;
-    snprintf(l->cubin, room, "%s%s", MARK, l->text);
+    snprintf(l->cubin, room, "%s%s", ELF MARK, l->text);
     sprintf(l->info,
             "ptxas info    : Function properties\n    8 bytes stack frame, %d bytes spill stores, 4 bytes spill "
             "loads\nptxas info    : Used %d registers, 400 bytes cmem[0]\n",
@@ -631,6 +632,7 @@ int cuModuleLoadDataEx(void **out, const void *image, unsigned n, int *options, 
     void *p;
     ENTER_CONTEXT();
     (void)n, (void)options, (void)values;
+    if (!strncmp(image, ELF, strlen(ELF))) image = (const char *)image + strlen(ELF);
     if (strncmp(image, MARK, strlen(MARK)) != 0) return 200;
     int code = made(&p, sizeof(module));
     if (code) return code;

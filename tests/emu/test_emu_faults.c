@@ -416,7 +416,7 @@ static void deep_places_are_cut(void **state) {
     static const scene deep = {"deep", 64, 1, 0, false, build_deep, NULL, 0};
     float out[CELLS];
     tw_emu_report r;
-    for (int depth = 1; depth < 25; depth++)
+    for (int depth = 1; depth < 25; depth += TEST_SANITIZED ? 4 : 1)
         for (uint64_t seed = 0; seed < 4; seed++) {
             assert_int_equal(play(&deep, depth, seed, false, &r, out), TW_ERR_REJECTED);
             assert_int_equal(r.findings[0].rule, TW_EMU_RACE);

@@ -106,7 +106,9 @@ static void the_tolerances_are_these(void **state) {
     assert_true(c->logit_relative == 1e-3 && c->logit_absolute == 1e-4 && c->loss_relative == 1e-4 && !c->close);
     assert_true(g->logit_relative == 2e-2 && g->logit_absolute == 1e-3 && g->loss_relative == 5e-3 && g->close);
     assert_true(bf16->logit_relative == 2e-2 && bf16->logit_absolute == 1e-3 && bf16->loss_relative == 5e-3);
-    assert_true(bytes->logit_relative == 1e-1 && bytes->logit_absolute == 1e-3 && bytes->loss_relative == 2e-2);
+    assert_true(c->score_relative == 1e-3 && g->score_relative == 1e-2 && bf16->score_relative == 1e-2);
+    assert_true(bytes->logit_relative == 1e-1 && bytes->score_relative == 1e-1 && bytes->logit_absolute == 1e-3 &&
+                bytes->loss_relative == 2e-2);
     tw_engine_close(cpu);
     tw_engine_close(gpu);
 }

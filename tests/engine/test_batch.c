@@ -171,7 +171,7 @@ static void down_in_parts(void **state) {
                                     quarters = {.lowering.down_splits = 4, .machine = {.warps = 1, .blocks = 1}};
     tw_engine_options o = options(true, 0);
     o.config = &halves;
-    agrees("gpt2-relu-untied", o, 3, 3, 4, false, NULL);
+    agrees("gpt2-relu-untied", o, 3, 3, TEST_SANITIZED ? 3 : 4, false, NULL);
     if (TEST_SANITIZED) return;
     o.config = &thirds;
     agrees("gpt2-gelu-bare", o, 2, 2, 3, false, NULL);
@@ -206,7 +206,9 @@ static void many_agree_with_a_processor(void **state) {
     (void)state;
     tw_engine_options o = options(true, 0);
     o.prefill = 24;
-    agrees("llama-biases", o, 12, 12, 14, false, NULL);
+    /* Nine are more than the machine takes, and a lane is used again. */
+    const int sequences = TEST_SANITIZED ? 9 : 12;
+    agrees("llama-biases", o, sequences, sequences, TEST_SANITIZED ? 10 : 14, false, NULL);
 }
 
 /* Contexts shorter than there are sequences, as many short prompts have them. */
@@ -298,6 +300,7 @@ static void the_host_draws(void **state) {
     assert_int_equal(e->short_past, 0);
     make(&r, 3, m->vocab);
     for (int i = 0; i < 3; i++) r.g[i].sampling = drawn[i];
+    if (TEST_SANITIZED) r.g[0].n_prompt = 3;
     add_all(b, &r);
     run_all(b, &r, order);
     const tw_engine_options alone = options(true, 0);
@@ -359,7 +362,7 @@ static void ends_are_each_lanes_own_of(const char *folder, int64_t context) {
 
 static void ends_are_each_lanes_own(void **state) {
     (void)state;
-    ends_are_each_lanes_own_of("llama-biases", CONTEXT);
+    ends_are_each_lanes_own_of("llama-biases", TEST_SANITIZED ? 24 : CONTEXT);
 }
 
 /* Mixtures have a decode program of one sequence. A lane that ends early has rows under way that nobody takes. */

@@ -27,8 +27,9 @@ static void kernels_say_what_they_run_on(void **state) {
         tw_kernels_choose_products(&k, sets[i]);
         for (int t = TW_F32; t <= TW_I4; t++) {
             if (t != TW_F32 && t != TW_F16 && t != TW_BF16 && t != TW_I8 && t != TW_I4) continue;
-            bool integer = t == TW_I8 || t == TW_I4, tiles = sets[i] == ALL && (integer || t == TW_BF16);
-            is_on(k.gemm_unit[t], tiles ? TW_CPU_UNIT_AMX_BF16 : TW_CPU_UNIT_F32, tiles ? 2 : 1);
+            bool integer = t == TW_I8 || t == TW_I4, tiles = sets[i] == ALL && t != TW_F16;
+            is_on(k.gemm_unit[t], tiles ? TW_CPU_UNIT_AMX_BF16 : TW_CPU_UNIT_F32, !tiles ? 1 : t == TW_F32 ? 6 : 2);
+            assert_int_equal(k.packed_rows[t], !tiles ? 0 : t == TW_F32 ? 32 : 8);
             bool bytes = integer && sets[i];
             int passes = !bytes ? 1 : t == TW_I8 && !(sets[i] & TW_CPU_AVX512VNNI) ? 4 : 3;
             is_on(k.gemv_unit[t], bytes ? TW_CPU_UNIT_I8 : TW_CPU_UNIT_F32, passes);
@@ -94,6 +95,27 @@ static void a_long_prompts_head_does_not_count(void **state) {
     tw_model_close(m);
 }
 
+/* Products of f32 as six of bf16 each, from so many positions on that tiles pay. */
+static void few_positions_have_no_tiles(void **state) {
+    (void)state;
+    static const int64_t positions[] = {1, 31, 32, 1000};
+    tw_model *m;
+    tw_diag d;
+    tw_cpu cpu;
+    tw_cpu_detect(&cpu);
+    if (!(cpu.isa & TW_CPU_AMX)) skip();
+    assert_int_equal(tw_model_synthetic(&m, "llama-tiny", TW_F32, 1, &d), TW_OK);
+    tw_engine *e = engine(m, 0, false, 0);
+    for (int i = 0; i < 4; i++) {
+        int passes[TW_CPU_UNIT_COUNT];
+        tw_vm_units(e->machine.vm, positions[i], passes);
+        assert_int_equal(passes[TW_CPU_UNIT_F32], 1);
+        assert_int_equal(passes[TW_CPU_UNIT_AMX_BF16], positions[i] < 32 ? 0 : 6);
+    }
+    tw_engine_close(e);
+    tw_model_close(m);
+}
+
 static void reads_of_what_a_token_streams_are_measured(void **state) {
     (void)state;
     tw_model *m;
@@ -112,6 +134,7 @@ int main(void) {
         cmocka_unit_test(kernels_say_what_they_run_on),
         cmocka_unit_test(a_prompt_is_bounded_by_the_units_in_use),
         cmocka_unit_test(a_long_prompts_head_does_not_count),
+        cmocka_unit_test(few_positions_have_no_tiles),
         cmocka_unit_test(reads_of_what_a_token_streams_are_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

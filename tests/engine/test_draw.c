@@ -107,11 +107,12 @@ static void launches_draw_what_the_host_draws(void **state) {
     for (int w = 0; w < WAYS; w++) {
         static const int whole[] = {TOKENS, 0}, pieces[] = {2, 4, 1, 0};
         int32_t want[TOKENS], got[TOKENS];
+        if (TEST_SANITIZED && w % 2) continue; /* test_cuda_draw has every rule. */
         one_by_one(&f, &ways[w], want);
         in_pieces(&f, &ways[w], whole, got);
         for (int i = 0; i < TOKENS; i++)
             if (got[i] != want[i]) fail_msg("way %d, token %d: %d, not %d", w, i, got[i], want[i]);
-        if (TEST_SANITIZED && w % 3) continue;
+        if (TEST_SANITIZED && w) continue;
         in_pieces(&f, &ways[w], pieces, got);
         assert_memory_equal(got, want, sizeof want);
     }

@@ -55,9 +55,10 @@ static void covered_models_agree_with_the_processor(void **state) {
     (void)state;
     if (!TEST_SANITIZED) agree("llama-linear-mqa", (tw_engine_options){.workers = 1}, 1);
     agree("qwen2-window", (tw_engine_options){.workers = 2}, 2);
+    agree("qwen3moe-step-fused", (tw_engine_options){.workers = 2}, 5);
+    if (TEST_SANITIZED) return; /* The machine's own tests have all models. */
     agree("gpt2-relu-untied", (tw_engine_options){.workers = 2}, 3);
     agree("mixtral-window", (tw_engine_options){.workers = 3}, 4);
-    agree("qwen3moe-step-fused", (tw_engine_options){.workers = 2}, 5);
 }
 
 static void quantised_weights_agree_with_the_processor(void **state) {

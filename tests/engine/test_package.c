@@ -173,11 +173,27 @@ static void damage_is_found(void **state) {
     }
     tw_package *p;
     tw_diag d = {0};
-    b.data[b.data_at] ^= 1;
     succeed(tw_package_read(&p, b.data, b.size, "f", &d), &d);
-    assert_int_equal(tw_package_check(p, "f", &d), TW_ERR_FORMAT);
+    succeed(tw_package_check(p, NULL, "f", &d), &d);
+    const int64_t constants = p->n_constants;
     tw_package_close(p);
-    b.data[b.data_at] ^= 1;
+    bool large = false;
+    for (int64_t i = 0; i < constants; i++) {
+        tw_package_constant c;
+        succeed(tw_package_read(&p, b.data, b.size, "f", &d), &d);
+        c = p->constants[i];
+        tw_package_close(p);
+        if (!c.bytes) continue;
+        b.data[b.data_at + c.at + (c.bytes - 1)] ^= 1;
+        const tw_status st = tw_package_read(&p, b.data, b.size, "f", &d);
+        assert_int_equal(st, c.bytes <= TW_PACKAGE_SMALL ? TW_ERR_FORMAT : TW_OK);
+        if (st == TW_OK) assert_int_equal(tw_package_check(p, NULL, "f", &d), TW_ERR_FORMAT);
+        large |= st == TW_OK;
+        assert_int_equal(d.offset, b.data_at + c.at);
+        tw_package_close(p);
+        b.data[b.data_at + c.at + (c.bytes - 1)] ^= 1;
+    }
+    assert_true(large);
     free(b.data);
 }
 

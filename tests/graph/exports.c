@@ -24,20 +24,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INPUTS = 8, OUTPUTS = 8 };
+enum { INPUTS = 8, OUTPUTS = 8, PAST = 5 /* Rows of a cache. */ };
 
-/* Makes contents of inputs: numbers of words, and masks that hide the last ones of every second text. */
+/* Makes contents of inputs: numbers of words, masks that hide the last ones of every second text, and rows of a cache,
+   which masks see, too. */
 static void make_inputs(const tw_graph *g, int64_t batch, int64_t length, tw_arena *arena, tw_array *in) {
     tw_random r = tw_random_seed(3);
+    const bool cached = strstr(g->values[g->inputs[g->n_inputs - 1]].name, "past") != NULL;
     for (int i = 0; i < g->n_inputs; i++) {
         const tw_value *v = &g->values[g->inputs[i]];
-        const bool mask = strstr(v->name, "mask") != NULL;
-        in[i] = (tw_array){.type = v->type, .rank = 2, .dims = {batch, length}};
-        void *data = tw_arena_array(arena, (size_t)(batch * length) + 1, 8);
-        for (int64_t e = 0; e < batch * length; e++) {
-            const int64_t hidden = e / length % 2 ? 2 : 0;
-            const int64_t x = mask ? e % length < length - hidden : (int64_t)tw_random_below(&r, 40);
-            tw_array_set_integers(v->type, data, e, 1, &x);
+        const bool mask = strstr(v->name, "mask") != NULL, rows = strstr(v->name, "past") != NULL;
+        const int64_t columns = mask && cached ? PAST + length : length;
+        in[i] = (tw_array){.type = v->type, .rank = 2, .dims = {batch, columns}};
+        if (rows) in[i] = (tw_array){.type = v->type, .rank = 4, .dims = {batch, v->dims[1], PAST, v->dims[3]}};
+        const int64_t n = tw_array_elements(&in[i]);
+        void *data = tw_arena_array(arena, (size_t)n + 1, 8);
+        for (int64_t e = 0; e < n; e++) {
+            const int64_t hidden = e / columns % 2 ? 2 : 0;
+            const int64_t x = mask ? e % columns < columns - hidden : (int64_t)tw_random_below(&r, 40);
+            const double real = tw_random_normal(&r);
+            if (rows)
+                tw_array_set_reals(v->type, data, e, 1, &real);
+            else
+                tw_array_set_integers(v->type, data, e, 1, &x);
         }
         in[i].data = data;
     }

@@ -128,6 +128,10 @@ static void views_are_joined(void **state) {
         {"x 2,1,8; a! = 1", "Sqrt(Squeeze(x, a))", "Reshape Sqrt", NULL},
         {"x 2,3,8", "Sqrt(Flatten(x) axis=2)", "Reshape Sqrt", NULL},
         {"x 2,3,8; y 8", "Sum(x, y)", "Add", "sum"},
+        {"x 2,1,8; r! = 1,3,1", "Sqrt(Tile(x, r))", "Expand Sqrt", "expand"},
+        {"x 2,2,8; r! = 1,3,1", "Sqrt(Tile(x, r))", "Tile Sqrt", NULL},
+        {"x 5,8; i! count 2,2,1", "Sqrt(GatherND(x, i))", "Gather Sqrt", "gather"},
+        {"x 2,4,8; i! count 2,2,1", "Sqrt(GatherND(x, i) batch_dims=1)", "GatherND Sqrt", NULL},
         /* An output keeps its name, and an input stays one. */
         {"x 2,3,8; s! = 2,3,8", "Reshape(Sqrt(x), s)", "Sqrt", NULL},
         {"x 2,3,8; s! = 2,3,8", "Reshape(x, s)", "Reshape", NULL},
@@ -174,6 +178,29 @@ static void products_take_what_is_around_them(void **state) {
         /* A gated layer: the gate's activation, and the other's factor. */
         {OF "u! 8,4", "q=MatMul(x, w); Mul(Mul(q, Sigmoid(q)), MatMul(x, u))", "Product Product",
          "product and factors"},
+    };
+    CHECK_ALL(t);
+}
+
+static void gates_and_values_of_one_product_are_two(void **state) {
+    (void)state;
+#define BOTH "x 2,3,8; w! 8,12; b! 12; o! = 0; h! = 6; e! = 12; l! = -1; i! = 2; "
+    static const test_trial t[] = {
+        {BOTH, "p=MatMul(x, w); Mul(Swish(Slice(p, o, h, l)), Slice(p, h, e, i))", "Product Product",
+         "gates and values"},
+        {BOTH, "p=Add(MatMul(x, w), b); Mul(Slice(p, o, h, l), Gelu(Slice(p, h, e, l)))", "Product Product",
+         "gates and values"},
+        {"x 6,8; w! 12,8; b! 12; o! = 0; h! = 6; e! = 12; l! = -1",
+         "p=Gemm(x, w, b) transB=1; Mul(Swish(Slice(p, o, h, l)), Slice(p, h, e, l))", "Product Product",
+         "gates and values"},
+        /* Others want a part, or all. */
+        {BOTH, "p=MatMul(x, w); g=Slice(p, o, h, l); Add(Mul(Swish(g), Slice(p, h, e, l)), g)",
+         "Product Slice Swish Slice Mul Add", NULL},
+        {BOTH, "p=MatMul(x, w)@0; Mul(Swish(Slice(p, o, h, l)), Slice(p, h, e, l))", "Product Slice Swish Slice Mul",
+         NULL},
+        /* Another axis. */
+        {"x 2,6,8; w! 8,12; o! = 0; h! = 3; e! = 6; l! = 1",
+         "p=MatMul(x, w); Mul(Swish(Slice(p, o, h, l)), Slice(p, h, e, l))", "Product Slice Swish Slice Mul", NULL},
     };
     CHECK_ALL(t);
 }
@@ -242,6 +269,7 @@ int main(void) {
         cmocka_unit_test(activations_are_found_in_all_spellings),
         cmocka_unit_test(views_are_joined),
         cmocka_unit_test(products_take_what_is_around_them),
+        cmocka_unit_test(gates_and_values_of_one_product_are_two),
         cmocka_unit_test(products_of_one_operand_are_joined),
         cmocka_unit_test(what_was_found_is_shown),
         cmocka_unit_test(rows_that_cannot_be_read_say_where),

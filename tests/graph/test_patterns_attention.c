@@ -56,6 +56,13 @@ static void attention_is_found_with_all_scales_and_masks(void **state) {
         {HEADS "m! blind 3,3", MIXED("Add(" DOTS ", m)"), "Attention", "attention"},
         {"q f16 2,2,3,4; k f16 2,2,3,4; v f16 2,2,3,4",
          "MatMul(Cast(Softmax(Cast(Div(" DOTS ", 2)) to=1) axis=-1) to=10, v)", "Attention", "attention"},
+        /* Queries that were scaled before they were heads. */
+        {"q 2,3,8; k 2,2,3,4; v 2,2,3,4; t! = 2,3,2,4",
+         MIXED("MatMul(Transpose(Reshape(Mul(q, 0.3), t)) perm=[0, 2, 1, 3], Transpose(k) perm=[0, 1, 3, 2])"),
+         "Reshape Transpose Attention", "attention's scale"},
+        {"q 2,3,8; k 2,3,8; v 2,3,8", "Attention(Div(q, 3), k, v) q_num_heads=2 kv_num_heads=2 scale=0.4", "Attention",
+         "attention's scale"},
+        {"q 2,3,8; k 2,3,8; v 2,3,8", "Attention(Div(q, 3), k, v) q_num_heads=2 kv_num_heads=2", "Div Attention", NULL},
         /* Keys of few heads. */
         {"q 2,4,3,4; k 2,2,3,4; v 2,2,3,4; u! = 2; e! = 2,2,2,3,4; s! = 2,4,3,4",
          "i=Reshape(Expand(Unsqueeze(k, u), e), s); j=Reshape(Expand(Unsqueeze(v, u), e), s); MatMul(Softmax(MatMul(q, "
@@ -63,6 +70,25 @@ static void attention_is_found_with_all_scales_and_masks(void **state) {
          "Attention", "attention's groups"},
         /* New rows behind those of a cache see them all, and each other. */
         {"q 1,2,2,4; k 1,2,5,4; v 1,2,5,4; m! hidden 2,5", MIXED("Add(" DOTS ", m)"), "Attention", "attention"},
+    };
+    CHECK_ALL(t);
+}
+
+static void heads_may_lie_in_one_dimension_with_batches(void **state) {
+    (void)state;
+#define HEADS_3     "x 2,2,3,4; y 2,2,5,4; z 2,2,5,4; j! = 4,3,4; i! = 4,5,4; s! = 2,2,3,5; t! = 4,3,5; u! = 2,2,3,4; "
+#define DOTS_3      "Mul(MatMul(Reshape(x, j), Transpose(Reshape(y, i)) perm=[0, 2, 1]), 0.3)"
+#define MIXED_3(of) "Reshape(MatMul(" of ", Reshape(z, i)), u)"
+    static const test_trial t[] = {
+        {HEADS_3 "b 4,1,5; m 2,1,3,5", MIXED_3("Reshape(Softmax(Add(Reshape(Add(" DOTS_3 ", b), s), m)) axis=-1, t)"),
+         "Reshape Add Attention", "attention"},
+        {HEADS_3 "b 4,3,5", MIXED_3("Reshape(Softmax(Reshape(Add(" DOTS_3 ", b), s)) axis=-1, t)"), "Reshape Attention",
+         "attention"},
+        {HEADS_3 "m 2,1,3,5", MIXED_3("Softmax(Reshape(Add(Reshape(" DOTS_3 ", s), m), t)) axis=-1"), "Attention",
+         "attention"},
+        /* Others want the scores. */
+        {HEADS_3 "m 2,1,3,5", "a=Reshape(" DOTS_3 ", s)@0; " MIXED_3("Softmax(Reshape(Add(a, m), t)) axis=-1"),
+         "Reshape Reshape Product Reshape Add Reshape Softmax Reshape Product Reshape", NULL},
     };
     CHECK_ALL(t);
 }
@@ -186,7 +212,7 @@ static void rotations_are_found(void **state) {
         {"x 2,2,3,4; c! twice 3,4; s! twice 3,4; " HALVES, TURN("x"), "RotaryEmbedding", "rotary embedding"},
         {"x 2,2,3,4; c! twice 2,1,3,4; s! twice 2,1,3,4; " HALVES, TURN("x"), "RotaryEmbedding", "rotary embedding"},
         {"x 2,2,3,4; a 2,1,3,2; " HALVES, "b=Concat(a, a) axis=-1; c=Cos(b); s=Mul(Sin(b), 1.5); " TURN("x"),
-         "Concat Cos Sin Mul Slice Reshape Slice Reshape RotaryEmbedding", "rotary embedding"},
+         "Cos Reshape Sin Mul Reshape RotaryEmbedding", "angles"},
         {"y 2,3,8; c! twice 1,1,3,4; s! twice 1,1,3,4; p! = 2,3,2,4; t! = 2,3,8; " HALVES,
          "x=Transpose(Reshape(y, p)) perm=[0, 2, 1, 3]; r=" TURN("x") "; Reshape(Transpose(r) perm=[0, 2, 1, 3], t)",
          "RotaryEmbedding", "rotary embedding"},
@@ -195,6 +221,33 @@ static void rotations_are_found(void **state) {
          "z=Transpose(Reshape(y, p)) perm=[0, 2, 1, 3]; x=Slice(z, o, w, l); Concat(" TURN(
              "x") ", Slice(z, w, e, l)) axis=-1",
          "RotaryEmbedding Reshape Transpose", "rotary embedding"},
+        /* Keys that are put behind those of a cache stay heads. */
+        {"y 2,3,8; b 2,2,5,4; c! twice 1,1,3,4; s! twice 1,1,3,4; p! = 2,3,2,4; " HALVES,
+         "x=Transpose(Reshape(y, p)) perm=[0, 2, 1, 3]; Concat(b, " TURN("x") ") axis=2",
+         "Reshape Transpose RotaryEmbedding Concat", "attention's past"},
+#define EVENS "o! = 0; h! = 1; w! = 4; l! = -1; t! = 2; "
+#define SECOND(x)                                                                                                      \
+    "Reshape(Concat(Unsqueeze(Neg(Slice(" x ", h, w, l, t)), l), Unsqueeze(Slice(" x ", o, w, l, t), l)) axis=-1, f)"
+#define TURN_PAIRS(x) "Add(Mul(" x ", c), Mul(" SECOND(x) ", s))"
+        /* Neighbours change places: heads before rows, and rows before heads. */
+        {"x 2,2,3,4; c! pair 2,1,3,4; s! pair 2,1,3,4; f! = 2,2,3,4; " EVENS, TURN_PAIRS("x"), "RotaryEmbedding",
+         "rotary embedding"},
+        {"x 2,3,2,4; c! pair 1,3,1,4; s! pair 1,3,1,4; f! = 2,3,2,4; " EVENS, TURN_PAIRS("x"),
+         "Transpose RotaryEmbedding Transpose", "rotary embedding"},
+        {"x 2,2,3,4; a 2,1,3,2,1; e! = 2,1,3,2,2; g! = 2,1,3,4; f! = 2,2,3,4; " EVENS,
+         "b=Reshape(Expand(a, e), g); c=Cos(b); s=Mul(Sin(b), 1.5); " TURN_PAIRS("x"),
+         "Reshape Cos Reshape Sin Mul Reshape RotaryEmbedding", "angles"},
+        {"x 2,3,2,4; a 2,3,2; u! = 2,3,1,2,1; e! = 1,1,1,1,2; g! = 2,3,1,4; f! = 2,3,2,4; " EVENS,
+         "c=Reshape(Tile(Reshape(a, u), e), g); s=Mul(c, 0.5); " TURN_PAIRS("x"),
+         "Transpose Reshape Mul Reshape RotaryEmbedding Transpose", "angles"},
+        {"y 2,3,2,6; c! pair 1,3,1,4; s! pair 1,3,1,4; e! = 6; f! = 2,3,2,4; " EVENS,
+         "x=Slice(y, o, w, l); Concat(" TURN_PAIRS("x") ", Slice(y, w, e, l)) axis=-1",
+         "Transpose RotaryEmbedding Transpose", "rotary embedding"},
+        /* Angles of halves, and of other heads. */
+        {"x 2,2,3,4; c! twice 1,1,3,4; s! pair 1,1,3,4; f! = 2,2,3,4; " EVENS, TURN_PAIRS("x"),
+         "Mul Slice Neg Reshape Slice Reshape Concat Reshape Mul Add", NULL},
+        {"x 2,2,3,4; c! pair 1,2,3,4; s! pair 1,2,3,4; f! = 2,2,3,4; " EVENS, TURN_PAIRS("x"),
+         "Mul Slice Neg Reshape Slice Reshape Concat Reshape Mul Add", NULL},
         /* Angles that differ in the halves, or between heads. */
         {"x 2,2,3,4; c! 1,1,3,4; s! twice 1,1,3,4; " HALVES, TURN("x"), "Mul Slice Neg Slice Concat Mul Add", NULL},
         {"x 2,2,3,4; c! twice 1,2,3,4; s! twice 1,2,3,4; " HALVES, TURN("x"), "Mul Slice Neg Slice Concat Mul Add",
@@ -206,6 +259,7 @@ static void rotations_are_found(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_is_found_with_all_scales_and_masks),
+        cmocka_unit_test(heads_may_lie_in_one_dimension_with_batches),
         cmocka_unit_test(scores_may_have_a_cap),
         cmocka_unit_test(group_query_attention_of_a_prompt_is_attention),
         cmocka_unit_test(attention_takes_rows_of_heads),

@@ -127,9 +127,9 @@ static bool split(maker *m, const value *x, int64_t axis, value *y) {
 }
 
 static bool reduce(maker *m, const value *x, int64_t axis, value *y) {
-    static const char *const ops[] = {"ReduceSum", "ReduceMean", "ReduceMax",
-                                      "ReduceMin", "ReduceL2",   "ReduceSumSquare"};
-    y->number = tw_graph_op(m->g, ops[pick(m, 0, 5)], TW_OPERANDS(x->number, integers(m, 1, &axis)),
+    static const char *const ops[] = {"ReduceSum", "ReduceMean",      "ReduceMax",  "ReduceMin",      "ReduceL1",
+                                      "ReduceL2",  "ReduceSumSquare", "ReduceProd", "ReduceLogSumExp"};
+    y->number = tw_graph_op(m->g, ops[pick(m, 0, 8)], TW_OPERANDS(x->number, integers(m, 1, &axis)),
                             TW_ATTRIBUTES(TW_INT("keepdims", 1)));
     y->dims[axis] = 1;
     return true;
@@ -146,6 +146,127 @@ static bool gather(maker *m, const value *x, int64_t axis, value *y) {
     const int at = tw_graph_op(m->g, "Mod", TW_OPERANDS(m->ids, extent), TW_NO_ATTRIBUTES);
     y->number = tw_graph_op(m->g, "Gather", TW_OPERANDS(x->number, at), TW_ATTRIBUTES(TW_INT("axis", axis)));
     y->dims[axis] = m->n_ids;
+    return true;
+}
+
+static bool triangle(maker *m, const value *x, int64_t axis, value *y) {
+    const int k = tw_graph_integer(m->g, pick(m, -2, 2));
+    (void)axis;
+    if (x->rank < 2) return false;
+    y->number = tw_graph_op(m->g, "Trilu", TW_OPERANDS(x->number, k), TW_ATTRIBUTES(TW_INT("upper", pick(m, 0, 1))));
+    return true;
+}
+
+static bool pad(maker *m, const value *x, int64_t axis, value *y) {
+    static const char *const modes[] = {"constant", "reflect", "edge", "wrap"};
+    int64_t pads[2 * RANK] = {0};
+    const int64_t others = pick(m, 0, x->rank - 1);
+    pads[axis] = pick(m, x->dims[axis] > 1 ? -1 : 0, 2);
+    pads[x->rank + axis] = pick(m, 0, 3);
+    pads[others] += others == axis ? 0 : 1;
+    for (int i = 0; i < x->rank; i++) y->dims[i] += pads[i] + pads[x->rank + i];
+    y->number = tw_graph_op(m->g, "Pad", TW_OPERANDS(x->number, integers(m, 2 * x->rank, pads)),
+                            TW_ATTRIBUTES(TW_TEXT("mode", modes[pick(m, 0, 3)])));
+    return true;
+}
+
+static bool tile(maker *m, const value *x, int64_t axis, value *y) {
+    int64_t times[RANK];
+    (void)axis;
+    for (int i = 0; i < x->rank; i++) y->dims[i] *= times[i] = pick(m, 1, 2);
+    y->number = tw_graph_op(m->g, "Tile", TW_OPERANDS(x->number, integers(m, x->rank, times)), TW_NO_ATTRIBUTES);
+    return true;
+}
+
+/* Indices along an axis, with x's other extents. */
+static int indices(maker *m, const value *x, int64_t axis, value *y) {
+    int64_t dims[RANK] = {1, 1, 1, 1};
+    const int extent = tw_graph_integer(m->g, x->dims[axis]);
+    dims[axis] = y->dims[axis] = m->n_ids;
+    int at = tw_graph_op(m->g, "Mod", TW_OPERANDS(m->ids, extent), TW_NO_ATTRIBUTES);
+    if (pick(m, 0, 1)) at = tw_graph_op(m->g, "Sub", TW_OPERANDS(at, extent), TW_NO_ATTRIBUTES); /* From the end. */
+    const int all = tw_graph_op(m->g, "Reshape", TW_OPERANDS(at, integers(m, x->rank, dims)), TW_NO_ATTRIBUTES);
+    return tw_graph_op(m->g, "Expand", TW_OPERANDS(all, integers(m, x->rank, y->dims)), TW_NO_ATTRIBUTES);
+}
+
+static bool gather_elements(maker *m, const value *x, int64_t axis, value *y) {
+    y->number = tw_graph_op(m->g, "GatherElements", TW_OPERANDS(x->number, indices(m, x, axis, y)),
+                            TW_ATTRIBUTES(TW_INT("axis", axis)));
+    return true;
+}
+
+static bool scatter_elements(maker *m, const value *x, int64_t axis, value *y) {
+    static const char *const reductions[] = {"none", "add", "mul", "max", "min"};
+    const int at = indices(m, x, axis, y);
+    gather_elements(m, x, axis, y);
+    const int updates = tw_graph_op(m->g, "Neg", TW_OPERANDS(y->number), TW_NO_ATTRIBUTES);
+    *y = *x;
+    y->number = tw_graph_op(m->g, "ScatterElements", TW_OPERANDS(x->number, at, updates),
+                            TW_ATTRIBUTES(TW_INT("axis", axis), TW_TEXT("reduction", reductions[pick(m, 0, 4)])));
+    return true;
+}
+
+/* Of an input, rounded, so that elements are equal in any precision where they are equal at all. */
+static int rounded(maker *m, const value *input) {
+    const int twice = tw_graph_op(m->g, "Mul", TW_OPERANDS(input->number, tw_graph_real(m->g, 2)), TW_NO_ATTRIBUTES);
+    return tw_graph_op(m->g, "Round", TW_OPERANDS(twice), TW_NO_ATTRIBUTES);
+}
+
+/* Whole numbers of all bits, of which the remainder is left. */
+static int accumulate_wholes(maker *m, const value *input, int64_t axis, const tw_attribute ways[2]) {
+    const bool wide = pick(m, 0, 1);
+    const int64_t factor = wide ? 0x123456789abcdef : 987654321, modulus = 1009;
+    const tw_attribute to = TW_INT("to", wide ? 7 : 6), like_real = TW_INT("to", 1);
+    const int x = tw_graph_op(m->g, "Cast", TW_OPERANDS(rounded(m, input)), &to, 1);
+    const int by = tw_graph_op(m->g, "Cast", TW_OPERANDS(tw_graph_integer(m->g, factor)), &to, 1);
+    const int rest = tw_graph_op(m->g, "Cast", TW_OPERANDS(tw_graph_integer(m->g, modulus)), &to, 1);
+    const int large = tw_graph_op(m->g, "Mul", TW_OPERANDS(x, by), TW_NO_ATTRIBUTES);
+    const int sum = tw_graph_op(m->g, "CumSum", TW_OPERANDS(large, tw_graph_integer(m->g, axis)), ways, 2);
+    const int small = tw_graph_op(m->g, "Mod", TW_OPERANDS(sum, rest), TW_NO_ATTRIBUTES);
+    return tw_graph_op(m->g, "Cast", TW_OPERANDS(small), &like_real, 1);
+}
+
+static bool accumulate(maker *m, const value *x, int64_t axis, value *y) {
+    const tw_attribute ways[] = {TW_INT("exclusive", pick(m, 0, 1)), TW_INT("reverse", pick(m, 0, 1))};
+    if (pick(m, 0, 2) == 0) {
+        *y = m->values[pick(m, 0, 2)];
+        y->number = accumulate_wholes(m, y, axis % y->rank, ways);
+        return true;
+    }
+    y->number = tw_graph_op(m->g, "CumSum", TW_OPERANDS(x->number, tw_graph_integer(m->g, axis)), ways, 2);
+    return true;
+}
+
+static bool find(maker *m, const value *x, int64_t axis, value *y) {
+    *y = m->values[pick(m, 0, 2)];
+    axis %= y->rank;
+    (void)x;
+    const int place = tw_graph_op(m->g, pick(m, 0, 1) ? "ArgMax" : "ArgMin", TW_OPERANDS(rounded(m, y)),
+                                  TW_ATTRIBUTES(TW_INT("axis", axis), TW_INT("select_last_index", pick(m, 0, 1))));
+    y->dims[axis] = 1;
+    y->number = tw_graph_op(m->g, "Cast", TW_OPERANDS(place), TW_ATTRIBUTES(TW_INT("to", 1)));
+    return true;
+}
+
+static bool sort(maker *m, const value *x, int64_t axis, value *y) {
+    *y = m->values[pick(m, 0, 2)];
+    axis %= y->rank;
+    (void)x;
+    const int64_t k = pick(m, 1, y->dims[axis]);
+    const int values = tw_graph_op_several(m->g, "TopK", TW_OPERANDS(rounded(m, y), integers(m, 1, &k)),
+                                           TW_ATTRIBUTES(TW_INT("axis", axis), TW_INT("largest", pick(m, 0, 1))), 2);
+    const int places = tw_graph_op(m->g, "Cast", TW_OPERANDS(values + 1), TW_ATTRIBUTES(TW_INT("to", 1)));
+    y->dims[axis] = k;
+    y->number = tw_graph_op(m->g, "Add", TW_OPERANDS(values, places), TW_NO_ATTRIBUTES);
+    return true;
+}
+
+static bool measure(maker *m, const value *x, int64_t axis, value *y) {
+    const int one = tw_graph_real(m->g, 1);
+    const int norm = tw_graph_op_several(m->g, "LayerNormalization", TW_OPERANDS(x->number, one),
+                                         TW_ATTRIBUTES(TW_INT("axis", axis), TW_REAL("epsilon", 0.01)), 3);
+    y->number = norm + 1 + (int)pick(m, 0, 1);
+    for (int64_t i = axis; i < x->rank; i++) y->dims[i] = 1;
     return true;
 }
 
@@ -181,8 +302,10 @@ static bool bend(maker *m, const value *x, int64_t axis, value *y) {
     return true;
 }
 
-static make_fn *const makers[] = {transpose, reshape, slice,  expand,   concat,  split,   reduce,
-                                  soften,    gather,  gather, multiply, combine, combine, bend};
+static make_fn *const makers[] = {transpose,  reshape, slice,  expand,   concat,  split,           reduce,
+                                  soften,     gather,  gather, multiply, combine, combine,         bend,
+                                  triangle,   pad,     tile,   reduce,   find,    gather_elements, scatter_elements,
+                                  accumulate, sort,    measure};
 enum { MAKERS = sizeof makers / sizeof *makers };
 
 static tw_graph *draw(uint64_t seed) {

@@ -289,6 +289,17 @@ static void take_time(uint64_t algorithm) {
     if (driver) dlclose(driver);
 }
 
+/* Each sum is of its terms in order. */
+static void multiply(const double *restrict a, const double *restrict b, int64_t rows, int64_t cols, int64_t k,
+                     double *restrict sums) {
+    for (int64_t i = 0; i < rows; i++) {
+        double *restrict row = sums + i * cols;
+        memset(row, 0, (size_t)cols * sizeof *row);
+        for (int64_t l = 0; l < k; l++)
+            for (int64_t j = 0; j < cols; j++) row[j] += a[i * k + l] * b[l * cols + j];
+    }
+}
+
 EXPORT int cublasLtMatmul(void *lt, void *d, const void *alpha, const void *a, void *al, const void *b, void *bl,
                           const void *beta, const void *c, void *cl, void *out, void *ol, const uint64_t *algorithm,
                           void *workspace, size_t workspace_bytes, void *stream);
@@ -306,16 +317,27 @@ int cublasLtMatmul(void *lt, void *d, const void *alpha, const void *a, void *al
     if (lc->rows != (x->transposed[0] ? la->cols : la->rows)) return 7;
     if (lc->cols != (x->transposed[1] ? lb->rows : lb->cols)) return 7;
     if (la->batch != lc->batch || lb->batch != lc->batch) return 7;
-    for (int z = 0; z < lc->batch; z++)
-        for (int64_t i = 0; i < (int64_t)lc->rows; i++)
-            for (int64_t j = 0; j < (int64_t)lc->cols; j++) {
-                double sum = 0;
-                for (int64_t l = 0; l < k; l++)
-                    sum += get(a, la->type, z * la->stride + (x->transposed[0] ? l + i * la->ld : i + l * la->ld), x) *
-                           get(b, lb->type, z * lb->stride + (x->transposed[1] ? j + l * lb->ld : l + j * lb->ld), x) *
-                           scale_of(x, 0, i, (int64_t)lc->rows, l, k) * scale_of(x, 1, j, (int64_t)lc->cols, l, k);
-                put(out, lc->type, z * lc->stride + i + j * lc->ld, scalar(alpha, x->scale) * sum,
+    const int64_t rows = (int64_t)lc->rows, cols = (int64_t)lc->cols;
+    double *wide = malloc((size_t)(rows * cols + rows * k + cols * k + 1) * sizeof *wide);
+    if (!wide) return 3;
+    double *sums = wide, *of_b = sums + rows * cols, *of_a = of_b + cols * k;
+    for (int z = 0; z < lc->batch; z++) {
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t l = 0; l < k; l++)
+                of_a[i * k + l] =
+                    get(a, la->type, z * la->stride + (x->transposed[0] ? l + i * la->ld : i + l * la->ld), x) *
+                    scale_of(x, 0, i, rows, l, k);
+        for (int64_t l = 0; l < k; l++)
+            for (int64_t j = 0; j < cols; j++)
+                of_b[l * cols + j] =
+                    get(b, lb->type, z * lb->stride + (x->transposed[1] ? j + l * lb->ld : l + j * lb->ld), x) *
+                    scale_of(x, 1, j, cols, l, k);
+        multiply(of_a, of_b, rows, cols, k, sums);
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < cols; j++)
+                put(out, lc->type, z * lc->stride + i + j * lc->ld, scalar(alpha, x->scale) * sums[i * cols + j],
                     scalar(beta, x->scale));
-            }
+    }
+    free(wide);
     return 0;
 }

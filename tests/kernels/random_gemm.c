@@ -61,6 +61,48 @@ static void draw_pointers(tw_gemm_problem *p, uint64_t number) {
     if (p->pointers) p->epilogue.mul = p->epilogue.residual = false;
 }
 
+/* How the matrices of sets lie: within one another's rows, one behind another, or shared. `row` is a number of elements
+   of which rows have whole ones. */
+static void draw_set(const tw_gemm_problem *p, int64_t rows, int64_t columns, int64_t row, bool shared, tw_random *r,
+                     int64_t *ld, int64_t *stride, int64_t *set) {
+    const int64_t of_set = p->batch / p->sets, wide = (columns + row - 1) / row * row, more = row * below(r, 3);
+    switch (below(r, shared ? 5 : 3)) {
+    case 0: /* A set's products side by side. */
+        *ld = wide * of_set + more;
+        *stride = wide;
+        *set = *ld * rows + more;
+        break;
+    case 1: /* Sets side by side. */
+        *ld = wide * p->sets + more;
+        *set = wide;
+        *stride = *ld * rows + more;
+        break;
+    case 2: /* Gaps between sets. */
+        *stride = *ld * rows + more;
+        *set = *stride * of_set + more + row;
+        break;
+    case 3:
+        *stride = TW_GEMM_SHARED;
+        *set = chance(r, 30) ? TW_GEMM_SHARED : *ld * rows + more;
+        break;
+    default:
+        *stride = *ld * rows + more;
+        *set = TW_GEMM_SHARED;
+    }
+}
+
+/* Makes sets of some batches. */
+static void draw_sets(tw_gemm_problem *p, uint64_t number, int64_t row) {
+    tw_random r = tw_random_seed(number + 0x73657473);
+    if (p->batch == 1 || p->pointers || p->scale_blocks || !chance(&r, 50)) return;
+    p->sets = 2 + below(&r, 2);
+    p->batch = p->sets * (2 + below(&r, 2));
+    p->epilogue.scale_rows = p->epilogue.scale_columns = false;
+    draw_set(p, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, row, true, &r, &p->lda, &p->stride_a, &p->set_a);
+    draw_set(p, p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n, row, true, &r, &p->ldb, &p->stride_b, &p->set_b);
+    draw_set(p, p->m, tw_gemm_columns(p), chance(&r, 50) ? 8 : 1, false, &r, &p->ldc, &p->stride_c, &p->set_c);
+}
+
 /* Types that every way multiplies. e4m3 is for warpgroups alone. */
 enum { TYPES = TW_GEMM_E4M3 };
 
@@ -165,6 +207,7 @@ bool gemm_case_draw(gemm_case *c, uint64_t number, const tw_target *t, const gem
     for (int tries = 0; tries < 20; tries++) {
         draw_problem(&c->problem, number, most, &r);
         draw_pointers(&c->problem, number);
+        draw_sets(&c->problem, number, 1);
         if (tw_gemm_problem_complete(&c->problem, NULL) != TW_OK) continue;
         if (draw_config(c, number, most, &r)) return true;
     }
@@ -277,6 +320,7 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
             p->stride_b = chance(&r, 25) ? TW_GEMM_SHARED : 0;
             p->scale_blocks = p->epilogue.squares = false;
         }
+        draw_sets(p, number, row);
         draw_norm(p, number);
         tw_gemm_config keep = tw_gemm_config_any();
         p->narrow = TW_GEMM_WIDE;
@@ -407,6 +451,9 @@ static bool turned(const tw_gemm_tile *t) {
     F("batch", 150, p->batch > 1)                                                                                      \
     F("shared A or B", 60, p->batch > 1 && (p->stride_a < 0 || p->stride_b < 0))                                       \
     F("batch by pointers", 40, p->pointers)                                                                            \
+    F("batch, split", 80, p->batch > 1 && c->kg > 1)                                                                   \
+    F("sets", 60, p->sets > 1)                                                                                         \
+    F("sets, split", 40, p->sets > 1 && c->kg > 1)                                                                     \
     F("products side by side in C", 30, p->batch > 1 && p->stride_c < p->ldc)                                          \
     F("alpha and beta", 40, p->alpha != 1 && p->beta != 0)                                                             \
     F("beta", 150, p->beta != 0)                                                                                       \

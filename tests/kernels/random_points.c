@@ -112,6 +112,9 @@ static const char *const integers[] = {
     "add(u16(neg(x0)),u8(x1))",
     "add(i32(mul(x0,4000000000)),u32(x1))",
     "i16(mul(x0,1000))",
+    "bit_xor(bit_and(x0,x1),bit_or(x0,5))",
+    "add(shl(x0,x1),shr(x1,bit_and(x0,63)))",
+    "shr(neg(abs(x0)),add(x1,60))",
 };
 /* Their values are truths. Operands are integers too. */
 static const char *const truths[] = {

@@ -219,7 +219,7 @@ static void check_packed(const tw_kernels *k, problem *p, int terms) {
     const size_t n = (size_t)(p->rows * p->ldy), bytes = k->gemm_pack_bytes(p->f, p->rows, p->cols, terms),
                  tile = k->gemm_pack_bytes(p->f, TW_PACKED_TILE, p->cols, terms);
     float *y = guard_make(n), *seen = guard_make(n);
-    unsigned char *packed = aligned_make(bytes + 64), *scratch = aligned_make(k->gemm_packed_scratch());
+    unsigned char *packed = aligned_make(bytes + 64), *scratch = aligned_make(k->gemm_packed_scratch(p->f));
     parts told = {p, y, seen};
     tw_gemm_sink sink = {take_part, &told};
     memset(packed + bytes, 0x5a, 64);
@@ -328,7 +328,7 @@ static void a_nan_shows_in_packed_rows(void **state) {
                 problem p = problem_make(formats[f], 2, 256, ROWS, INPUT_NORMAL, &r);
                 float y[ROWS * 32];
                 void *packed = aligned_make(k.gemm_pack_bytes(p.f, ROWS, p.cols, terms)),
-                     *scratch = aligned_make(k.gemm_packed_scratch());
+                     *scratch = aligned_make(k.gemm_packed_scratch(p.f));
                 p.x[BAD * p.ldx + 77] = f % 2 ? NAN : -INFINITY;
                 k.gemm_pack(p.f, p.x, p.ldx, ROWS, p.cols, terms, packed);
                 k.gemm_packed[p.f.dtype](p.f, p.packed, 2, p.cols, packed, ROWS, terms, y, 32, NULL, scratch);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASES = TEST_SANITIZED ? 60 : 320, WARPGROUP_CASES = TEST_SANITIZED ? 16 : 480, SHOWN = 10 };
+enum { CASES = TEST_SANITIZED ? 30 : 320, WARPGROUP_CASES = TEST_SANITIZED ? 16 : 480, SHOWN = 10 };
 
 static tw_status emulate(const gemm_case *c, tw_diag *diag) {
     tw_gemm_data d;
@@ -62,7 +62,7 @@ static void warpgroups_are_right(void **state) {
     const char *first = getenv("GEMM_FIRST"), *count = getenv("GEMM_COUNT");
     const int from = first ? atoi(first) : 0, n = count ? atoi(count) : WARPGROUP_CASES;
     int failed = 0, splits[TW_JOIN_WAYS] = {0}, swapped = 0, deep = 0, together = 0, exchanged = 0, boxed = 0;
-    int persistent = 0, teams = 0, streamed = 0, early = 0, batches = 0, groups = 0;
+    int persistent = 0, teams = 0, streamed = 0, early = 0, batches = 0, sets = 0, split_sets = 0, groups = 0;
     int moved = 0, ahead = 0, boxed_groups = 0, swapped_groups = 0, teams_together = 0, gated = 0;
     int bytes = 0, promoted = 0, scaled = 0, blocks = 0, squares = 0, terms = 0;
     int narrow[TW_GEMM_NARROWS] = {0}, shared_scales = 0, many_scales = 0, narrow_ahead = 0, narrow_together = 0,
@@ -84,6 +84,8 @@ static void warpgroups_are_right(void **state) {
         streamed += c.config.stream > 0;
         early += c.config.early > 0;
         batches += c.problem.batch > 1;
+        sets += c.problem.sets > 1;
+        split_sets += c.problem.sets > 1 && (c.config.kg > 1 || c.config.stream);
         groups += c.problem.groups > 0;
         gated += c.problem.epilogue.gated;
         bytes += c.problem.type == TW_GEMM_E4M3;
@@ -115,21 +117,22 @@ static void warpgroups_are_right(void **state) {
         if (failed++ < SHOWN) print_message("%s --emulate\n  %s\n", text, d.message);
     }
     print_message("%d cases, %d failed; splits %d %d %d %d, swapped %d, deep %d, multicast %d, exchanged %d, boxed %d, "
-                  "persistent %d, teams %d, streamed %d, early %d, batches %d, groups %d "
+                  "persistent %d, teams %d, streamed %d, early %d, batches %d (sets %d, split %d), groups %d "
                   "(boxed %d, swapped %d), moved registers %d, ahead %d, teams with multicast %d, gated %d, "
                   "e4m3 %d (promoted %d, scales of blocks %d), scaled %d, squares %d, tf32x3 %d, "
                   "i8 %d, i4 %d (scale of several stages %d, scales in a stage %d, ahead %d, multicast %d, sums %d), "
                   "masked %d, gathered %d %d, scattered %d %d\n",
                   n, failed, splits[0], splits[1], splits[2], splits[3], swapped, deep, together, exchanged, boxed,
-                  persistent, teams, streamed, early, batches, groups, boxed_groups, swapped_groups, moved, ahead,
-                  teams_together, gated, bytes, promoted, blocks, scaled, squares, terms, narrow[TW_GEMM_I8],
-                  narrow[TW_GEMM_I4], shared_scales, many_scales, narrow_ahead, narrow_together, sums, masked,
-                  gathered[0], gathered[1], scattered[0], scattered[1]);
+                  persistent, teams, streamed, early, batches, sets, split_sets, groups, boxed_groups, swapped_groups,
+                  moved, ahead, teams_together, gated, bytes, promoted, blocks, scaled, squares, terms,
+                  narrow[TW_GEMM_I8], narrow[TW_GEMM_I4], shared_scales, many_scales, narrow_ahead, narrow_together,
+                  sums, masked, gathered[0], gathered[1], scattered[0], scattered[1]);
     assert_int_equal(failed, 0);
     for (int i = 0; i < TW_JOIN_WAYS && n >= 300; i++) assert_true(splits[i] >= 20);
     assert_true(n < 300 || (swapped >= 80 && deep >= 20 && together >= 40 && exchanged >= 40 && boxed >= 20));
     assert_true(n < 300 ||
                 (persistent >= 60 && teams >= 20 && streamed >= 20 && early >= 80 && batches >= 40 && groups >= 30));
+    assert_true(n < 300 || (sets >= 20 && split_sets >= 8));
     assert_true(n < 300 || (boxed_groups >= 10 && swapped_groups >= 10 && moved >= 10 && ahead >= 20));
     assert_true(n < 300 ||
                 (teams_together >= 5 && gated >= 30 && bytes >= 70 && promoted >= 30 && scaled >= 100 && terms >= 60));
@@ -184,7 +187,7 @@ static void warpgroups_without_rows_meet_others(void **state) {
     tw_gemm_config c = tw_gemm_config_default(&p);
     const char text[] = "mma=2 ms=64 ns=32 ml=128 nl=32 u=64 stages=2 kg=1 vec=16 persistent=2 staged=1";
     assert_int_equal(tw_gemm_config_parse(&c, text, &diag), TW_OK);
-    for (uint64_t seed = 1; seed <= 4; seed++) {
+    for (uint64_t seed = 1; seed <= (TEST_SANITIZED ? 1 : 4); seed++) {
         assert_int_equal(tw_gemm_data_make(&d, &p, seed, &diag), TW_OK);
         const int32_t *ends = d.of[TW_GEMM_ENDS];
         bool few = false;
@@ -201,7 +204,7 @@ static void tiles_have_several_blocks_of_scales(void **state) {
     static const char *const configs[] = {"ms=64 ns=192 ml=64 nl=192",        "ms=64 ns=192 ml=64 nl=192 kg=2",
                                           "ms=64 ns=128 ml=128 nl=128",       "ms=64 ns=16 ml=256 nl=16 swap=1",
                                           "ms=128 ns=24 ml=256 nl=24 swap=1", "ms=64 ns=32 ml=192 nl=32 swap=1"};
-    for (int i = 0; i < (int)(sizeof configs / sizeof *configs); i++) {
+    for (int i = 0; i < (int)(sizeof configs / sizeof *configs); i += TEST_SANITIZED ? 3 : 1) {
         tw_gemm_problem p = {.type = TW_GEMM_E4M3,
                              .m = 70,
                              .n = 420,
@@ -228,7 +231,7 @@ static void tiles_have_several_blocks_of_scales(void **state) {
 static void gathered_tiles_of_one_stage_land(void **state) {
     (void)state;
     static const char *const configs[] = {"stages=7", "stages=10", "stages=10 pingpong=1", "stages=10 swap=1"};
-    for (int i = 0; i < (int)(sizeof configs / sizeof *configs); i++) {
+    for (int i = 0; i < (int)(sizeof configs / sizeof *configs); i += TEST_SANITIZED ? 3 : 1) {
         tw_gemm_problem p = {.type = TW_GEMM_BF16,
                              .m = 1000,
                              .n = 64,

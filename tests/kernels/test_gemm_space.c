@@ -355,6 +355,53 @@ static void tensor_maps_refuse_pointers(void **state) {
     assert_true(tw_gemm_legal(&p, &c, tw_target_find("sm_90a"), NULL, NULL));
 }
 
+/* Completes a problem of eight rows, columns and depth, and prints what it is. */
+static void is_completed(tw_gemm_problem p, const char *as, double bytes) {
+    char text[200];
+    p.m = p.n = p.k = 8;
+    p.alpha = 1;
+    assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+    tw_gemm_problem_print(&p, text, sizeof text);
+    assert_string_equal(text, as);
+    assert_true(tw_gemm_bytes(&p) == bytes);
+}
+
+static void sets_are_joined(void **state) {
+    (void)state;
+    enum { MATRIX = 8 * 8 * 4 };
+    is_completed((tw_gemm_problem){.batch = 6, .sets = 2}, "type=f32 m=8 n=8 k=8 batch=6", 18 * MATRIX);
+    is_completed((tw_gemm_problem){.batch = 6, .sets = 2, .stride_b = TW_GEMM_SHARED},
+                 "type=f32 m=8 n=8 k=8 batch=6 sb=-1", 13 * MATRIX);
+    is_completed((tw_gemm_problem){.batch = 6, .sets = 2, .stride_b = TW_GEMM_SHARED, .set_b = 64},
+                 "type=f32 m=8 n=8 k=8 batch=6 sb=-1 sets=2 set_b=64", 14 * MATRIX);
+    is_completed((tw_gemm_problem){.batch = 6, .sets = 2, .set_a = TW_GEMM_SHARED},
+                 "type=f32 m=8 n=8 k=8 batch=6 sets=2 set_a=-1", 15 * MATRIX);
+    is_completed((tw_gemm_problem){.batch = 3, .sets = 3, .set_a = 100}, "type=f32 m=8 n=8 k=8 batch=3 sa=100",
+                 9 * MATRIX);
+    is_completed((tw_gemm_problem){.sets = 5, .set_a = 100}, "type=f32 m=8 n=8 k=8", 3 * MATRIX);
+    is_completed((tw_gemm_problem){.batch = 4, .sets = 2, .ldc = 16, .stride_c = 128, .set_c = 8},
+                 "type=f32 m=8 n=8 k=8 ldc=16 batch=4 sets=2 set_c=8", 12 * MATRIX);
+}
+
+/* Parts of all products go through device memory. */
+static void splits_of_batches_have_parts(void **state) {
+    (void)state;
+    const tw_cuda_info info = {
+        .name = "NVIDIA H200", .sms = 132, .clock_khz = 1980000, .target = tw_target_find("sm_90a")};
+    tw_gemm_problem p = {.type = TW_GEMM_F16, .m = 128, .n = 128, .k = 4096, .batch = 4, .sets = 2, .alpha = 1};
+    p.set_a = 5 * p.m * p.k;
+    assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+    tw_gemm_config c = tw_gemm_config_default(&p);
+    assert_int_equal(
+        tw_gemm_config_parse(&c, (char[]){"mma=2 ml=64 nl=64 u=64 kg=4 split=0 ms=64 ns=64 stages=4 vec=16"}, NULL),
+        TW_OK);
+    tw_demand d;
+    tw_gemm_resources need;
+    assert_true(tw_gemm_demand(&p, &c, &info, &d) && tw_gemm_legal(&p, &c, info.target, &need, NULL));
+    assert_true(need.tiles == 16 && need.grid == 64 && need.counter_bytes == 64);
+    assert_true(need.workspace_bytes == (int64_t)64 * 64 * 64 * 4 && d.parts == 2 * (double)need.workspace_bytes);
+}
+
 /* Arrays have an address for each matrix, are aligned as addresses are, and are not written. */
 static void pointers_are_described(void **state) {
     (void)state;
@@ -436,6 +483,16 @@ static void problems_without_sense_are_refused(void **state) {
         {"negative", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 2, .stride_c = -1}},
         {"overlap", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 2, .stride_c = 63}},
         {"overlap", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 3, .stride_c = 8, .ldc = 16}},
+        {"overlap", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 4, .sets = 2, .set_c = 127}},
+        {"overlap", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 4, .sets = 2, .stride_c = 8, .ldc = 16, .set_c = 16}},
+        {"overlap", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 4, .sets = 2, .stride_c = 128, .set_c = 8}},
+        {"equally many", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 4, .sets = 3}},
+        {"equally many", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 4, .sets = -1}},
+        {"strides of sets", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 4, .sets = 2, .set_b = -2}},
+        {"strides of sets", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 4, .sets = 2, .set_c = -1}},
+        {"no pointers", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 4, .sets = 2, .pointers = true}},
+        {"no pointers", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 4, .sets = 2, .epilogue = {.scale_rows = true}}},
+        {"A spans", {.m = 4, .n = 4, .k = 4, .alpha = 1, .batch = 4, .sets = 2, .set_a = INT64_MAX}},
         {"C spans", {.m = INT32_MAX / 2, .n = 1, .k = 1, .alpha = 1, .ldc = INT32_MAX, .batch = 2}},
         {"C spans", {.m = INT32_MAX / 2, .n = INT32_MAX / 2, .k = 1, .alpha = 1}},
         {"C spans", {.m = 1000000, .n = 4, .k = 4, .alpha = 1, .batch = 65535, .stride_c = 1000000000000000}},
@@ -598,6 +655,8 @@ int main(void) {
                                        cmocka_unit_test(bounds_of_groups_are_low),
                                        cmocka_unit_test(problems_without_sense_are_refused),
                                        cmocka_unit_test(tensor_maps_refuse_pointers),
+                                       cmocka_unit_test(sets_are_joined),
+                                       cmocka_unit_test(splits_of_batches_have_parts),
                                        cmocka_unit_test(pointers_are_described),
                                        cmocka_unit_test(sizes_fit_their_types),
                                        cmocka_unit_test(a_warps_cells_are_nearly_a_square),

@@ -24,20 +24,31 @@ static void take(void *context, int64_t row, int64_t rows, int64_t col, int64_t 
     t->parts++;
 }
 
-static void one_product(const tw_split_kernels *s, tw_random *r, int64_t rows, int64_t panels, int64_t cols) {
+/* `given`: by panels of f32. */
+static void one_product(const tw_split_kernels *s, tw_random *r, bool given, int64_t rows, int64_t panels,
+                        int64_t cols) {
     const int64_t n = panels * TW_PANEL_ROWS, ldx = cols + 3, ldy = n + 5;
     float *x = calloc((size_t)(rows * ldx), sizeof *x), *w = calloc((size_t)(n * cols), sizeof *w),
           *y = calloc((size_t)(rows * ldy), sizeof *y);
     const size_t of_panel = s->bytes(TW_PANEL_ROWS, cols);
+    const tw_panel_format floats = {TW_F32, 0};
     char *packed = aligned_alloc(64, of_panel * (size_t)panels), *of_x = aligned_alloc(64, s->bytes(rows, cols)),
-         *scratch = aligned_alloc(64, s->scratch_bytes);
+         *scratch = aligned_alloc(64, given ? s->floats_scratch_bytes : s->scratch_bytes),
+         *given_panels = aligned_alloc(64, tw_panel_bytes(floats, cols) * (size_t)panels);
     for (int64_t i = 0; i < rows * ldx; i++) x[i] = draw(r);
     for (int64_t i = 0; i < n * cols; i++) w[i] = draw(r);
     for (int64_t i = 0; i < rows * ldy; i++) y[i] = -77;
     for (int64_t p = 0; p < panels; p++) s->pack_w(w + p * cols * TW_PANEL_ROWS, cols, packed + (size_t)p * of_panel);
     taken t = {0, 0};
-    s->pack_x(x, ldx, rows, cols, of_x);
-    s->gemm(packed, panels, cols, of_x, rows, y, ldy, &(tw_gemm_sink){take, &t}, scratch);
+    s->pack_x(x, ldx, rows, cols, true, of_x);
+    memset(scratch, 0xff, given ? s->floats_scratch_bytes : s->scratch_bytes);
+    for (int64_t p = 0; p < panels; p++) {
+        float *panel = (float *)(void *)(given_panels + (size_t)p * tw_panel_bytes(floats, cols));
+        memset(panel, 0, tw_panel_bytes(floats, cols));
+        memcpy(panel, w + p * cols * TW_PANEL_ROWS, (size_t)(cols * TW_PANEL_ROWS) * sizeof *w);
+    }
+    (given ? s->gemm_floats : s->gemm)(given ? given_panels : packed, panels, cols, of_x, rows, y, ldy,
+                                       &(tw_gemm_sink){take, &t}, scratch);
     assert_int_equal(t.rows, rows * n);
     for (int64_t m = 0; m < rows; m++) {
         for (int64_t c = 0; c < n; c++) {
@@ -55,7 +66,7 @@ static void one_product(const tw_split_kernels *s, tw_random *r, int64_t rows, i
         }
         for (int64_t c = n; c < ldy; c++) assert_true(y[m * ldy + c] == -77);
     }
-    free(x), free(w), free(y), free(packed), free(of_x), free(scratch);
+    free(x), free(w), free(y), free(packed), free(of_x), free(scratch), free(given_panels);
 }
 
 static void products_are_as_exact_as_floats(void **state) {
@@ -66,10 +77,37 @@ static void products_are_as_exact_as_floats(void **state) {
     tw_kernels_choose(&k, cpu.isa);
     if (!k.split) skip();
     tw_random r = tw_random_seed(5);
-    one_product(k.split, &r, 256, 33, 200);
+    one_product(k.split, &r, false, 256, 33, 200);
+    one_product(k.split, &r, true, 100, 33, 400);
     for (int i = 0; i < 60; i++)
-        one_product(k.split, &r, 1 + (int64_t)tw_random_below(&r, 70), 1 + (int64_t)tw_random_below(&r, 5),
+        one_product(k.split, &r, i % 2, 1 + (int64_t)tw_random_below(&r, 70), 1 + (int64_t)tw_random_below(&r, 5),
                     1 + (int64_t)tw_random_below(&r, i % 5 ? 100 : 500));
+}
+
+/* What is not a number shows in the results that it enters, and in no others: in W, with any bits. */
+static void what_is_no_number_shows(void **state) {
+    (void)state;
+    enum { ROWS = 32, COLS = 64, BAD = 5 };
+    static const uint32_t bits[] = {0x7fc00000, 0x7fffffff, 0xffffffff, 0x7f800001, 0x7f800000, 0xff800000};
+    static float x[ROWS * COLS], w[COLS * TW_PANEL_ROWS], y[ROWS * TW_PANEL_ROWS];
+    tw_cpu cpu;
+    tw_kernels k;
+    tw_cpu_detect(&cpu);
+    tw_kernels_choose(&k, cpu.isa);
+    if (!k.split) skip();
+    tw_random r = tw_random_seed(8);
+    void *of_x = aligned_alloc(64, k.split->bytes(ROWS, COLS)),
+         *scratch = aligned_alloc(64, k.split->floats_scratch_bytes);
+    for (int i = 0; i < ROWS * COLS; i++) x[i] = draw(&r);
+    k.split->pack_x(x, COLS, ROWS, COLS, true, of_x);
+    for (size_t b = 0; b < sizeof bits / sizeof *bits; b++) {
+        for (int i = 0; i < COLS * TW_PANEL_ROWS; i++) w[i] = draw(&r);
+        memcpy(&w[(7 + (int)b) * TW_PANEL_ROWS + BAD], &bits[b], sizeof bits[b]);
+        k.split->gemm_floats(w, 1, COLS, of_x, ROWS, y, TW_PANEL_ROWS, NULL, scratch);
+        for (int i = 0; i < ROWS * TW_PANEL_ROWS; i++)
+            if ((i % TW_PANEL_ROWS == BAD) != !isfinite(y[i])) fail_msg("%08x: [%d] is %g", bits[b], i, (double)y[i]);
+    }
+    free(of_x), free(scratch);
 }
 
 static void exponentials_are_right(void **state) {
@@ -105,6 +143,7 @@ static void exponentials_are_right(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_as_exact_as_floats),
+                                       cmocka_unit_test(what_is_no_number_shows),
                                        cmocka_unit_test(exponentials_are_right)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

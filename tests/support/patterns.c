@@ -36,7 +36,8 @@ static double number_of(const char *kind, int64_t i, const int64_t *dims, int ra
     if (!strcmp(kind, "sine")) return sin((double)(row * (column + 1)));
     if (!strcmp(kind, "bool")) return !column || tw_random_below(r, 2);
     if (!strcmp(kind, "count")) return (double)i;
-    if (!strcmp(kind, "twice")) return sin((double)(column % (columns / 2) + 7 * row)); /* Halves are alike. */
+    if (!strcmp(kind, "twice")) return sin((double)(column % (columns / 2) + 7 * row));  /* Halves are alike. */
+    if (!strcmp(kind, "pair")) return sin((double)(column / 2 + 7 * (i / columns) + 5)); /* Neighbours are alike. */
     return tw_random_normal(r);
 }
 

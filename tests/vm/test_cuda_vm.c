@@ -185,9 +185,10 @@ static void every_family(void **state) {
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         way w = ways[i];
-        agrees(&w);
+        /* Under sanitizers one kind of edges for each. */
+        if (!TEST_SANITIZED || i % 2 || w.tokens > 1) agrees(&w);
         w.tuning.edges = TW_EDGES_DATA;
-        if (w.tokens == 1) agrees(&w);
+        if (w.tokens == 1 && (!TEST_SANITIZED || i % 2 == 0)) agrees(&w);
     }
 }
 
@@ -201,7 +202,7 @@ static void every_kind_of_layer(void **state) {
         {"gpt2-relu-untied", 8, 2, 2, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 4, 2, 1, 0},
         {"llama-yarn-mha", 8, 2, 0, TW_F32, {2, 1, 4, 2, 0, 0, 0}, NULL, 5, 2, 0, 0},
     };
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i += TEST_SANITIZED ? 2 : 1) agrees(&ways[i]);
 }
 
 /* Scaled embeddings, caps, norms behind attention and the MLP, two ropes, layers without rope, partial rope, longrope.
@@ -222,7 +223,8 @@ static void every_newer_kind_of_layer(void **state) {
         {"olmo2-norms", 3, 2, 2, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 10, 2, 0, 0},
         {"smollm3-norope", 1, 3, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, NULL, 8, 2, 0, 0},
     };
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) /* Those left out are of models that other ways have. */
+        if (!TEST_SANITIZED || (i != 1 && i != 4 && i != 5 && i != 10)) agrees(&ways[i]);
 }
 
 /* Mixtures of experts: all chosen, few of many, layers without, workers without rows of experts or of some. */
@@ -238,7 +240,7 @@ static void every_mixture(void **state) {
         {"qwen3moe-dense-first", 1, 3, 0, TW_F32, {2, 2, 4, 2, 0, 0, 0}, "sm_80", 6, 2, 0, 0},
         {"qwen3moe-dense-first", 1, 9, 0, TW_F32, {1, 1, 4, 2, 0, 0, 0}, NULL, 7, 2, 0, 0},
     };
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i += TEST_SANITIZED ? 2 : 1) agrees(&ways[i]);
 }
 
 /* Workers of qkv have parts of heads. Norms of heads are instructions of their own, whose workers have heads, or
@@ -253,7 +255,7 @@ static void norms_of_heads_apart(void **state) {
         {"qwen3moe-step-fused", 1, 3, 0, TW_BF16, {2, 2, 4, 2, 0, 0, 0}, NULL, 5, 2, 0, 0},
         {"qwen3moe-dense-first", 1, 2, 1, TW_F16, {1, 2, 4, 2, 0, 0, 0}, "sm_80", 6, 3, 0, 0},
     };
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i += TEST_SANITIZED ? 2 : 1) {
         agrees_with(&ways[i], TW_HEAD_NORMS_TURN);
         if (ways[i].tokens == 1) agrees_with(&ways[i], TW_HEAD_NORMS_ATTEND);
     }
@@ -345,7 +347,7 @@ static void without_bulk_copies(void **state) {
         {"qwen2-window", 3, 3, 0, TW_F32, {3, 1, 5, 3, 1, 0, 0}, "sm_80", 2, 2, 0, 0},
         {"mistral-window", 8, 2, 0, TW_F32, {1, 4, 4, 4, 0, 0, 0}, "sm_89", 3, 2, 0, 0},
     };
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i += TEST_SANITIZED ? 2 : 1) agrees(&ways[i]);
 }
 
 static void one_launch_is_as_good_as_many(void **state) {

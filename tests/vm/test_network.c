@@ -53,8 +53,17 @@ static void compare(const tw_array *a, const tw_array *b, double most) {
     }
 }
 
-/* Runs a concrete graph plainly and in the emulator. */
-static void check(const tw_graph *g, const tw_array *const *in, const tw_program_options *o, double most, bool show) {
+/* Counts launches of products that are split along k. */
+static int count_splits(const tw_buf *explained) {
+    int n = 0;
+    for (const char *s = strstr(explained->data, " kg="); s; s = strstr(s + 1, " kg=")) n += atoi(s + 4) > 1;
+    for (const char *s = strstr(explained->data, " stream=1"); s; s = strstr(s + 1, " stream=1")) n++;
+    return n;
+}
+
+/* Runs a concrete graph plainly and in the emulator. Returns how many of its products are split along k. */
+static int check(const tw_graph *g, const tw_array *const *in, const tw_program_options *o,
+                 const tw_cuda_network_options *ways, tw_network_plan *plan, double most, bool show) {
     tw_arena arena = {0};
     tw_array want[MOST], have[MOST];
     tw_program *p = NULL;
@@ -73,10 +82,11 @@ static void check(const tw_graph *g, const tw_array *const *in, const tw_program
     }
     good(tw_gpu_open(&gpu, "emulator", &diag), &diag);
     good(tw_network_weights_open(&w, gpu, &diag), &diag);
-    good(tw_cuda_network_open(&n, p, w, &(tw_cuda_network_options){0}, NULL, &diag), &diag);
+    good(tw_cuda_network_open(&n, p, w, ways, plan, &diag), &diag);
     text.size = 0;
     good(tw_cuda_network_explain(n, false, &text, &diag), &diag);
     if (show) fprintf(stderr, "%.*s\n", (int)text.size, text.data);
+    const int splits = count_splits(&text);
     for (int i = 0; i < g->n_inputs; i++) inputs[i] = in[i]->data;
     for (int i = 0; i < g->n_outputs; i++) {
         have[i] = want[i];
@@ -93,11 +103,13 @@ static void check(const tw_graph *g, const tw_array *const *in, const tw_program
     tw_buf_free(&text);
     tw_program_free(p);
     tw_arena_free(&arena);
+    return splits;
 }
 
 /* Makes a graph concrete, which it frees, and checks it with random inputs. */
-static void check_random(tw_graph *g, const int64_t *const *dims, const tw_program_options *o, double most,
-                         tw_element to, bool show) {
+static int check_ways(tw_graph *g, const int64_t *const *dims, const tw_program_options *o,
+                      const tw_cuda_network_options *ways, tw_network_plan *plan, double most, tw_element to,
+                      bool show) {
     tw_arena arena = {0};
     tw_array in[MOST];
     const tw_array *at[MOST];
@@ -120,9 +132,15 @@ static void check_random(tw_graph *g, const int64_t *const *dims, const tw_progr
     const tw_graph_pass heads = {"heads", tw_pass_heads, TW_KEEPS_ALL};
     if (o->attention == TW_PROGRAM_FUSE_GPU) good(tw_graph_passes(c, &heads, 1, &diag), &diag);
     good(tw_graph_resolve(c, "", &diag), &diag);
-    check(c, at, o, most, show);
+    const int splits = check(c, at, o, ways, plan, most, show);
     tw_graph_free(c);
     tw_arena_free(&arena);
+    return splits;
+}
+
+static void check_random(tw_graph *g, const int64_t *const *dims, const tw_program_options *o, double most,
+                         tw_element to, bool show) {
+    check_ways(g, dims, o, &(tw_cuda_network_options){0}, NULL, most, to, show);
 }
 
 #define DIMS(...) ((const tw_dim[]){__VA_ARGS__})
@@ -221,6 +239,65 @@ static void products_of_what_is_turned_round(void **state) {
     check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-2, TW_E_none, false);
 }
 
+/* Heads of several sequences, a product for each, and one of all rows behind them. Both have few tiles and a long k. */
+static tw_graph *long_products(int64_t K) {
+    enum { S = 16, HEADS = 2, WIDE = 16 };
+    static const int64_t order[] = {0, 2, 1, 3};
+    static const tw_array list = {.type = TW_E_i64, .rank = 1, .dims = {4}, .data = order};
+    const tw_attribute turned = {.name = "perm", .kind = TW_ATTRIBUTE_ARRAY, .array = &list};
+    tw_graph *g = tw_graph_new();
+    const int x = tw_graph_input(g, "x", TW_E_f32, 3, DIMS(2, S, HEADS * K)),
+              y = tw_graph_input(g, "y", TW_E_f32, 3, DIMS(2, K, HEADS * WIDE)),
+              z = tw_graph_input(g, "z", TW_E_f32, 4, DIMS(2, HEADS, S, WIDE));
+    const int a = tw_graph_op(g, "Reshape", TW_OPERANDS(x, tw_graph_integers(g, TW_INTEGERS(2, S, HEADS, K))),
+                              TW_NO_ATTRIBUTES),
+              b = tw_graph_op(g, "Reshape", TW_OPERANDS(y, tw_graph_integers(g, TW_INTEGERS(2, K, HEADS, WIDE))),
+                              TW_NO_ATTRIBUTES);
+    const int c = tw_graph_op(g, "Transpose", TW_OPERANDS(a), TW_ATTRIBUTES(turned)),
+              d = tw_graph_op(g, "Transpose", TW_OPERANDS(b), TW_ATTRIBUTES(turned));
+    const int product = tw_graph_op(g, "MatMul", TW_OPERANDS(c, d), TW_NO_ATTRIBUTES);
+    tw_graph_output(g, tw_graph_op(g, "Add", TW_OPERANDS(product, z), TW_NO_ATTRIBUTES), "heads");
+    tw_graph_output(g, linear(g, x, HEADS * K, WIDE, 1), "rows");
+    return g;
+}
+
+/* Estimates split both products. */
+static void batches_are_split(void **state) {
+    (void)state;
+    enum { K = 768 };
+    const tw_program_options o = {.gpu = true};
+    const tw_cuda_network_options ways[] = {{0}, {.unsplit_batches = true}, {.unsplit = true}};
+    for (int i = 0; i < 3; i += TEST_SANITIZED ? 3 : 1)
+        assert_int_equal(check_ways(long_products(K), NULL, &o, &ways[i], NULL, 1e-3, TW_E_none, false), 2 - i);
+}
+
+/* A plan splits the products of heads. */
+static void sets_are_split_by_plans(void **state) {
+    (void)state;
+    enum { K = 320 };
+    static const char *const types[] = {"f16", "bf16"},
+                             *const ways[] = {
+                                 "mma=2 ms=64 ns=16 ml=64 nl=16 u=64 stages=3 kg=3 vec=16 split=0",
+                                 "mma=2 ms=64 ns=16 ml=64 nl=16 u=64 stages=3 kg=2 vec=16 split=3",
+                                 "mma=2 ms=64 ns=16 ml=64 nl=16 u=64 stages=3 kg=1 vec=16 persistent=5 stream=1",
+                                 "mma=1 ms=16 ns=16 ml=16 nl=32 u=32 stages=3 kg=4 vec=16 split=1"};
+    const tw_program_options o = {.gpu = true};
+    for (int i = 0; i < 8; i += TEST_SANITIZED ? 3 : 1) {
+        tw_network_plan plan = {0};
+        char words[256];
+        tw_diag diag = {0};
+        snprintf(words, sizeof words, "type=%s m=16 n=16 k=%d lda=%d batch=4 sa=%d sets=2 set_a=%d", types[i % 2], K,
+                 2 * K, K, 32 * K);
+        good(tw_network_plan_add(&plan, &(tw_network_choice){"gemm", words, ways[i / 2], 1}, &diag), &diag);
+        const double most = i % 2 ? 1e-1 : 1e-2;
+        const tw_element to = i % 2 ? TW_E_bf16 : TW_E_f16;
+        const tw_cuda_network_options all = {.clear = i % 3 == 0}, single = {.unsplit_batches = true};
+        assert_int_equal(check_ways(long_products(K), NULL, &o, &all, &plan, most, to, false), 1);
+        if (i == 6) assert_int_equal(check_ways(long_products(K), NULL, &o, &single, &plan, most, to, false), 0);
+        tw_network_plan_free(&plan);
+    }
+}
+
 /* Another program's constants may lie where those of one that was not opened lay. */
 static void a_failure_leaves_no_constants(void **state) {
     (void)state;
@@ -255,6 +332,32 @@ static void rotated_heads_run(void **state) {
     (void)state;
     check_random(llama(false, 32), NULL, &(tw_program_options){.gpu = true}, 1e-3, TW_E_none, false);
     check_random(llama(false, 32), NULL, &(tw_program_options){.gpu = true}, 3e-2, TW_E_f16, false);
+}
+
+/* Keys and values of a cache lie head by head, and are read there: of a Concat, and of Attention's own past. */
+static void caches_are_read_where_they_lie(void **state) {
+    (void)state;
+    for (int own = 0; own < (TEST_SANITIZED ? 1 : 2); own++) {
+        tw_graph *g = tw_graph_new();
+        const int q = tw_graph_input(g, "q", TW_E_f16, 4, DIMS(2, 4, 3, 32)),
+                  k = tw_graph_input(g, "k", TW_E_f16, 4, DIMS(2, 2, 3, 32)),
+                  v = tw_graph_input(g, "v", TW_E_f16, 4, DIMS(2, 2, 3, 32)),
+                  old_k = tw_graph_input(g, "old_k", TW_E_f16, 4, DIMS(2, 2, 6, 32)),
+                  old_v = tw_graph_input(g, "old_v", TW_E_f16, 4, DIMS(2, 2, 6, 32));
+        int a;
+        if (own) {
+            a = tw_graph_op_several(g, "Attention", TW_OPERANDS(q, k, v, -1, old_k, old_v),
+                                    TW_ATTRIBUTES(TW_INT("is_causal", 1)), 3);
+            tw_graph_output(g, a + 1, "keys");
+        } else {
+            const int keys = tw_graph_op(g, "Concat", TW_OPERANDS(old_k, k), TW_ATTRIBUTES(TW_INT("axis", 2))),
+                      values = tw_graph_op(g, "Concat", TW_OPERANDS(old_v, v), TW_ATTRIBUTES(TW_INT("axis", 2)));
+            a = tw_graph_op(g, "Attention", TW_OPERANDS(q, keys, values), TW_NO_ATTRIBUTES);
+            tw_graph_output(g, keys, "keys");
+        }
+        tw_graph_output(g, a, "out");
+        check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-2, TW_E_none, false);
+    }
 }
 
 /* Heads that no kernel has, until they are padded. */
@@ -317,11 +420,14 @@ static void show(const char *path, int64_t batch, int64_t length, const char *ty
 int main(int argc, char **argv) {
     if (argc > 4) return show(argv[1], atoi(argv[2]), atoi(argv[3]), argv[4]), 0;
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches_are_split),
+        cmocka_unit_test(sets_are_split_by_plans),
         cmocka_unit_test(products_of_what_is_turned_round),
         cmocka_unit_test(a_failure_leaves_no_constants),
         cmocka_unit_test(maps_run),
         cmocka_unit_test(products_and_attention_run),
         cmocka_unit_test(rotated_heads_run),
+        cmocka_unit_test(caches_are_read_where_they_lie),
         cmocka_unit_test(padded_heads_run),
         cmocka_unit_test(masks_run),
         cmocka_unit_test(an_encoder_runs),

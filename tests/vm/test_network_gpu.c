@@ -105,6 +105,7 @@ static void networks_are_captured(void **state) {
     (void)state;
     assert_int_equal(use(&(tw_cuda_network_options){0}, NULL), LAUNCHES);
     assert_int_equal(use(&(tw_cuda_network_options){.late = true, .unsplit = true}, NULL), LAUNCHES);
+    assert_int_equal(use(&(tw_cuda_network_options){.clear = true}, NULL), LAUNCHES);
 }
 
 static void products_are_searched_once(void **state) {

@@ -196,7 +196,7 @@ static void ends_are_those_of_decoding(void **state) {
     (void)state;
     const test_llama odd = {.dim = 1032, .heads = 2, .kv_heads = 1, .head_dim = 8, .ffn = 16, .vocab = 229};
     ends_like_decoding(open_model("llama-linear-mqa"), "llama-linear-mqa", 4e-3);
-    ends_like_decoding(open_model("qwen2-window"), "qwen2-window", 2e-2);
+    if (!TEST_SANITIZED) ends_like_decoding(open_model("qwen2-window"), "qwen2-window", 2e-2);
     ends_like_decoding(open_model("gpt2-relu-untied"), "gpt2-relu-untied", 4e-3);
     static const char *const newer[] = {"gemma2-caps", "gemma3-ropes",   "gemma3-wide",
                                         "phi3-window", "smollm3-norope", "olmo2-norms"};

@@ -50,22 +50,25 @@ static double sum_of(const qkv *d, int row, int column) {
     return y;
 }
 
-/* Returns the element of a column, with its head's norm. */
-static double product(const qkv *d, int row, int column) {
-    const int head = column / d->head, inner = column % d->head;
-    double squares = 0;
-    if (!d->norm || head >= HEADS + KEYS) return sum_of(d, row, column);
-    for (int i = 0; i < d->head; i++) squares += pow(sum_of(d, row, head * d->head + i), 2);
-    const int place = inner < d->dims ? inner / 2 + inner % 2 * (d->dims / 2) : inner;
-    return sum_of(d, row, column) / sqrt(squares / d->head + EPS) * (double)d->weights[head >= HEADS][place];
+/* Computes a row of the product, with the norms of its heads. */
+static void multiply(const qkv *d, int row, double *products) {
+    for (int column = 0; column < ALL * d->head; column++) products[column] = sum_of(d, row, column);
+    for (int head = 0; head < HEADS + KEYS && d->norm; head++) {
+        double *x = products + head * d->head, squares = 0;
+        for (int i = 0; i < d->head; i++) squares += x[i] * x[i];
+        for (int i = 0; i < d->head; i++) {
+            const int place = i < d->dims ? i / 2 + i % 2 * (d->dims / 2) : i;
+            x[i] *= (double)d->weights[head >= HEADS][place] / sqrt(squares / d->head + EPS);
+        }
+    }
 }
 
 /* Returns what the element of a column becomes. */
-static double want(const qkv *d, int row, int column) {
+static double want(const qkv *d, const double *products, int row, int column) {
     const int inner = column % d->head, pair = inner / 2, half = d->dims / 2;
     const float *angles = d->angles + (POS + row) * d->dims;
-    if (column / d->head >= HEADS + KEYS || inner >= d->dims) return product(d, row, column);
-    const double first = product(d, row, column - column % 2), second = product(d, row, column - column % 2 + 1);
+    if (column / d->head >= HEADS + KEYS || inner >= d->dims) return products[column];
+    const double first = products[column - column % 2], second = products[column - column % 2 + 1];
     const double c = (double)angles[pair], s = (double)angles[half + pair];
     return column % 2 ? second * c + first * s : first * c - second * s;
 }
@@ -80,14 +83,17 @@ static uint16_t *place_of(qkv *d, int row, int column) {
 enum { POISON = 0x7fc1 };
 
 static void judge(qkv *d, const char *words) {
+    static double products[ALL * MOST];
     int wrong = 0, touched = 0;
-    for (int row = 0; row < COUNT; row++)
+    for (int row = 0; row < COUNT; row++) {
+        multiply(d, row, products);
         for (int column = 0; column < ALL * d->head; column++) {
             uint16_t *got = place_of(d, row, column);
-            const double x = want(d, row, column);
+            const double x = want(d, products, row, column);
             wrong += !(fabs((double)tw_bf16_to_f32(*got) - x) <= 0x1p-8 * fabs(x) + 1e-4);
             *got = POISON;
         }
+    }
     for (int i = 0; i < ROWS * HEADS * d->head; i++) touched += d->q[i] != POISON;
     for (int i = 0; i < 2 * CACHE; i++) touched += d->cache[i / CACHE][i % CACHE] != POISON;
     if (wrong || touched) fail_msg("%s: %d elements are wrong, and %d were written", words, wrong, touched);

@@ -98,6 +98,16 @@ static void products_of_a_row_are_dealt_out(void **state) {
     }
 }
 
+/* A batch that fills all multiprocessors with whole tiles needs none that are small or split. */
+static void products_of_a_batch_fill_the_device(void **state) {
+    (void)state;
+    assert_true(tile_of("type=f16 m=8 n=64 k=2048 tb=1").kg > 1);
+    assert_int_equal(tile_of("type=f16 m=8 n=64 k=2048 tb=1 batch=132").kg, 1);
+    const tw_gemm_config one = tile_of("type=f16 m=512 n=512 k=64 tb=1"),
+                         many = tile_of("type=f16 m=512 n=512 k=64 tb=1 batch=96");
+    assert_true(many.ml * many.nl > one.ml * one.nl);
+}
+
 static void other_products_have_none(void **state) {
     (void)state;
     tw_gemm_config c;
@@ -111,8 +121,11 @@ static void other_products_have_none(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_product_has_a_tile),       cmocka_unit_test(measured_products_get_fast_tiles),
-        cmocka_unit_test(sums_leave_registers_for_cells), cmocka_unit_test(products_of_a_row_are_dealt_out),
+        cmocka_unit_test(every_product_has_a_tile),
+        cmocka_unit_test(measured_products_get_fast_tiles),
+        cmocka_unit_test(sums_leave_registers_for_cells),
+        cmocka_unit_test(products_of_a_row_are_dealt_out),
+        cmocka_unit_test(products_of_a_batch_fill_the_device),
         cmocka_unit_test(other_products_have_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,10 +21,10 @@ static tw_vm *machine(const tw_model *m, int workers, tw_activations a) {
     return vm;
 }
 
-static tw_model *tiny(void) {
+static tw_model *tiny(tw_dtype stored) {
     tw_model *m;
     tw_diag d;
-    if (tw_model_synthetic(&m, "llama-tiny", TW_BF16, 1, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_model_synthetic(&m, "llama-tiny", stored, 1, &d) != TW_OK) fail_msg("%s", d.message);
     return m;
 }
 
@@ -83,7 +83,7 @@ static bool packs(const tw_vm *vm) {
 
 static void a_stage_packs_together(void **state) {
     (void)state;
-    tw_model *m = tiny();
+    tw_model *m = tiny(TW_BF16);
     tw_vm *vm = machine(m, 2, TW_ACTIVATIONS_FLOAT);
     specimen q = begin();
     for (int w = 0; w < 2; w++) project(&q, w, 0, 0, 2, -1, 0, 0);
@@ -106,7 +106,7 @@ static void a_stage_packs_together(void **state) {
 /* Worker 1 changes what it multiplies after worker 0 has multiplied it. */
 static void what_changes_between_two_is_packed_by_each(void **state) {
     (void)state;
-    tw_model *m = tiny();
+    tw_model *m = tiny(TW_BF16);
     tw_vm *vm = machine(m, 2, TW_ACTIVATIONS_FLOAT);
     specimen q = begin();
     project(&q, 0, 0, 0, 2, -1, 0, 0);
@@ -124,7 +124,7 @@ static void what_changes_between_two_is_packed_by_each(void **state) {
 /* Neither of two stages comes before the other: they may not have one memory. */
 static void stages_at_once_do_not_share_memory(void **state) {
     (void)state;
-    tw_model *m = tiny();
+    tw_model *m = tiny(TW_BF16);
     tw_vm *vm = machine(m, 2, TW_ACTIVATIONS_FLOAT);
     specimen q = begin();
     project(&q, 0, 0, 0, 2, -1, 0, 0);
@@ -146,15 +146,18 @@ static void any_steps_give_the_same(void **state) {
     } ways[] = {{1, 1}, {2, 61}, {3, 17}, {5, 32}, {2, 9}, {7, 61}};
     /* What differs in float may be rounded to different neighbours. */
     static const struct {
-        tw_dtype weights;
+        tw_dtype stored, weights;
         tw_activations activations;
         float allowed;
-    } kinds[] = {{TW_F32, TW_ACTIVATIONS_FLOAT, 3e-5f}, {TW_F32, TW_ACTIVATIONS_BF16, 1e-2f},
-                 {TW_I8, TW_ACTIVATIONS_FLOAT, 3e-5f},  {TW_I8, TW_ACTIVATIONS_INT8, 2e-2f},
-                 {TW_I4, TW_ACTIVATIONS_FLOAT, 3e-5f},  {TW_I4, TW_ACTIVATIONS_INT8, 2e-2f}};
+    } kinds[] = {
+        {TW_BF16, TW_F32, TW_ACTIVATIONS_FLOAT, 3e-5f}, {TW_BF16, TW_F32, TW_ACTIVATIONS_BF16, 1e-2f},
+        {TW_BF16, TW_I8, TW_ACTIVATIONS_FLOAT, 3e-5f},  {TW_BF16, TW_I8, TW_ACTIVATIONS_INT8, 2e-2f},
+        {TW_BF16, TW_I4, TW_ACTIVATIONS_FLOAT, 3e-5f},  {TW_BF16, TW_I4, TW_ACTIVATIONS_INT8, 2e-2f},
+        {TW_F32, TW_F32, TW_ACTIVATIONS_FLOAT, 3e-5f},  {TW_F32, TW_F32, TW_ACTIVATIONS_BF16, 1e-2f},
+    };
     static float logits[2][VOCAB], plain[VOCAB];
-    tw_model *m = tiny();
-    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+        tw_model *m = tiny(kinds[kind].stored);
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
             int32_t ids[PROMPT];
             tw_diag d;
@@ -187,7 +190,27 @@ static void any_steps_give_the_same(void **state) {
             tw_vm_close(vm);
             tw_checked_free(c);
         }
-    tw_model_close(m);
+        tw_model_close(m);
+    }
+}
+
+/* Floats that integers stand for are packed as floats are. */
+static void memory_of_packs_is_of_what_runs(void **state) {
+    (void)state;
+    size_t bytes[2];
+    for (int i = 0; i < 2; i++) {
+        tw_model *m = tiny(i ? TW_BF16 : TW_F32);
+        tw_diag d;
+        tw_vm *vm;
+        tw_vm_options o = {.workers = 2, .no_vendor = true, .no_pin = true, .dequantise = i};
+        if (tw_vm_open(&vm, m, &o, &d) != TW_OK) fail_msg("%s", d.message);
+        tw_checked *c = test_lower(m, (tw_lowering){.workers = 2, .tokens = T, .weights = i ? TW_I8 : TW_F32}, MAX_SEQ);
+        bytes[i] = tw_vm_share_bytes(vm, tw_checked_schedule(c));
+        tw_checked_free(c);
+        tw_vm_close(vm);
+        tw_model_close(m);
+    }
+    assert_int_equal(bytes[0], bytes[1]);
 }
 
 /* Each block has a scale of its own: 128 columns, or a group of the weights. */
@@ -196,7 +219,7 @@ static void bytes_are_rounded_in_blocks(void **state) {
     enum { COLS = 300 };
     static const tw_panel_format formats[] = {{TW_I8, 0}, {TW_I8, 32}, {TW_I4, 64}, {TW_I4, 128}};
     tw_random r = tw_random_seed(7);
-    tw_model *m = tiny();
+    tw_model *m = tiny(TW_BF16);
     tw_vm *vm = machine(m, 1, TW_ACTIVATIONS_INT8);
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
         const int block = formats[f].group ? formats[f].group : 128;
@@ -226,6 +249,7 @@ int main(void) {
         cmocka_unit_test(what_changes_between_two_is_packed_by_each),
         cmocka_unit_test(stages_at_once_do_not_share_memory),
         cmocka_unit_test(any_steps_give_the_same),
+        cmocka_unit_test(memory_of_packs_is_of_what_runs),
         cmocka_unit_test(bytes_are_rounded_in_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

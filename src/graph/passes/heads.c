@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heads of attention get zeros behind their elements, by columns of zeros in the products before it, so that they have
-   as many as a GPU's kernel wants. Zeros add nothing to scores. The product behind it gets rows of zeros. */
+/* Heads of attention get zeros among their elements, by columns of zeros in the products before it, so that they have
+   as many as a GPU's kernel wants. Zeros add nothing to scores. The product behind it gets rows of zeros. Zeros come
+   behind the elements, or behind each half of them where halves are rotated into one another, so that a rotation is
+   still one of whole heads. */
 #include "base/diag.h"
 #include "base/divide.h"
 #include "graph/passes/passes.h"
@@ -18,9 +20,10 @@ enum {
 /* What becomes of a node. */
 typedef enum change {
     STAYS,
-    COLUMNS, /* A product: columns of B, and elements of the bias, are those of heads. */
-    SPLITS,  /* A Split of such columns. */
-    TURNS,   /* A RotaryEmbedding of heads. */
+    COLUMNS,    /* A product: columns of B, and elements of the bias, are those of heads. */
+    SPLITS,     /* A Split of such columns. */
+    TURNS,      /* A RotaryEmbedding of heads, whose angles get zeros, too. */
+    TURNS_SOME, /* One that leaves the zeros, and what it makes of them, alone. */
     ATTENDS,
     ROWS /* A product: rows of B are those of heads. */
 } change;
@@ -30,6 +33,8 @@ typedef struct widening {
     int *uses;      /* Of each value, outputs included. */
     char *changes;  /* Of each node: a change. */
     int64_t *heads; /* Of a node that changes: the elements of a head. */
+    char *parts;    /* Of a node that changes: the parts of a head that get zeros behind them, 1 or 2. */
+    int *angles;    /* Of each value: the one with zeros for rotations, or 0. */
     bool any;       /* A node changes. */
 } widening;
 
@@ -64,10 +69,11 @@ static bool makes_heads(const widening *w, const tw_node *n) {
 }
 
 /* Notes what a node becomes. Nodes of one attention are those of no other, since nobody else uses their results. */
-static void note(widening *w, const tw_node *n, change what, int64_t head) {
+static void note(widening *w, const tw_node *n, change what, int64_t head, int parts) {
     const ptrdiff_t number = n - w->g->nodes;
     w->changes[number] = (char)what;
     w->heads[number] = head;
+    w->parts[number] = (char)parts;
     w->any = true;
 }
 
@@ -102,6 +108,23 @@ static const tw_node *reader(const widening *w, int value) {
     return NULL;
 }
 
+/* Tells whether a rotation's angles can be padded: they are constants. */
+static bool has_angles(const widening *w, const tw_node *turn) {
+    for (int i = 1; i < 3; i++) {
+        const tw_value *v = turn ? &w->g->values[turn->in[i]] : NULL;
+        if (!v || !v->content || v->rank < 2 || tw_element_bits(v->type) % 8) return false;
+    }
+    return true;
+}
+
+/* Returns how many parts of a head get zeros. 0: rotations leave the zeros, which are behind the head, alone. */
+static int parts_of(const widening *w, const tw_node *const turns[3]) {
+    if (turns[2] || !has_angles(w, turns[0]) || !has_angles(w, turns[1])) return 0;
+    const int64_t one = tw_node_integer(turns[0], "interleaved", 0),
+                  other = tw_node_integer(turns[1], "interleaved", 0);
+    return one != other ? 0 : one ? 1 : 2;
+}
+
 /* Notes all nodes of an attention that can be widened. A Split has no parts but queries, keys and values. */
 static void look_at(widening *w, const tw_node *n) {
     const tw_value *q = &w->g->values[n->in[0]], *v = &w->g->values[n->in[2]];
@@ -119,12 +142,13 @@ static void look_at(widening *w, const tw_node *n) {
         if (!from[i] || splits[i] != splits[0]) return;
     }
     if (!out || (splits[0] && splits[0]->n_out != 3)) return;
-    note(w, n, ATTENDS, head);
-    note(w, out, ROWS, head);
+    const int parts = parts_of(w, turns), at = parts ? parts : 1;
+    note(w, n, ATTENDS, head, at);
+    note(w, out, ROWS, head, at);
     for (int i = 0; i < 3; i++) {
-        note(w, from[i], COLUMNS, head);
-        if (turns[i]) note(w, turns[i], TURNS, head);
-        if (splits[i]) note(w, splits[i], SPLITS, head);
+        note(w, from[i], COLUMNS, head, at);
+        if (turns[i]) note(w, turns[i], parts ? TURNS : TURNS_SOME, head, at);
+        if (splits[i]) note(w, splits[i], SPLITS, head, at);
     }
 }
 
@@ -183,14 +207,27 @@ static void set_attribute(tw_rewrite *r, tw_node *n, tw_attribute a) {
     n->n_attributes = count;
 }
 
-static void change_product(tw_rewrite *r, tw_node *n, bool rows, int64_t head, int64_t more) {
+/* `part` and `more` are elements of the part of a head that gets zeros, before and after. */
+static void change_product(tw_rewrite *r, tw_node *n, bool rows, int64_t part, int64_t more) {
     const bool tb = tw_node_integer(n, "trans_b", 0);
     int in[8];
     memcpy(in, n->in, (size_t)n->n_in * sizeof *in);
-    in[1] = pad_along(r, in[1], rows == tb, head, more);
-    if (!rows && has(n, 2)) in[2] = pad_along(r, in[2], 0, head, more);
+    in[1] = pad_along(r, in[1], rows == tb, part, more);
+    if (!rows && has(n, 2)) in[2] = pad_along(r, in[2], 0, part, more);
     tw_rewrite_operands(r, n, in, n->n_in);
-    if (!rows) widen_results(r->g, n, head, more);
+    if (!rows) widen_results(r->g, n, part, more);
+}
+
+/* Layers share angles. */
+static void change_angles(widening *w, tw_rewrite *r, tw_node *n, int64_t half, int64_t more) {
+    int in[8];
+    memcpy(in, n->in, (size_t)n->n_in * sizeof *in);
+    for (int i = 1; i < 3; i++) {
+        int *known = &w->angles[in[i]];
+        if (!*known) *known = pad_along(r, in[i], r->g->values[in[i]].rank - 1, half, more);
+        in[i] = *known;
+    }
+    tw_rewrite_operands(r, n, in, n->n_in);
 }
 
 static void change_split(tw_rewrite *r, tw_node *n, int64_t head, int64_t more) {
@@ -204,12 +241,17 @@ static void change_split(tw_rewrite *r, tw_node *n, int64_t head, int64_t more) 
     tw_rewrite_operands(r, n, (int[]){n->in[0], list}, 2);
 }
 
-static void change_node(tw_rewrite *r, tw_node *n, change what, int64_t head, int64_t more) {
-    if (what == COLUMNS || what == ROWS) change_product(r, n, what == ROWS, head, more);
+static void change_node(widening *w, tw_rewrite *r, tw_node *n, int number) {
+    const change what = (change)w->changes[number];
+    const int64_t head = w->heads[number], more = wide(head), parts = w->parts[number];
+    const int64_t turned = what == TURNS ? more : head;
+    if (what == COLUMNS || what == ROWS) change_product(r, n, what == ROWS, head / parts, more / parts);
     if (what == SPLITS) change_split(r, n, head, more);
-    if (what == TURNS || what == ATTENDS) widen_results(r->g, n, head, more);
-    if (what == TURNS)
-        set_attribute(r, n, (tw_attribute){.name = "rotary_embedding_dim", .kind = TW_ATTRIBUTE_INT, .integer = head});
+    if (what == TURNS || what == TURNS_SOME || what == ATTENDS) widen_results(r->g, n, head, more);
+    if (what == TURNS) change_angles(w, r, n, head / 2, more / 2);
+    if (what == TURNS || what == TURNS_SOME)
+        set_attribute(r, n,
+                      (tw_attribute){.name = "rotary_embedding_dim", .kind = TW_ATTRIBUTE_INT, .integer = turned});
     if (what == ATTENDS && !tw_node_attribute(n, "scale"))
         set_attribute(r, n, (tw_attribute){.name = "scale", .kind = TW_ATTRIBUTE_REAL, .real = 1 / sqrt((double)head)});
 }
@@ -220,7 +262,7 @@ static tw_status rewrite(widening *w, bool *changed, tw_diag *diag) {
     for (tw_node *n; (n = tw_rewrite_next(&r));) {
         const int number = r.at - 1;
         if (w->changes[number] != STAYS) {
-            change_node(&r, n, (change)w->changes[number], w->heads[number], wide(w->heads[number]));
+            change_node(w, &r, n, number);
             r.changed = true;
         }
         tw_rewrite_put(&r, n);
@@ -240,8 +282,10 @@ tw_status tw_pass_heads(tw_graph *g, bool *changed, tw_diag *diag) {
     widening w = {.g = g,
                   .uses = calloc((size_t)g->n_values + 1, sizeof *w.uses),
                   .changes = calloc((size_t)g->n_nodes + 1, 1),
-                  .heads = calloc((size_t)g->n_nodes + 1, sizeof *w.heads)};
-    tw_status st = w.uses && w.changes && w.heads ? TW_OK : tw_fail_memory(diag);
+                  .heads = calloc((size_t)g->n_nodes + 1, sizeof *w.heads),
+                  .parts = calloc((size_t)g->n_nodes + 1, 1),
+                  .angles = calloc((size_t)g->n_values + 1, sizeof *w.angles)};
+    tw_status st = w.uses && w.changes && w.heads && w.parts && w.angles ? TW_OK : tw_fail_memory(diag);
     if (st == TW_OK) {
         count_uses(&w);
         for (int i = 0; i < g->n_nodes; i++)
@@ -252,5 +296,7 @@ tw_status tw_pass_heads(tw_graph *g, bool *changed, tw_diag *diag) {
     free(w.uses);
     free(w.changes);
     free(w.heads);
+    free(w.parts);
+    free(w.angles);
     return st;
 }

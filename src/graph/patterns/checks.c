@@ -2,6 +2,7 @@
 /* Checks that patterns name. */
 #include "graph/patterns/checks.h"
 #include "graph/ops/op.h"
+#include "graph/patterns/part.h"
 
 #include <math.h>
 #include <string.h>
@@ -55,6 +56,10 @@ static bool is_row(const tw_graph *g, int v) {
     for (int i = 0; i + 1 < x->rank; i++)
         if (x->dims[i] != 1) return false;
     return x->rank > 0;
+}
+
+static bool has_rank_3(const tw_graph *g, int v) {
+    return g->values[v].rank == 3;
 }
 
 static bool has_rank_4(const tw_graph *g, int v) {
@@ -145,6 +150,12 @@ static bool keeps_order(const tw_graph *g, int v) {
 static bool keeps_extents(const tw_graph *g, int v) {
     const tw_value *y = &g->values[v], *x = &g->values[tw_value_node(g, v)->in[0]];
     return x->rank == y->rank && !memcmp(x->dims, y->dims, sizeof(int64_t) * (size_t)x->rank);
+}
+
+/* The last dimension stays. */
+static bool keeps_last(const tw_graph *g, int v) {
+    const tw_value *y = &g->values[v], *x = &g->values[tw_value_node(g, v)->in[0]];
+    return x->rank && y->rank && x->dims[x->rank - 1] == y->dims[y->rank - 1];
 }
 
 /* A norm whose scale is all ones, without a bias. */
@@ -247,6 +258,13 @@ static bool takes_all(const tw_graph *g, int v) {
     return true;
 }
 
+/* A GatherND by places of the first dimension. */
+static bool takes_rows(const tw_graph *g, int v) {
+    const tw_node *n = tw_value_node(g, v);
+    const tw_value *at = &g->values[n->in[1]];
+    return at->rank && at->dims[at->rank - 1] == 1 && !tw_node_integer(n, "batch_dims", 0);
+}
+
 static bool casts_wider(const tw_graph *g, int v) {
     const tw_element from = g->values[tw_value_node(g, v)->in[0]].type, to = g->values[v].type;
     return tw_element_kind(from) == TW_KIND_real && tw_element_kind(to) == TW_KIND_real &&
@@ -273,6 +291,7 @@ static const tw_check_row table[] = {
     {"hides", hides},
     {"hides_all", hides_all},
     {"row", is_row},
+    {"rank_3", has_rank_3},
     {"rank_4", has_rank_4},
     {"real", is_real},
     {"true", is_true},
@@ -281,6 +300,7 @@ static const tw_check_row table[] = {
     {"swaps_last", swaps_last},
     {"keeps_order", keeps_order},
     {"keeps_extents", keeps_extents},
+    {"keeps_last", keeps_last},
     {"plain", is_plain},
     {"no_bias", has_no_bias},
     {"bare", is_bare},
@@ -298,6 +318,8 @@ static const tw_check_row table[] = {
     {"of_one", has_alpha_1},
     {"whole", is_whole},
     {"all", takes_all},
+    {"rows", takes_rows},
+    {"half_of_product", tw_is_half_of_product},
 };
 
 tw_check *tw_check_find(const char *name) {

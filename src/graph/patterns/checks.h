@@ -20,4 +20,7 @@ bool tw_has_perm(const tw_graph *g, int v, const int64_t *want, int rank);
 bool tw_is_last(const tw_graph *g, int v);
 bool tw_is_scalar(const tw_graph *g, int v);
 
+/* checks_attention.c. Tells whether a Slice is of the first elements of the last axis, or of the last ones. */
+bool tw_is_end(const tw_graph *g, int v, bool back);
+
 #endif

@@ -32,6 +32,22 @@ static bool repeats_heads(const tw_graph *g, int v) {
            y->dims[0] == many->dims[0] && y->dims[1] == many->dims[1] * many->dims[2] && y->dims[2] == many->dims[3];
 }
 
+/* Tells whether three dimensions are four, of which the first two are one. */
+static bool are_joined(const tw_value *three, const tw_value *four) {
+    return three->rank == 3 && four->rank == 4 && four->dims[0] * four->dims[1] == three->dims[0] &&
+           four->dims[2] == three->dims[1] && four->dims[3] == three->dims[2];
+}
+
+/* A Reshape that makes batch and heads of one dimension. */
+static bool splits_first(const tw_graph *g, int v) {
+    return are_joined(&g->values[tw_value_node(g, v)->in[0]], &g->values[v]);
+}
+
+/* One that makes one dimension of them. */
+static bool joins_first(const tw_graph *g, int v) {
+    return are_joined(&g->values[v], &g->values[tw_value_node(g, v)->in[0]]);
+}
+
 /* ---- rotations */
 
 static int64_t number_at(const tw_graph *g, const tw_node *n, int operand, int64_t usual) {
@@ -41,8 +57,7 @@ static int64_t number_at(const tw_graph *g, const tw_node *n, int operand, int64
                                                                                          : INT64_MIN;
 }
 
-/* A Slice of the first elements of the last axis, or of the last ones. */
-static bool is_end(const tw_graph *g, int v, bool back) {
+bool tw_is_end(const tw_graph *g, int v, bool back) {
     const tw_node *n = tw_value_node(g, v);
     const tw_value *x = &g->values[n->in[0]], *y = &g->values[v];
     if (!x->rank || n->n_in < 4) return false;
@@ -54,17 +69,17 @@ static bool is_end(const tw_graph *g, int v, bool back) {
 }
 
 static bool is_front(const tw_graph *g, int v) {
-    return is_end(g, v, false);
+    return tw_is_end(g, v, false);
 }
 
 static bool is_back(const tw_graph *g, int v) {
-    return is_end(g, v, true);
+    return tw_is_end(g, v, true);
 }
 
 /* A half of the last axis. */
 static bool is_half(const tw_graph *g, int v, bool second) {
     const tw_value *x = &g->values[tw_value_node(g, v)->in[0]], *y = &g->values[v];
-    return is_end(g, v, second) && 2 * y->dims[x->rank - 1] == x->dims[x->rank - 1];
+    return tw_is_end(g, v, second) && 2 * y->dims[x->rank - 1] == x->dims[x->rank - 1];
 }
 
 static bool takes_first(const tw_graph *g, int v) {
@@ -75,33 +90,109 @@ static bool takes_second(const tw_graph *g, int v) {
     return is_half(g, v, true);
 }
 
-/* Tells whether the second half of each row of a constant is the first once more. */
-static bool repeats(const tw_array *a) {
+/* Tells whether elements of each row of a constant come twice: halves are alike, or neighbours. */
+static bool repeats(const tw_array *a, bool neighbours) {
     const int64_t n = a->dims[a->rank - 1], all = tw_array_elements(a);
-    for (int64_t i = 0; i < all; i++)
-        if (i % n < n / 2 && tw_array_real(a, i) != tw_array_real(a, i + n / 2)) return false;
+    for (int64_t i = 0; i < all; i++) {
+        const bool first = neighbours ? i % n % 2 == 0 : i % n < n / 2;
+        if (first && tw_array_real(a, i) != tw_array_real(a, i + (neighbours ? 1 : n / 2))) return false;
+    }
     return true;
 }
 
-/* Angles of rows, or functions of them: the same for all heads, and each of them twice. */
-static bool are_angles(const tw_graph *g, int v) {
+/* Tells whether all dimensions but the last of the one with fewer are those of the other. */
+static bool begin_alike(const tw_value *x, const tw_value *y) {
+    const int rank = (x->rank < y->rank ? x->rank : y->rank) - 1;
+    return rank >= 0 && !memcmp(x->dims, y->dims, sizeof(int64_t) * (size_t)rank);
+}
+
+/* A Reshape that makes one dimension of the last two, of which the last has 2 elements. */
+static bool joins_pairs(const tw_graph *g, int v) {
+    const tw_value *y = &g->values[v], *x = &g->values[tw_value_node(g, v)->in[0]];
+    return x->rank == y->rank + 1 && x->rank > 1 && x->dims[x->rank - 1] == 2 && begin_alike(x, y) &&
+           y->dims[y->rank - 1] == 2 * x->dims[x->rank - 2];
+}
+
+/* A Reshape that adds a last dimension of 1. */
+static bool adds_one(const tw_graph *g, int v) {
+    const tw_value *y = &g->values[v], *x = &g->values[tw_value_node(g, v)->in[0]];
+    return y->rank == x->rank + 1 && x->rank && y->dims[x->rank] == 1 && begin_alike(x, y) &&
+           y->dims[x->rank - 1] == x->dims[x->rank - 1];
+}
+
+/* Each element comes twice, one beside the other: Reshape of Expand, or of Tile. */
+static bool are_twins(const tw_graph *g, int v) {
+    const tw_node *n = tw_value_node(g, v), *pairs = n && n->n_in ? tw_value_node(g, n->in[0]) : NULL;
+    if (!pairs || strcmp(n->op, "Reshape") != 0 || !joins_pairs(g, v)) return false;
+    if (strcmp(pairs->op, "Expand") != 0 && strcmp(pairs->op, "Tile") != 0) return false;
+    const tw_value *x = &g->values[pairs->in[0]], *y = &g->values[n->in[0]];
+    return x->rank == y->rank && x->dims[x->rank - 1] == 1 && begin_alike(x, y);
+}
+
+/* Tells whether a value has each element twice: a constant, or a function of what has. */
+static bool come_twice(const tw_graph *g, int v, bool neighbours) {
     static const char *const ops[] = {"Cos", "Sin", "Cast", "Mul", "Reshape", "Unsqueeze", "Squeeze", "Expand"};
-    const tw_value *x = &g->values[v];
-    const int rank = x->rank;
-    if (rank < 2 || rank > 4 || x->dims[rank - 1] % 2 || (rank > 2 && x->dims[rank - 3] != 1)) return false;
-    const int64_t width = x->dims[rank - 1];
+    const int64_t width = g->values[v].dims[g->values[v].rank - 1];
     while (!g->values[v].content) {
         const tw_node *n = tw_value_node(g, v);
         const tw_value *y = &g->values[v];
         if (!n || !y->rank || y->dims[y->rank - 1] != width) return false;
-        if (!strcmp(n->op, "Concat")) return n->n_in == 2 && n->in[0] == n->in[1] && tw_is_last(g, v);
+        if (neighbours && are_twins(g, v)) return true;
+        if (!neighbours && !strcmp(n->op, "Concat")) return n->n_in == 2 && n->in[0] == n->in[1] && tw_is_last(g, v);
         size_t i = 0;
         while (i < sizeof ops / sizeof *ops && strcmp(ops[i], n->op) != 0) i++;
         if (i == sizeof ops / sizeof *ops) return false;
         if (!strcmp(n->op, "Mul") && !tw_is_scalar(g, n->in[1])) return false;
         v = n->in[0];
     }
-    return g->values[v].content->dims[g->values[v].rank - 1] == width && repeats(g->values[v].content);
+    const tw_array *a = g->values[v].content;
+    return a->rank && a->dims[a->rank - 1] == width && repeats(a, neighbours);
+}
+
+/* Angles of rows, or functions of them: the same for all heads, which are the dimension `heads` from the end. */
+static bool angles_of(const tw_graph *g, int v, int heads, bool neighbours) {
+    const tw_value *x = &g->values[v];
+    const int rank = x->rank;
+    if (rank < 2 || rank > 4 || x->dims[rank - 1] % 2 || (rank >= heads && x->dims[rank - heads] != 1)) return false;
+    return come_twice(g, v, neighbours);
+}
+
+/* Each of them comes twice, in halves. */
+static bool are_angles(const tw_graph *g, int v) {
+    return angles_of(g, v, 3, false);
+}
+
+/* Each of them comes twice, one beside the other. */
+static bool are_twin_angles(const tw_graph *g, int v) {
+    return angles_of(g, v, 3, true);
+}
+
+/* The same, where rows come before heads. */
+static bool are_twin_angles_of_rows(const tw_graph *g, int v) {
+    return g->values[v].rank == 4 && angles_of(g, v, 2, true);
+}
+
+/* Every second element of the last axis, from the first or from the second one. */
+static bool is_every_second(const tw_graph *g, int v, int64_t from) {
+    const tw_node *n = tw_value_node(g, v);
+    const tw_value *x = &g->values[n->in[0]], *y = &g->values[v];
+    if (!x->rank || n->n_in < 5) return false;
+    const int last = x->rank - 1;
+    return tw_axis(number_at(g, n, 3, INT64_MIN), x->rank) == last && number_at(g, n, 4, 1) == 2 &&
+           number_at(g, n, 1, INT64_MIN) == from && 2 * y->dims[last] == x->dims[last];
+}
+
+static bool is_even(const tw_graph *g, int v) {
+    return is_every_second(g, v, 0);
+}
+
+static bool is_odd(const tw_graph *g, int v) {
+    return is_every_second(g, v, 1);
+}
+
+/* Takes what comes twice once. */
+static bool picks(const tw_graph *g, int v) {
+    return is_even(g, v) || takes_first(g, v);
 }
 
 /* ---- masks of Attention */
@@ -235,6 +326,16 @@ const tw_check_row tw_attention_checks[] = {
     {"back", is_back},
     {"first_half", takes_first},
     {"second_half", takes_second},
+    {"splits_first", splits_first},
+    {"joins_first", joins_first},
     {"angles", are_angles},
+    {"twin_angles", are_twin_angles},
+    {"twin_angles_of_rows", are_twin_angles_of_rows},
+    {"twins", are_twins},
+    {"joins_pairs", joins_pairs},
+    {"adds_one", adds_one},
+    {"even", is_even},
+    {"odd", is_odd},
+    {"picks", picks},
     {NULL, NULL},
 };

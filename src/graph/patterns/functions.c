@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions that patterns name in what they make. */
 #include "graph/ops/op.h"
-#include "graph/patterns/make.h"
+#include "graph/patterns/part.h"
 
 #include <string.h>
 
@@ -46,6 +46,16 @@ static int rows(tw_maker *k, const int *args, int n, int want) {
     (void)n;
     if (x->rank != 4) return -1;
     return tw_make_reshape(k, args[0], 3, (const int64_t[]){x->dims[0], x->dims[1], x->dims[2] * x->dims[3]}, want);
+}
+
+/* split(x): [batch][head][row][width] of [batch * head][row][width], as the root's. */
+static int split(tw_maker *k, const int *args, int n, int want) {
+    const tw_value x = k->g->values[args[0]], to = k->g->values[root_of(k, -1)];
+    (void)n;
+    if (x.rank != 3 || to.rank != 4) return -1;
+    const bool one = x.dims[0] == 1;
+    const int64_t dims[] = {one ? 1 : to.dims[0], one ? 1 : to.dims[1], x.dims[1], x.dims[2]};
+    return tw_make_reshape(k, args[0], 4, dims, want);
 }
 
 /* Adds a node of the format's own with one result. Its attributes are the arena's. -1: an operand is, or memory lacks.
@@ -130,14 +140,58 @@ static int make_slice(tw_maker *k, int x, int64_t axis, int64_t from, int64_t to
     return make_op(k, "Slice", (int[]){x, begin, end, along}, 4, NULL, 0, -1);
 }
 
-/* half(c): angles of [batch][row][width / 2], of ones that heads of all batches share and that come twice. */
+/* Adds a Slice of what comes twice in the last dimension: every second element, or the first half. */
+static int make_single(tw_maker *k, int x, bool neighbours) {
+    const int rank = k->g->values[x].rank;
+    const int64_t width = rank ? k->g->values[x].dims[rank - 1] : 0;
+    if (!neighbours) return make_slice(k, x, -1, 0, width / 2);
+    const int begin = make_list(k, 0), end = make_list(k, width), along = make_list(k, -1), step = make_list(k, 2);
+    return make_op(k, "Slice", (int[]){x, begin, end, along, step}, 5, NULL, 0, -1);
+}
+
+/* picked(s, x): what the Slice s picks, of x. */
+static int picked(tw_maker *k, const int *args, int n, int want) {
+    const tw_node *slice = tw_value_node(k->g, args[0]);
+    (void)n, (void)want;
+    return k->g->values[args[1]].rank ? make_single(k, args[1], slice->n_in > 4 && slice->in[4] >= 0) : -1;
+}
+
+/* single(c): of a Reshape of an Expand that makes twins of elements, the elements. */
+static int single(tw_maker *k, const int *args, int n, int want) {
+    const tw_node *reshape = tw_value_node(k->g, args[0]), *expand = tw_value_node(k->g, reshape->in[0]);
+    const int x = expand->in[0];
+    return shaped(k, &x, n, want);
+}
+
+/* Makes angles of [batch][row][width / 2], of ones that heads of all batches share and that come twice. */
+static int make_angles(tw_maker *k, int value, bool neighbours, bool rows_first) {
+    const tw_value c = k->g->values[value];
+    const int64_t dims[] = {c.rank == 4 ? c.dims[0] : 1, rows_first ? c.dims[1] : c.dims[c.rank - 2],
+                            c.dims[c.rank - 1] / 2};
+    const int narrow = make_single(k, value, neighbours);
+    return narrow < 0 ? -1 : tw_make_reshape(k, narrow, 3, dims, -1);
+}
+
 static int half(tw_maker *k, const int *args, int n, int want) {
-    const tw_value c = k->g->values[args[0]];
-    const int64_t width = c.dims[c.rank - 1] / 2;
-    (void)n;
-    const int narrow = make_slice(k, args[0], -1, 0, width);
-    const int64_t dims[] = {c.rank == 4 ? c.dims[0] : 1, c.dims[c.rank - 2], width};
-    return narrow < 0 ? -1 : tw_make_reshape(k, narrow, 3, dims, want);
+    (void)n, (void)want;
+    return make_angles(k, args[0], false, false);
+}
+
+static int evens(tw_maker *k, const int *args, int n, int want) {
+    (void)n, (void)want;
+    return make_angles(k, args[0], true, false);
+}
+
+static int evens_of_rows(tw_maker *k, const int *args, int n, int want) {
+    (void)n, (void)want;
+    return make_angles(k, args[0], true, true);
+}
+
+/* places(x): places of rows, without their last dimension of 1. */
+static int places(tw_maker *k, const int *args, int n, int want) {
+    const tw_value x = k->g->values[args[0]];
+    (void)n, (void)want;
+    return tw_make_reshape(k, args[0], x.rank - 1, x.dims, -1);
 }
 
 /* ---- GroupQueryAttention */
@@ -240,10 +294,28 @@ static int apart(tw_maker *k, const int *args, int n, int want) {
 static const struct {
     const char *name;
     tw_make_function *make;
-} table[] = {
-    {"ones", ones},         {"shaped", shaped},       {"rows", rows},       {"row", row},   {"transposed", transposed},
-    {"expanded", expanded}, {"gemm_bias", gemm_bias}, {"like", like},       {"half", half}, {"typed", typed},
-    {"swapped", swapped},   {"apart", apart},         {"queries", queries}, {"keys", keys}, {"values", values}};
+} table[] = {{"ones", ones},
+             {"shaped", shaped},
+             {"rows", rows},
+             {"row", row},
+             {"transposed", transposed},
+             {"expanded", expanded},
+             {"gemm_bias", gemm_bias},
+             {"like", like},
+             {"half", half},
+             {"typed", typed},
+             {"swapped", swapped},
+             {"apart", apart},
+             {"picked", picked},
+             {"split", split},
+             {"single", single},
+             {"evens", evens},
+             {"evens_of_rows", evens_of_rows},
+             {"places", places},
+             {"part", tw_make_part},
+             {"queries", queries},
+             {"keys", keys},
+             {"values", values}};
 
 tw_make_function *tw_make_find(const char *name) {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)

@@ -156,6 +156,7 @@ static bool is_integer(const char *name) {
                                         "local_window_size",
                                         "rotary_embedding_dim",
                                         "to",
+                                        "batch_dims",
                                         "softmax_precision"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i], name)) return true;

@@ -12,6 +12,9 @@ static const int by_rows[TW_ARRAY_RANK] = {0, 2, 1, 3}; /* [sequence][row][head]
 /* Operands of a node. -1: it is left out. */
 enum { Q, K, V, MASK, PAST_K, PAST_V, COUNTS, OPERANDS };
 
+/* Scores as products, behind the cap, behind masks, and behind the softmax. */
+typedef enum stage { PRODUCTS, CAPPED, MASKED, WEIGHTS } stage;
+
 typedef struct attention {
     int in[OPERANDS];
     tw_program_attention p;
@@ -19,6 +22,8 @@ typedef struct attention {
     tw_view to;     /* [sequence][head][query][element] */
     int64_t first;  /* Causal: query i sees keys 0 to i + first. */
     bool zero_rows; /* What sees no key becomes 0, and otherwise no number. */
+    int told;       /* The value of scores that somebody wants. -1: nobody does. */
+    stage stage;    /* Which scores those are. */
 } attention;
 
 bool tw_lower_heads(tw_lowering *l, int value, int64_t heads, tw_view *out) {
@@ -39,6 +44,16 @@ bool tw_heads_fit(const tw_view *v) {
     const int64_t heads = v->dims[1], rows = v->dims[2], head = v->dims[3], ld = v->strides[2];
     if (v->strides[3] != 1 || v->offset % WHOLE || ld % EIGHT || ld < heads * head) return false;
     return (heads == 1 || v->strides[1] == head) && (v->dims[0] == 1 || v->strides[0] == rows * ld);
+}
+
+/* Tells whether the GPU's kernel reads keys or values where they lie, the rows of a head behind one another, as caches
+   have them. Returns the rows from a head to the next, or 0. */
+static int64_t capacity_of(const tw_view *v) {
+    const int64_t heads = v->dims[1], rows = v->dims[2], ld = v->strides[2];
+    if (v->strides[3] != 1 || v->offset % WHOLE || ld % EIGHT || ld < v->dims[3]) return 0;
+    const int64_t next = heads > 1 ? v->strides[1] : v->dims[0] > 1 ? v->strides[0] : rows * ld;
+    if (next % ld || next < rows * ld) return 0;
+    return v->dims[0] == 1 || v->strides[0] == heads * next ? next / ld : 0;
 }
 
 /* Tells whether there is a kernel for it on a GPU, wherever operands lie. */
@@ -93,7 +108,8 @@ static bool operands_of(tw_lowering *l, const tw_node *n, attention *a) {
     const int64_t heads = tw_node_integer(n, "q_num_heads", 0), kv = tw_node_integer(n, "kv_num_heads", 0);
     tw_program_attention *p = &a->p;
     for (int i = 0; i < OPERANDS; i++) a->in[i] = i < n->n_in ? n->in[i] : -1;
-    if (a->in[COUNTS] >= 0 || (n->n_out > 3 && n->out[3] >= 0 && l->uses[n->out[3]])) return false;
+    a->told = n->n_out > 3 && n->out[3] >= 0 && l->uses[n->out[3]] ? n->out[3] : -1;
+    a->stage = (stage)tw_node_integer(n, "qk_matmul_output_mode", 0);
     if (!tw_lower_heads(l, a->in[Q], heads, &a->q) || !tw_lower_heads(l, a->in[K], kv, &a->k) ||
         !tw_lower_heads(l, a->in[V], kv, &a->v))
         return false;
@@ -198,14 +214,23 @@ static bool fit(tw_lowering *l, tw_view *v, int64_t ld) {
     return !l->failed && tw_lower_store(l, &x, v);
 }
 
+/* Keys and values lie alike: head by head, or else the one that is closer moves. */
+static bool fit_keys(tw_lowering *l, attention *a) {
+    const bool k_fits = tw_heads_fit(&a->k), v_fits = tw_heads_fit(&a->v);
+    const int64_t k = capacity_of(&a->k), v = capacity_of(&a->v);
+    if (l->options.gpu && !(k_fits && v_fits) && k && k == v && a->k.strides[2] == a->v.strides[2]) {
+        a->p.capacity = k;
+        return true;
+    }
+    return fit(l, &a->k, v_fits && (!k_fits || a->v.strides[2] > a->k.strides[2]) ? a->v.strides[2] : 0) &&
+           fit(l, &a->v, a->k.strides[2]);
+}
+
 static bool in_one_step(tw_lowering *l, attention *a) {
     tw_view in[4], to = a->to;
     a->mask.buffer = -1;
     if (!fit(l, &a->q, 0)) return false;
-    /* Keys and values lie alike: the one that is closer moves. */
-    const bool k_fits = tw_heads_fit(&a->k), v_fits = tw_heads_fit(&a->v);
-    if (!fit(l, &a->k, v_fits && (!k_fits || a->v.strides[2] > a->k.strides[2]) ? a->v.strides[2] : 0)) return false;
-    if (!fit(l, &a->v, a->k.strides[2])) return false;
+    if (!fit_keys(l, a)) return false;
     if (a->in[MASK] >= 0 && l->options.gpu && !store_mask(l, a)) return false;
     if (a->in[MASK] >= 0 && !l->options.gpu) {
         tw_lazy x;
@@ -245,6 +270,24 @@ static tw_view for_groups(const tw_view *v, int64_t group, bool transposed) {
     return g;
 }
 
+/* Stores scores, if it is these that somebody wants. */
+static bool tell(tw_lowering *l, const attention *a, stage at, const tw_lazy *scores, int cell) {
+    if (a->told < 0 || a->stage != at) return true;
+    const tw_value *v = tw_lower_of(l, a->told);
+    const tw_view to = tw_lower_target(l, a->told);
+    tw_lazy x = *scores;
+    x.cells.value = cell;
+    if (l->failed || v->rank != 4 || (cell < 0 && !tw_lazy_is_view(scores)) || !tw_lower_store(l, &x, &to))
+        return false;
+    tw_lower_set_view(l, a->told, &to);
+    return true;
+}
+
+/* An index that is stored with scores is an operand, as maps may join dimensions. */
+static int index_along(tw_lowering *l, const attention *a, tw_lazy *x, int axis) {
+    return a->told >= 0 ? tw_lower_index(l, x, axis) : tw_cells_index(&x->cells, axis);
+}
+
 /* Scores behind the cap, the mask and what is not seen yet. */
 static bool weigh(tw_lowering *l, const attention *a, const tw_view *scores, tw_lazy *out) {
     tw_lazy x = tw_lazy_begin(scores->type, 4, scores->dims), mask;
@@ -256,6 +299,17 @@ static bool weigh(tw_lowering *l, const attention *a, const tw_view *scores, tw_
             c, TW_CELL_mul, tw_cells_real(c, a->p.cap),
             tw_cells_apply(c, TW_CELL_tanh, tw_cells_apply(c, TW_CELL_div, s, tw_cells_real(c, a->p.cap), -1), -1, -1),
             -1);
+    if (!tell(l, a, CAPPED, &x, s)) return false;
+    if (a->in[COUNTS] >= 0) {
+        tw_lazy counts;
+        const int64_t each[] = {a->p.batch, 1, 1, 1};
+        tw_view stored;
+        if (!tw_lower_in_memory(l, a->in[COUNTS], &stored)) return false;
+        counts = tw_lazy_of_view(&stored);
+        if (!tw_lazy_reshape(&counts, 4, each)) return false;
+        const int seen = tw_cells_apply(c, TW_CELL_less, tw_lower_index(l, &x, 3), tw_lazy_add(&x, &counts), -1);
+        s = tw_cells_apply(c, TW_CELL_where, seen, s, tw_cells_real(c, -INFINITY));
+    }
     if (a->in[MASK] >= 0) {
         tw_view unused; /* Layers share it. */
         if (!tw_lower_in_memory(l, a->in[MASK], &unused) || !spread_mask(l, a, &mask)) return false;
@@ -265,10 +319,11 @@ static bool weigh(tw_lowering *l, const attention *a, const tw_view *scores, tw_
     }
     if (a->p.causal) {
         const int first = tw_cells_integer(c, a->first);
-        const int last = tw_cells_apply(c, TW_CELL_add, tw_cells_index(c, 2), first, -1);
-        const int seen = tw_cells_apply(c, TW_CELL_less_equal, tw_cells_index(c, 3), last, -1);
+        const int last = tw_cells_apply(c, TW_CELL_add, index_along(l, a, &x, 2), first, -1);
+        const int seen = tw_cells_apply(c, TW_CELL_less_equal, index_along(l, a, &x, 3), last, -1);
         s = tw_cells_apply(c, TW_CELL_where, seen, s, tw_cells_real(c, -INFINITY));
     }
+    if (!tell(l, a, MASKED, &x, s)) return false;
     x.cells.value = s;
     *out = x;
     return s >= 0 && !c->failed;
@@ -301,20 +356,24 @@ static bool in_products(tw_lowering *l, attention *a) {
                   to = by_groups(&a->to, a->p.kv_heads);
     if (!tw_lower_multiply(l, &q, &k, &e, &s)) return false;
     e.alpha = 1;
+    tw_lazy plain = tw_lazy_of_view(&scores);
+    if (!tell(l, a, PRODUCTS, &plain, 0)) return false;
     if (!weigh(l, a, &scores, &x) || !tw_lower_softmax(l, &x, &weights)) return false;
     if (a->zero_rows && a->in[MASK] >= 0 && !clear_hidden(l, dims, &weights)) return false;
+    plain = tw_lazy_of_view(&weights);
+    if (!tell(l, a, WEIGHTS, &plain, 0)) return false;
     const tw_view w = by_groups(&weights, a->p.kv_heads);
     return tw_lower_multiply(l, &w, &v, &e, &to);
 }
 
 bool tw_lower_attention(tw_lowering *l, const tw_node *n) {
     attention a = {0};
-    if (!tw_is_op(n, "", "Attention") || n->n_in < 3) return false;
+    if (!tw_is_op(n, "", "Attention") || n->n_in < 3 || n->out[0] < 0) return false;
     const tw_value *out = tw_lower_of(l, n->out[0]);
     if (!operands_of(l, n, &a) || !has_types(l, &a)) return false;
     const tw_program_fuse fuse = l->options.attention;
     /* Queries of a step are the last keys, as new ones are in general. */
-    const bool last = !a.p.causal || a.first == a.p.keys - a.p.queries;
+    const bool last = (!a.p.causal || a.first == a.p.keys - a.p.queries) && a.told < 0 && a.in[COUNTS] < 0;
     const bool kernel = has_kernel(&a),
                one = last &&
                      (fuse == TW_PROGRAM_FUSE_ALL ? kernel || !l->options.gpu : fuse == TW_PROGRAM_FUSE_GPU && kernel);

@@ -168,6 +168,24 @@ static bool lower(work *w) {
         const formula f = {"Mod", 2, tw_node_integer(w->n, "fmod", 0) ? "rem(x0,x1)" : "mod(x0,x1)", {"", ""}, {0}};
         return by_formula(w, &f);
     }
+    if (!strcmp(op, "BitShift")) {
+        const bool left = !strcmp(tw_node_text(w->n, "direction", ""), "LEFT");
+        const formula f = {"BitShift", 2, left ? "shl(x0,x1)" : "shr(x0,x1)", {"", ""}, {0}};
+        return by_formula(w, &f);
+    }
+    if (!strcmp(op, "IsInf")) {
+        const bool low = tw_node_integer(w->n, "detect_negative", 1),
+                   high = tw_node_integer(w->n, "detect_positive", 1);
+        const formula f = {"IsInf",
+                           1,
+                           low && high ? "equal(abs(x0),inf)"
+                           : high      ? "equal(x0,inf)"
+                           : low       ? "equal(x0,neg(inf))"
+                                       : "and(isnan(x0),not(isnan(x0)))",
+                           {"", ""},
+                           {0}};
+        return by_formula(w, &f);
+    }
     for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++)
         if (!strcmp(formulas[i].op, op)) return by_formula(w, &formulas[i]);
     return false;

@@ -117,7 +117,8 @@ static const char *plain(tw_lowering *l, const tw_node *n) {
 
 static tw_status lower_nodes(tw_lowering *l, tw_diag *diag) {
     static tw_lower_fn *const all[] = {tw_lower_product, tw_lower_attention, tw_lower_rotary,
-                                       tw_lower_rows,    tw_lower_move,      tw_lower_elementwise};
+                                       tw_lower_rows,    tw_lower_reduce,    tw_lower_move,
+                                       tw_lower_places,  tw_lower_scatter,   tw_lower_elementwise};
     tw_status st = TW_OK;
     for (l->node = 0; l->node < l->g->n_nodes && !l->failed; l->node++) {
         const tw_node *n = &l->g->nodes[l->node];

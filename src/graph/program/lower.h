@@ -121,7 +121,34 @@ tw_lower_fn tw_lower_rows;        /* rows.c */
 tw_lower_fn tw_lower_product;     /* product.c */
 tw_lower_fn tw_lower_attention;   /* attention.c */
 tw_lower_fn tw_lower_rotary;      /* rotary.c */
+tw_lower_fn tw_lower_places;      /* index.c */
+tw_lower_fn tw_lower_reduce;      /* reduce.c */
+tw_lower_fn tw_lower_scatter;     /* scatter.c */
 
+/* index.c. Adds the index along a dimension as a cell, which is an operand of its own, so that it stays what it is
+   however the array is turned. -1: there is no room for it. */
+int tw_lower_index(tw_lowering *l, tw_lazy *x, int axis);
+/* The places in a row-major array of extents `dims` that tuples of indices mean, the last dimension of which has a
+   tuple. A tuple with an index that is none has a place that is none. */
+bool tw_lower_tuples(tw_lowering *l, const tw_view *tuples, const int64_t *dims, tw_view *out);
+/* A view of dimensions from .. from + count - 1 joined, of a copy where they cannot be. */
+bool tw_lower_joined(tw_lowering *l, const tw_view *v, int from, int count, tw_view *out);
+/* Makes an array without sources one of a table's elements, source 1, whose places along `axis` are the integers `by`,
+   source 0. Strides of both along the array's dimensions are the caller's to set. */
+bool tw_lower_gathered(const tw_view *table, int axis, const tw_view *by, tw_lazy *out);
+/* move.c. Integers of an operand whose content is known or, in older sets, of an attribute. Returns their number, or
+   -1: they are not known, or are more than `most`. */
+int tw_lower_integers(const tw_lowering *l, const tw_node *n, int operand, const char *attribute, int64_t *out,
+                      int most);
+
+/* rows.c. Stores a reduction of x's last dimension. `to` has the others. The last dimension may be numbered. */
+bool tw_lower_reduction(tw_lowering *l, tw_rows_of of, const tw_lazy *x, const tw_view *to);
+/* reduce.c. Stores a reduction of lines, x's last dimension, in f32 and with a dimension of one element for the last.
+ */
+bool tw_lower_reduced(tw_lowering *l, tw_rows_of of, const tw_lazy *x, tw_view *out);
+/* Sets values to the mean of each line, which is x's last dimension, and to 1 / sqrt(variance + eps).
+   -1: nobody wants it. */
+bool tw_lower_moments(tw_lowering *l, const tw_lazy *x, double eps, int mean, int deviation);
 /* rows.c. Stores the softmax of x's last dimension. The last two dimensions may be numbered in x's expression. */
 bool tw_lower_softmax(tw_lowering *l, const tw_lazy *x, const tw_view *to);
 

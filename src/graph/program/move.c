@@ -48,16 +48,18 @@ static bool expand(tw_lowering *l, const tw_node *n) {
     return true;
 }
 
-/* Integers of an operand or, in older sets, of an attribute. Returns their number, or -1. */
-static int integers(const tw_lowering *l, const tw_node *n, int operand, const char *attribute, int64_t *out) {
+int tw_lower_integers(const tw_lowering *l, const tw_node *n, int operand, const char *attribute, int64_t *out,
+                      int most) {
     const tw_attribute *a = tw_node_attribute(n, attribute);
     const tw_array *from = a && a->kind == TW_ATTRIBUTE_ARRAY ? a->array : NULL;
     if (operand < n->n_in && n->in[operand] >= 0) {
-        from = tw_lower_of(l, n->in[operand])->content;
+        const tw_value *v = tw_lower_of(l, n->in[operand]);
+        from = v->content;
+        if (!from && v->rank == 1 && !v->dims[0]) return 0;
         if (!from) return -1;
     }
     const int64_t count = from ? tw_array_elements(from) : 0;
-    if (count > TW_ARRAY_RANK) return -1;
+    if (count > most) return -1;
     for (int64_t i = 0; i < count; i++) out[i] = tw_array_integer(from, i);
     return (int)count;
 }
@@ -66,8 +68,9 @@ static bool slice(tw_lowering *l, const tw_node *n) {
     const tw_lazy *from = tw_lower_take(l, n->in[0]);
     const tw_value *v = tw_lower_of(l, n->out[0]);
     int64_t starts[TW_ARRAY_RANK], axes[TW_ARRAY_RANK], steps[TW_ARRAY_RANK];
-    const int n_starts = integers(l, n, 1, "starts", starts);
-    const int n_axes = integers(l, n, 3, "axes", axes), n_steps = integers(l, n, 4, "steps", steps);
+    const int n_starts = tw_lower_integers(l, n, 1, "starts", starts, TW_ARRAY_RANK);
+    const int n_axes = tw_lower_integers(l, n, 3, "axes", axes, TW_ARRAY_RANK),
+              n_steps = tw_lower_integers(l, n, 4, "steps", steps, TW_ARRAY_RANK);
     if (!from || n_starts < 1 || n_axes < 0 || n_steps < 0) return false;
     tw_lazy x = *from;
     for (int i = 0; i < n_starts; i++) {
@@ -182,6 +185,17 @@ static bool gather(tw_lowering *l, const tw_node *n) {
     return true;
 }
 
+/* Without training a Dropout keeps all elements. */
+static bool all_kept(tw_lowering *l, const tw_node *n) {
+    const int mask = n->n_out > 1 ? n->out[1] : -1;
+    if (mask < 0 || !l->uses[mask]) return true;
+    const tw_value *v = tw_lower_of(l, mask);
+    tw_lazy x = tw_lazy_begin(v->type, v->rank, v->dims);
+    if (v->type != TW_E_bool || (n->n_in > 2 && n->in[2] >= 0) || tw_cells_truth(&x.cells, true) < 0) return false;
+    tw_lower_set(l, mask, &x);
+    return true;
+}
+
 bool tw_lower_move(tw_lowering *l, const tw_node *n) {
     static const char *const reshapes[] = {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Dropout"};
     static const struct {
@@ -193,7 +207,7 @@ bool tw_lower_move(tw_lowering *l, const tw_node *n) {
     if (n->n_in < 1 || n->in[0] < 0) return false;
     for (size_t i = 0; i < sizeof reshapes / sizeof *reshapes; i++)
         if (!strcmp(n->op, reshapes[i]))
-            return (n->n_out < 2 || n->out[1] < 0 || !l->uses[n->out[1]]) && set_reshaped(l, n->in[0], n->out[0]);
+            return all_kept(l, n) && (n->out[0] < 0 || set_reshaped(l, n->in[0], n->out[0]));
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (!strcmp(n->op, others[i].op)) return others[i].lower(l, n);
     return false;

@@ -75,9 +75,11 @@ typedef struct tw_program_attention {
     tw_element type; /* Of Q, K, V and the result. */
     int64_t batch, heads, kv_heads, queries, keys;
     int64_t head, head_v; /* Elements of a head of Q and K, and of V and the result. */
-    double scale;         /* Multiplies scores. */
-    double cap;           /* Scores s become cap * tanh(s / cap). 0: they stay. */
-    bool causal;          /* Query i sees keys 0 to i + keys - queries. */
+    /* Only on a GPU: rows from a head of K and V to the next, where they lie head by head. 0: a row has all heads. */
+    int64_t capacity;
+    double scale; /* Multiplies scores. */
+    double cap;   /* Scores s become cap * tanh(s / cap). 0: they stay. */
+    bool causal;  /* Query i sees keys 0 to i + keys - queries. */
 } tw_program_attention;
 
 typedef enum tw_step_kind {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Norms, softmaxes and reductions: steps of rows. Expressions before them are computed in the same step. */
+/* Norms and softmaxes: steps of rows. Expressions before them are computed in the same step. */
 #include "graph/program/lower.h"
 
 #include "graph/ops/op.h"
@@ -82,6 +82,20 @@ static bool join(tw_lazy *x, tw_view *to, int axis) {
     return true;
 }
 
+/* The same of a copy, where x's dimensions lie otherwise. */
+static bool join_stored(tw_lowering *l, tw_lazy *x, tw_view *to, int axis) {
+    const tw_lazy before = *x;
+    const tw_view before_to = *to;
+    tw_view stored;
+    if (join(x, to, axis)) return true;
+    *x = before;
+    *to = before_to;
+    stored = tw_lower_scratch(l, "rows", x->type, x->rank, x->dims, NULL);
+    if (l->failed || !tw_lower_store(l, x, &stored)) return false;
+    *x = tw_lazy_of_view(&stored);
+    return join(x, to, axis);
+}
+
 /* x as it is, unless others want it and nobody has stored it: then the step stores it as well, if it can. */
 static const tw_lazy *take(tw_lowering *l, int value, bool keeps, rows *r) {
     const tw_lazy *x = tw_lower_peek(l, value);
@@ -98,15 +112,83 @@ static bool norm(tw_lowering *l, const tw_node *n, bool layer) {
               .bias = layer && n->n_in > 2 ? n->in[2] : -1};
     const tw_value *v = tw_lower_of(l, n->in[0]);
     const int axis = tw_axis(tw_node_integer(n, "axis", -1), v->rank);
-    for (int i = 1; i < n->n_out; i++)
-        if (n->out[i] >= 0 && l->uses[n->out[i]]) return false;
+    int wanted[] = {-1, -1}; /* Of the mean and the inverse deviation. */
+    for (int i = 1; i < n->n_out && i < 3; i++)
+        if (n->out[i] >= 0 && l->uses[n->out[i]]) wanted[i - 1] = n->out[i];
+    const bool statistics = wanted[0] >= 0 || wanted[1] >= 0;
+    tw_view stored;
+    if (statistics && (!layer || !tw_lower_in_memory(l, n->in[0], &stored))) return false;
     const tw_lazy *from = take(l, n->in[0], axis == v->rank - 1, &r);
     if (!from || axis < 0) return false;
     tw_lazy x = *from;
-    const tw_view to = tw_lower_target(l, n->out[0]);
+    /* Statistics alone may be wanted. */
+    const tw_view to =
+        n->out[0] >= 0 ? tw_lower_target(l, n->out[0]) : tw_lower_scratch(l, "normed", v->type, v->rank, v->dims, NULL);
     tw_view joined = to;
-    if (l->failed || (axis < x.rank - 1 && !join(&x, &joined, axis)) || !emit(l, &r, &x, &joined)) return false;
-    tw_lower_set_view(l, n->out[0], &to);
+    if (l->failed || (axis < x.rank - 1 && !join_stored(l, &x, &joined, axis)) || !emit(l, &r, &x, &joined))
+        return false;
+    if (n->out[0] >= 0) tw_lower_set_view(l, n->out[0], &to);
+    return !statistics || tw_lower_moments(l, &x, r.eps, wanted[0], wanted[1]);
+}
+
+/* Adds an operand of a number for each channel, the second of `rank` dimensions. */
+static int add_channels(tw_lowering *l, tw_lazy *x, int value, int64_t channels) {
+    int64_t dims[TW_ARRAY_RANK];
+    tw_view v;
+    if (value < 0 || !tw_lower_in_memory(l, value, &v)) return -1;
+    tw_lazy each = tw_lazy_of_view(&v);
+    for (int i = 0; i < x->rank; i++) dims[i] = i == 1 ? channels : 1;
+    return tw_lazy_reshape(&each, x->rank, dims) ? tw_lazy_add(x, &each) : -1;
+}
+
+/* (x - mean) / sqrt(variance + eps) * gain + bias, with numbers of each channel. */
+static bool batch_norm(tw_lowering *l, const tw_node *n, bool layer) {
+    (void)layer;
+    const tw_value *v = tw_lower_of(l, n->in[0]);
+    const tw_lazy *from = tw_lower_take(l, n->in[0]);
+    tw_lazy x = tw_lazy_begin(tw_lower_of(l, n->out[0])->type, v->rank, v->dims);
+    tw_cells *c = &x.cells;
+    int of[5];
+    if (!from || v->rank < 2 || n->n_in < 5 || (of[0] = tw_lazy_add(&x, from)) < 0) return false;
+    for (int i = 1; i < 5; i++)
+        if ((of[i] = add_channels(l, &x, n->in[i], v->dims[1])) < 0) return false;
+    const int sum = tw_cells_apply(c, TW_CELL_add, of[4], tw_cells_real(c, tw_node_real(n, "epsilon", 1e-5)), -1);
+    const int scale = tw_cells_apply(c, TW_CELL_mul, tw_cells_apply(c, TW_CELL_rsqrt, sum, -1, -1), of[1], -1);
+    const int off = tw_cells_apply(c, TW_CELL_sub, of[0], of[3], -1);
+    c->value = tw_cells_apply(c, TW_CELL_add, tw_cells_apply(c, TW_CELL_mul, off, scale, -1), of[2], -1);
+    if (c->failed) return false;
+    tw_lower_set(l, n->out[0], &x);
+    return true;
+}
+
+/* A layer norm of groups of channels, whose elements lie behind one another, and then a gain and a bias of each
+   channel. */
+static bool group_norm(tw_lowering *l, const tw_node *n, bool layer) {
+    (void)layer;
+    const tw_value *v = tw_lower_of(l, n->in[0]);
+    const rows r = {
+        .of = TW_ROWS_layer_norm, .eps = tw_node_real(n, "epsilon", 1e-5), .gain = -1, .bias = -1, .kept = -1};
+    const bool alone = !strcmp(n->op, "InstanceNormalization");
+    const int64_t channels = v->rank > 1 ? v->dims[1] : 0,
+                  groups = alone ? channels : tw_node_integer(n, "num_groups", 1);
+    tw_view stored;
+    if (v->rank < 2 || groups < 1 || channels % groups || n->n_in < 3 || !tw_lower_in_memory(l, n->in[0], &stored))
+        return false;
+    int64_t dims[2] = {v->dims[0] * groups, channels / groups};
+    for (int i = 2; i < v->rank; i++) dims[1] *= v->dims[i];
+    tw_view normed = tw_lower_scratch(l, "normed", TW_E_f32, v->rank, v->dims, NULL);
+    tw_lazy x = tw_lazy_of_view(&stored), to = tw_lazy_of_view(&normed), y;
+    if (l->failed || !tw_lazy_reshape(&x, 2, dims) || !tw_lazy_reshape(&to, 2, dims)) return false;
+    const tw_view lines = tw_lazy_view(&to);
+    if (!emit(l, &r, &x, &lines)) return false;
+    to = tw_lazy_of_view(&normed);
+    y = tw_lazy_begin(tw_lower_of(l, n->out[0])->type, v->rank, v->dims);
+    tw_cells *c = &y.cells;
+    const int element = tw_lazy_add(&y, &to), gain = add_channels(l, &y, n->in[1], channels),
+              bias = add_channels(l, &y, n->in[2], channels);
+    c->value = tw_cells_apply(c, TW_CELL_add, tw_cells_apply(c, TW_CELL_mul, element, gain, -1), bias, -1);
+    if (c->failed || c->value < 0) return false;
+    tw_lower_set(l, n->out[0], &y);
     return true;
 }
 
@@ -120,6 +202,7 @@ static bool skip_norm(tw_lowering *l, const tw_node *n, bool layer) {
               .gain = n->in[2],
               .bias = layer && n->n_in > 3 ? n->in[3] : -1,
               .kept = sum >= 0 && l->uses[sum] ? sum : -1};
+    if (n->out[0] < 0) return false;
     for (int i = 1; i < 3 && i < n->n_out; i++)
         if (n->out[i] >= 0 && l->uses[n->out[i]]) return false;
     tw_lazy x = tw_lazy_begin(v->type, v->rank, v->dims);
@@ -136,6 +219,10 @@ static bool skip_norm(tw_lowering *l, const tw_node *n, bool layer) {
     if (cell < 0 || l->failed || !emit(l, &r, &x, &to)) return false;
     tw_lower_set_view(l, n->out[0], &to);
     return true;
+}
+
+bool tw_lower_reduction(tw_lowering *l, tw_rows_of of, const tw_lazy *x, const tw_view *to) {
+    return emit(l, &(rows){.of = of, .gain = -1, .bias = -1, .kept = -1}, x, to);
 }
 
 bool tw_lower_softmax(tw_lowering *l, const tw_lazy *x, const tw_view *to) {
@@ -168,77 +255,6 @@ static bool softmax(tw_lowering *l, const tw_node *n, tw_rows_of of) {
     return true;
 }
 
-/* The axes of a reduction. False: they are not known. */
-static bool axes_of(const tw_lowering *l, const tw_node *n, int rank, bool axes[TW_ARRAY_RANK]) {
-    const tw_attribute *a = tw_node_attribute(n, "axes");
-    const tw_array *list = a && a->kind == TW_ATTRIBUTE_ARRAY ? a->array : NULL;
-    if (n->n_in > 1 && n->in[1] >= 0 && !(list = tw_lower_of(l, n->in[1])->content)) return false;
-    const int64_t count = list ? tw_array_elements(list) : 0;
-    if (!count && tw_node_integer(n, "noop_with_empty_axes", 0)) return false;
-    for (int i = 0; i < rank; i++) axes[i] = !count;
-    for (int64_t i = 0; i < count; i++) {
-        const int axis = tw_axis(tw_array_integer(list, i), rank);
-        if (axis < 0) return false;
-        axes[axis] = true;
-    }
-    return true;
-}
-
-/* A reduction of an expression of elements, and what is computed of its results. */
-typedef struct reduction {
-    const char *op;
-    tw_rows_of of;
-    tw_cell_op each;   /* What is reduced; mul: squares. TW_CELL_operand: the elements. */
-    tw_cell_op behind; /* TW_CELL_operand: the results. */
-} reduction;
-
-static bool apply_each(tw_lazy *x, const reduction *of) {
-    if (of->each == TW_CELL_operand) return true;
-    if (!tw_lazy_open(x)) return false;
-    const int value = x->cells.value;
-    return (x->cells.value = tw_cells_apply(&x->cells, of->each, value, value, -1)) >= 0;
-}
-
-static bool reduce(tw_lowering *l, const tw_node *n, const reduction *as) {
-    const rows r = {.of = as->of, .gain = -1, .bias = -1, .kept = -1};
-    const tw_value *v = tw_lower_of(l, n->in[0]);
-    bool axes[TW_ARRAY_RANK];
-    int order[TW_ARRAY_RANK], rest = 0;
-    int64_t dims[TW_ARRAY_RANK] = {0};
-    if (tw_element_kind(v->type) != TW_KIND_real || !axes_of(l, n, v->rank, axes)) return false;
-    const tw_lazy *from = tw_lower_take(l, n->in[0]);
-    if (!from) return false;
-    tw_lazy x = *from;
-    for (int i = 0; i < x.rank; i++)
-        if (!axes[i]) order[rest++] = i;
-    for (int i = 0, at = rest; i < x.rank; i++)
-        if (axes[i]) order[at++] = i;
-    tw_lazy_transpose(&x, order);
-    memcpy(dims, x.dims, (size_t)rest * sizeof *dims);
-    dims[rest] = 1;
-    for (int i = rest; i < x.rank; i++) dims[rest] *= x.dims[i];
-    if (!tw_lazy_reshape(&x, rest + 1, dims)) {
-        tw_view stored = tw_lower_scratch(l, v->name, x.type, x.rank, x.dims, NULL);
-        if (l->failed || !tw_lower_store(l, &x, &stored)) return false;
-        x = tw_lazy_of_view(&stored);
-        if (!tw_lazy_reshape(&x, rest + 1, dims)) return false;
-    }
-    const tw_value *v_out = tw_lower_of(l, n->out[0]);
-    const bool more = as->behind != TW_CELL_operand; /* Results are stored elsewhere before. */
-    const tw_view to = more ? tw_lower_scratch(l, v_out->name, TW_E_f32, v_out->rank, v_out->dims, NULL)
-                            : tw_lower_target(l, n->out[0]);
-    tw_lazy out = tw_lazy_of_view(&to);
-    if (l->failed || !apply_each(&x, as) || !tw_lazy_reshape(&out, rest, dims)) return false;
-    const tw_view reduced = tw_lazy_view(&out);
-    if (!emit(l, &r, &x, &reduced)) return false;
-    out = tw_lazy_of_view(&to);
-    if (more && (!tw_lazy_open(&out) || tw_cells_apply(&out.cells, as->behind, out.cells.value, -1, -1) < 0))
-        return false;
-    out.type = v_out->type;
-    tw_lower_set(l, n->out[0], &out);
-    return true;
-}
-
 bool tw_lower_rows(tw_lowering *l, const tw_node *n) {
     static const struct {
         const char *domain, *op;
@@ -247,22 +263,13 @@ bool tw_lower_rows(tw_lowering *l, const tw_node *n) {
     } norms[] = {{"", "LayerNormalization", norm, true},
                  {"", "RMSNormalization", norm, false},
                  {"", "SimplifiedLayerNormalization", norm, false},
+                 {"", "BatchNormalization", batch_norm, false},
+                 {"", "GroupNormalization", group_norm, false},
+                 {"", "InstanceNormalization", group_norm, false},
                  {"com.microsoft", "SkipLayerNormalization", skip_norm, true},
                  {"com.microsoft", "SkipSimplifiedLayerNormalization", skip_norm, false}};
-    static const reduction reductions[] = {
-        {"ReduceSum", TW_ROWS_sum, TW_CELL_operand, TW_CELL_operand},
-        {"ReduceMean", TW_ROWS_mean, TW_CELL_operand, TW_CELL_operand},
-        {"ReduceMax", TW_ROWS_max, TW_CELL_operand, TW_CELL_operand},
-        {"ReduceMin", TW_ROWS_min, TW_CELL_operand, TW_CELL_operand},
-        {"ReduceSumSquare", TW_ROWS_sum, TW_CELL_mul, TW_CELL_operand},
-        {"ReduceL1", TW_ROWS_sum, TW_CELL_abs, TW_CELL_operand},
-        {"ReduceL2", TW_ROWS_sum, TW_CELL_mul, TW_CELL_sqrt},
-        {"ReduceLogSum", TW_ROWS_sum, TW_CELL_operand, TW_CELL_log},
-    };
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
         if (tw_is_op(n, norms[i].domain, norms[i].op)) return norms[i].lower(l, n, norms[i].layer);
-    for (size_t i = 0; i < sizeof reductions / sizeof *reductions; i++)
-        if (tw_is_op(n, "", reductions[i].op)) return reduce(l, n, &reductions[i]);
     if (tw_is_op(n, "", "Softmax")) return softmax(l, n, TW_ROWS_softmax);
     return tw_is_op(n, "", "LogSoftmax") && softmax(l, n, TW_ROWS_log_softmax);
 }

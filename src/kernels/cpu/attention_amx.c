@@ -144,12 +144,25 @@ static void pack_values(const float *v, int64_t n, int64_t dim, int64_t wide, in
             }
 }
 
-/* Adds the product of the terms that tiles 4 to 7 hold. */
-static inline void add_product(void) {
+/* Asks for the q-th quarters of two tiles. NULL: of none. */
+static inline __attribute__((always_inline)) void ask(const char *a, const char *b, int q) {
+    for (int i = q * TILE / 4; i < (q + 1) * TILE / 4 && a; i += 64) {
+        _mm_prefetch(a + i, _MM_HINT_T0);
+        _mm_prefetch(b + i, _MM_HINT_T0);
+    }
+}
+
+/* Adds the product of the terms that tiles 4 to 7 hold. Meanwhile two tiles of the next step are asked for: they are in
+   the second-level cache, and tiles that are loaded from there hold the unit up. */
+static inline __attribute__((always_inline)) void add_product(const char *a, const char *b) {
     _tile_dpbf16ps(0, 4, 6);
+    ask(a, b, 0);
     _tile_dpbf16ps(1, 4, 7);
+    ask(a, b, 1);
     _tile_dpbf16ps(2, 5, 6);
+    ask(a, b, 2);
     _tile_dpbf16ps(3, 5, 7);
+    ask(a, b, 3);
 }
 
 /* y = (or, if `add`, +=) the product of two tiles of rows of x, `next` bytes apart, with two panels of w, over `steps`
@@ -170,20 +183,21 @@ static void multiply(const char *x, int64_t next, const char *w, int64_t next_w,
         _tile_zero(3);
     }
     for (int64_t s = 0; s < steps; s++, x += terms * TILE, w += terms * TILE) {
+        const char *ahead = w + terms * TILE, *other = ahead + next_w;
         _tile_loadd(4, x, 64);
         _tile_loadd(5, x + next, 64);
         if (terms > 1) {
             _tile_loadd(6, w + TILE, 64);
             _tile_loadd(7, w + TILE + next_w, 64);
-            add_product();
+            add_product(ahead + TILE, other + TILE);
         }
         _tile_loadd(6, w, 64);
         _tile_loadd(7, w + next_w, 64);
-        add_product();
+        add_product(ahead, other);
         if (terms < 2) continue;
         _tile_loadd(4, x + TILE, 64);
         _tile_loadd(5, x + TILE + next, 64);
-        add_product();
+        add_product(NULL, NULL);
     }
     _tile_stored(0, y, ldy * 4);
     _tile_stored(1, y + 16, ldy * 4);

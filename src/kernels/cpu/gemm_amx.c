@@ -4,8 +4,8 @@
    x is laid out once as tiles (pack_amx.c): of bf16 terms, or of bytes. Each TDPBF16PS takes one term of x, and sums
    are f32. Weights of int8 and int4 are exact in bf16. TDPBSSD takes bytes of x and integer weights as bytes, and sums
    are integers. Integer weights are unscaled in the tiles: sums leave their tile and are scaled at the end of each
-   group, and with bytes of x at the end of each of its blocks. Weights of f32 and f16 have more than 8 bits, and are
-   left to AVX-512. */
+   group, and with bytes of x at the end of each of its blocks. Weights of f32 have a kernel of their own
+   (split_amx.c), and those of f16, which have more than 8 bits, are left to AVX-512. */
 #include "kernels/cpu/amx.h"
 
 #include <string.h>
@@ -28,12 +28,12 @@ typedef struct room {
 
 enum { WEIGHT_BYTES = BLOCK_PANELS * BLOCK_STEPS * TILE, SUM_BYTES = 4 * TILE };
 
-size_t tw_gemm_packed_scratch_amx(void) {
-    return WEIGHT_BYTES + SUM_BYTES;
+size_t tw_gemm_packed_scratch_amx(tw_panel_format f) {
+    return f.dtype == TW_F32 ? tw_split_amx.floats_scratch_bytes : WEIGHT_BYTES + SUM_BYTES;
 }
 
 size_t tw_gemm_scratch_amx(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows, tw_gemm_blocking by) {
-    size_t own = tw_gemm_packed_scratch_amx() + tw_gemm_pack_bytes_amx(f, rows, cols, TW_AMX_TERMS),
+    size_t own = tw_gemm_packed_scratch_amx(f) + tw_gemm_pack_bytes_amx(f, rows, cols, TW_AMX_TERMS),
            other = tw_gemm_scratch_avx512(f, n_panels, cols, rows, by);
     return own > other ? own : other;
 }
@@ -167,6 +167,28 @@ typedef struct corner {
             _tile_dpbf16ps(sums, x, w);                                                                                \
     } while (0)
 
+/* Asks for the q-th quarters of the tiles that follow two. Either may be NULL. */
+static inline __attribute__((always_inline)) void ask_behind(const char *a, const char *b, int q) {
+    for (int i = TILE + q * TILE / 4; i < TILE + (q + 1) * TILE / 4; i += 64) {
+        if (a) _mm_prefetch(a + i, _MM_HINT_T0);
+        if (b) _mm_prefetch(b + i, _MM_HINT_T0);
+    }
+}
+
+/* Adds the products of tiles 4 and 5 with tiles 6 and 7, and meanwhile asks for what follows the weights `a` and `b`:
+   it is in the second-level cache, and tiles that are loaded from there hold the unit up. Beside sums of bytes, which
+   soon leave their tiles, asking did not pay. */
+static inline __attribute__((always_inline)) void add_four(const char *a, const char *b, bool bytes) {
+    ADD_PRODUCT(0, 4, 6);
+    ask_behind(a, b, 0);
+    ADD_PRODUCT(1, 4, 7);
+    ask_behind(a, b, 1);
+    ADD_PRODUCT(2, 5, 6);
+    ask_behind(a, b, 2);
+    ADD_PRODUCT(3, 5, 7);
+    ask_behind(a, b, 3);
+}
+
 static inline void begin_four(const corner *c) {
     if (c->from) {
         _tile_loadd(0, c->from, c->stride);
@@ -193,17 +215,11 @@ static inline __attribute__((always_inline)) void multiply_four(const char *x, i
         _tile_loadd(7, w1, 64);
         _tile_loadd(5, x + next, 64);
         x += TILE;
-        ADD_PRODUCT(0, 4, 6);
-        ADD_PRODUCT(1, 4, 7);
-        ADD_PRODUCT(2, 5, 6);
-        ADD_PRODUCT(3, 5, 7);
+        add_four(bytes ? NULL : w0, bytes || tiles > 1 ? NULL : w1, bytes);
         for (int t = 1; t < tiles; t++, x += TILE) {
             _tile_loadd(4, x, 64);
             _tile_loadd(5, x + next, 64);
-            ADD_PRODUCT(0, 4, 6);
-            ADD_PRODUCT(1, 4, 7);
-            ADD_PRODUCT(2, 5, 6);
-            ADD_PRODUCT(3, 5, 7);
+            add_four(NULL, w1, bytes);
         }
     }
 }
@@ -407,11 +423,11 @@ void tw_gemm_packed_amx(tw_panel_format f, const void *panels, int64_t n_panels,
 
 void tw_gemm_amx(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const float *x, int64_t ldx,
                  int64_t rows, float *y, int64_t ldy, tw_gemm_blocking by, const tw_gemm_sink *sink, void *scratch) {
-    if (rows < TW_PACKED_ROWS) {
+    if (rows < TW_AMX_ROWS) {
         tw_gemm_avx512(f, panels, n_panels, cols, x, ldx, rows, y, ldy, by, sink, scratch);
         return;
     }
-    char *packed = (char *)scratch + tw_gemm_packed_scratch_amx();
+    char *packed = (char *)scratch + tw_gemm_packed_scratch_amx(f);
     tw_gemm_pack_amx(f, x, ldx, rows, cols, TW_AMX_TERMS, packed);
     tw_gemm_packed_amx(f, panels, n_panels, cols, packed, rows, TW_AMX_TERMS, y, ldy, sink, scratch);
 }

@@ -17,7 +17,7 @@ enum {
 };
 
 /* Activations are floats of 24 bits: three bytes, or two words (each of which takes twice a byte's room). Two
-   terms of bf16 have 16 to 17 of them. */
+   terms of bf16 have 16 to 17 of them, and three have all. */
 #define ON_FLOATS                                                                                                      \
     { TW_CPU_UNIT_F32, 1 }
 #define THREE_DIGITS                                                                                                   \
@@ -26,6 +26,8 @@ enum {
     { TW_CPU_UNIT_I8, 4 }
 #define TWO_TERMS                                                                                                      \
     { TW_CPU_UNIT_AMX_BF16, TW_AMX_TERMS }
+#define SIX_PRODUCTS                                                                                                   \
+    { TW_CPU_UNIT_AMX_BF16, TW_SPLIT_PASSES }
 
 static const struct gemv {
     uint32_t needs, dtypes;
@@ -52,11 +54,14 @@ static const struct gemm {
     tw_gemm_scratch_fn *scratch;
     tw_kernel_unit unit;
     tw_gemm_packed_fn *packed;
+    int packed_rows;
 } gemms[] = {
-    {AMX, BIT(TW_BF16) | INTEGERS, "amx", tw_gemm_amx, tw_gemm_scratch_amx, TWO_TERMS, tw_gemm_packed_amx},
-    {AVX512, FLOATS | INTEGERS, "avx512", tw_gemm_avx512, tw_gemm_scratch_avx512, ON_FLOATS, NULL},
-    {AVX2, FLOATS | INTEGERS, "avx2", tw_gemm_avx2, tw_gemm_scratch_avx2, ON_FLOATS, NULL},
-    {0, FLOATS | INTEGERS, "c", tw_gemm_c, tw_gemm_scratch_c, ON_FLOATS, NULL},
+    {AMX, BIT(TW_BF16) | INTEGERS, "amx", tw_gemm_amx, tw_gemm_scratch_amx, TWO_TERMS, tw_gemm_packed_amx, TW_AMX_ROWS},
+    {AMX, BIT(TW_F32), "amx", tw_gemm_split_amx, tw_gemm_scratch_split_amx, SIX_PRODUCTS, tw_gemm_packed_split_amx,
+     TW_SPLIT_ROWS},
+    {AVX512, FLOATS | INTEGERS, "avx512", tw_gemm_avx512, tw_gemm_scratch_avx512, ON_FLOATS, NULL, 0},
+    {AVX2, FLOATS | INTEGERS, "avx2", tw_gemm_avx2, tw_gemm_scratch_avx2, ON_FLOATS, NULL, 0},
+    {0, FLOATS | INTEGERS, "c", tw_gemm_c, tw_gemm_scratch_c, ON_FLOATS, NULL, 0},
 };
 
 static const struct attention {
@@ -101,6 +106,7 @@ static void choose_products(tw_kernels *k, int t) {
     k->gemm_name[t] = m->name;
     k->gemm_unit[t] = m->unit;
     k->gemm_packed[t] = m->packed;
+    k->packed_rows[t] = m->packed_rows;
     if (!m->packed) return;
     k->gemm_pack = tw_gemm_pack_amx;
     k->gemm_pack_bytes = tw_gemm_pack_bytes_amx;

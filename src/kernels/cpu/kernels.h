@@ -42,11 +42,11 @@ typedef void tw_gemm_fn(tw_panel_format f, const void *panels, int64_t n_panels,
                         void *scratch);
 typedef size_t tw_gemm_scratch_fn(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows, tw_gemm_blocking by);
 
-/* Products of at least this many rows take x packed, where the table has a kernel for that. */
-enum { TW_PACKED_ROWS = 8, TW_PACKED_TILE = 16 /* Rows of x that are packed together. */ };
+enum { TW_PACKED_TILE = 16 /* Rows of x that are packed together. */ };
 
 /* Lays rows of x out as `terms` terms of bf16, once for all products that x enters. 1: x is rounded to bf16. 2: what is
-   left is rounded as well, and each float is within 2^-17 of itself. TW_PACK_BYTES: x is rounded to integers of 8 bits
+   left is rounded as well, and each float is within 2^-17 of itself; for weights of f32 a third term has the rest, and
+   with 1 the other terms are zeros (split.h). TW_PACK_BYTES: x is rounded to integers of 8 bits
    for weights of format `f`, which are integers. TW_PACKED_TILE rows that follow each other in x do so in `out`, which
    has pack_bytes(f, rows, cols, terms) and is 64-byte aligned. */
 enum { TW_PACK_BYTES = 0 };
@@ -70,10 +70,10 @@ static inline tw_byte_scale tw_byte_scale_of(float largest) {
     return (tw_byte_scale){most / 127, 127 / most};
 }
 
-/* Does what tw_gemm_fn does, with packed x. `scratch` is 64-byte aligned and has packed_scratch(). */
+/* Does what tw_gemm_fn does, with packed x. `scratch` is 64-byte aligned and has packed_scratch(f). */
 typedef void tw_gemm_packed_fn(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const void *x,
                                int64_t rows, int terms, float *y, int64_t ldy, const tw_gemm_sink *sink, void *scratch);
-typedef size_t tw_gemm_packed_scratch_fn(void);
+typedef size_t tw_gemm_packed_scratch_fn(tw_panel_format f);
 
 /* Attention of one query head over one kv head, for `n` consecutive tokens at positions pos .. pos + n - 1 whose keys
    and values are already in the cache.
@@ -102,7 +102,8 @@ typedef struct tw_kernel_unit {
 
 /* How far an activation may be from the one that such a unit multiplies, relative to it. */
 static inline double tw_kernel_unit_error(tw_kernel_unit u) {
-    return u.unit != TW_CPU_UNIT_AMX_BF16 ? 0 : u.passes > 1 ? 0x1p-17 : 0x1p-8;
+    if (u.unit != TW_CPU_UNIT_AMX_BF16 || u.passes == TW_SPLIT_PASSES) return 0;
+    return u.passes > 1 ? 0x1p-17 : 0x1p-8;
 }
 
 typedef struct tw_kernels {
@@ -115,6 +116,7 @@ typedef struct tw_kernels {
     const char *gemv_name[TW_DTYPE_COUNT], *gemm_name[TW_DTYPE_COUNT]; /* "avx512vnni", ... */
     tw_kernel_unit gemv_unit[TW_DTYPE_COUNT], gemm_unit[TW_DTYPE_COUNT];
     tw_gemm_packed_fn *gemm_packed[TW_DTYPE_COUNT]; /* NULL: x is not packed for these weights. */
+    int64_t packed_rows[TW_DTYPE_COUNT];            /* The fewest rows for which x is packed. */
     tw_gemm_pack_fn *gemm_pack;                     /* NULL where no weights have gemm_packed. */
     tw_gemm_pack_bytes_fn *gemm_pack_bytes;
     tw_gemm_packed_scratch_fn *gemm_packed_scratch;

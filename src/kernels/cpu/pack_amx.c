@@ -15,6 +15,7 @@ int64_t tw_amx_step(tw_panel_format f, int terms) {
 }
 
 size_t tw_gemm_pack_bytes_amx(tw_panel_format f, int64_t rows, int64_t cols, int terms) {
+    if (f.dtype == TW_F32) return tw_split_amx.bytes(rows, cols);
     const int64_t steps = tw_ceil_div(cols, tw_amx_step(f, terms)), blocks = tw_ceil_div(cols, tw_byte_block(f));
     const int64_t each = terms == TW_PACK_BYTES ? steps * TILE + blocks * ROWS * 4 : steps * terms * TILE;
     return (size_t)(tw_ceil_div(rows, ROWS) * each);
@@ -73,6 +74,10 @@ void tw_gemm_pack_amx(tw_panel_format f, const float *x, int64_t ldx, int64_t ro
     char *to = out;
     if (terms == TW_PACK_BYTES) {
         pack_bytes(f, x, ldx, rows, cols, to);
+        return;
+    }
+    if (f.dtype == TW_F32) {
+        tw_split_amx.pack_x(x, ldx, rows, cols, terms > 1, out);
         return;
     }
     for (int64_t m = 0; m < rows; m += ROWS)

@@ -107,6 +107,12 @@ static float squares_block(const float *x, int n, float mean) {
     return sum;
 }
 
+static double product_block(const float *x, int n) {
+    double product = 1;
+    for (int i = 0; i < n; i++) product *= (double)x[i];
+    return product;
+}
+
 static float exponentials_block(const float *x, int n, float most) {
     float sum = 0;
     _Pragma("omp simd reduction(+ : sum)") for (int i = 0; i < n; i++) sum += p_exp(x[i] - most);
@@ -146,11 +152,11 @@ static float least_block(const float *x, int n, bool *has_nan) {
     return least;
 }
 
-typedef enum measure { SUM, SQUARES, EXPONENTIALS, LARGEST, LEAST } measure;
+typedef enum measure { SUM, SQUARES, EXPONENTIALS, LARGEST, LEAST, PRODUCT } measure;
 
 static double measure_row(row *r, measure of, float centre) {
     float buffer[BLOCK];
-    double total = of == LARGEST ? -(double)INFINITY : of == LEAST ? (double)INFINITY : 0;
+    double total = of == LARGEST ? -(double)INFINITY : of == LEAST ? (double)INFINITY : of == PRODUCT;
     bool nan = false;
     for (int64_t i = 0; i < r->n; i += BLOCK) {
         const int n = (int)(r->n - i < BLOCK ? r->n - i : BLOCK);
@@ -165,6 +171,9 @@ static double measure_row(row *r, measure of, float centre) {
             break;
         case EXPONENTIALS:
             total += (double)exponentials_block(x, n, centre);
+            break;
+        case PRODUCT:
+            total *= product_block(x, n);
             break;
         case LARGEST:
             part = (double)largest_block(x, n, &nan);
@@ -263,7 +272,7 @@ static void softmax_row(row *r) {
 
 static void reduce_row(row *r) {
     const tw_rows_of of = r->p->of;
-    const measure by = of == TW_ROWS_max ? LARGEST : of == TW_ROWS_min ? LEAST : SUM;
+    const measure by = of == TW_ROWS_max ? LARGEST : of == TW_ROWS_min ? LEAST : of == TW_ROWS_prod ? PRODUCT : SUM;
     const double total = measure_row(r, by, 0);
     const double y = of == TW_ROWS_mean ? total / (double)r->n : total;
     if (r->p->has_kept) finish_row(r, 0, 0);

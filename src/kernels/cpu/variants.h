@@ -36,13 +36,14 @@ tw_prepare_fn tw_prepare_float, tw_prepare_fixed_c, tw_prepare_i8_avx2, tw_prepa
 
 tw_gemv_fn tw_gemv_float_c, tw_gemv_float_avx2, tw_gemv_float_avx512;
 tw_gemv_fn tw_gemv_fixed_c, tw_gemv_i8_avx2, tw_gemv_i4_avx2, tw_gemv_fixed_avx512vnni;
-tw_gemm_fn tw_gemm_c, tw_gemm_avx2, tw_gemm_avx512, tw_gemm_amx;
-tw_gemm_scratch_fn tw_gemm_scratch_c, tw_gemm_scratch_avx2, tw_gemm_scratch_avx512, tw_gemm_scratch_amx;
+tw_gemm_fn tw_gemm_c, tw_gemm_avx2, tw_gemm_avx512, tw_gemm_amx, tw_gemm_split_amx;
+tw_gemm_scratch_fn tw_gemm_scratch_c, tw_gemm_scratch_avx2, tw_gemm_scratch_avx512, tw_gemm_scratch_amx,
+    tw_gemm_scratch_split_amx;
 /* Terms of bf16 of an activation whose precision is kept. */
-enum { TW_AMX_TERMS = 2 };
+enum { TW_AMX_TERMS = 2, TW_AMX_ROWS = 8 /* Rows of x from which on such products are faster than others. */ };
 tw_gemm_pack_fn tw_gemm_pack_amx;
 tw_gemm_pack_bytes_fn tw_gemm_pack_bytes_amx;
-tw_gemm_packed_fn tw_gemm_packed_amx;
+tw_gemm_packed_fn tw_gemm_packed_amx, tw_gemm_packed_split_amx;
 tw_gemm_packed_scratch_fn tw_gemm_packed_scratch_amx;
 tw_attention_fn tw_attention_c, tw_attention_avx2, tw_attention_avx512, tw_attention_amx;
 tw_attention_scratch_fn tw_attention_scratch_c, tw_attention_scratch_avx2, tw_attention_scratch_avx512,

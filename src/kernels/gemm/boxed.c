@@ -22,14 +22,16 @@ int tw_gemm_boxed_bytes(const tw_gemm_config *c, bool gated) {
     return c->ml / c->ms * 4 * BOXES * box_bytes(tw_gemm_stored_columns(c, gated));
 }
 
-tw_tensor_map tw_gemm_box_map(const tw_gemm_matrix *m, uint64_t address, int stored_columns, bool batched) {
+tw_tensor_map tw_gemm_box_map(const tw_gemm_matrix *m, uint64_t address, int stored_columns, const tw_gemm_variant *v) {
     const int columns = box_columns(stored_columns);
     return (tw_tensor_map){.address = address,
                            .element = TW_TENSOR_U16,
-                           .dims = batched ? 3 : 2,
-                           .extent = {m->columns, m->rows, m->count},
-                           .stride = {0, m->ld * 2, m->stride * 2},
-                           .box = {columns, ROWS, 1},
+                           .dims = v->sets      ? 4
+                                   : v->batched ? 3
+                                                : 2,
+                           .extent = {m->columns, m->rows, m->count, m->sets},
+                           .stride = {0, m->ld * 2, m->stride * 2, m->apart * 2},
+                           .box = {columns, ROWS, 1, 1},
                            .swizzle = columns * 2};
 }
 
@@ -113,11 +115,11 @@ static void copy(tw_gemm_gen *g, tw_val box, tw_val row, tw_val column) {
    one plus `row`. */
 static void send(tw_gemm_gen *g, tw_val box, int row, int column) {
     tw_builder *b = g->b;
-    const tw_attrs at = {.dims = g->v->batched ? 3 : 2};
+    const tw_attrs at = {.dims = g->v->sets ? 4 : g->v->batched ? 3 : 2};
     tw_val first = tw_sub(b, g->x.first, tw_shr(b, g->lane, 2)); /* The warp's first row in the tile. */
-    const tw_box to = {
-        .map = g->arg.map_c,
-        .at = {tw_add_imm(b, g->y.origin, column), tw_add(b, g->x.origin, tw_add_imm(b, first, row)), g->batch}};
+    const tw_box to = {.map = g->arg.map_c,
+                       .at = {tw_add_imm(b, g->y.origin, column), tw_add(b, g->x.origin, tw_add_imm(b, first, row)),
+                              g->batch, g->set}};
     tw_do(b, TW_OP_fence_proxy, (tw_attrs){.proxy = TW_PROXY_async_shared}, TW_NONE, TW_NONE);
     tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
     tw_scope partial = TW_NO_BLOCK;

@@ -30,6 +30,12 @@ static void declare_parameters(tw_gemm_gen *g) {
     g->arg.stride_x = tw_parameter_add(b, swap ? "stride_b" : "stride_a", TW_T_i64);
     g->arg.stride_y = tw_parameter_add(b, swap ? "stride_a" : "stride_b", TW_T_i64);
     g->arg.stride_c = tw_parameter_add(b, "stride_c", TW_T_i64);
+    if (g->v->sets) {
+        g->arg.of_set = tw_parameter_add(b, "of_set", TW_T_i32);
+        g->arg.set_x = tw_parameter_add(b, swap ? "set_b" : "set_a", TW_T_i64);
+        g->arg.set_y = tw_parameter_add(b, swap ? "set_a" : "set_b", TW_T_i64);
+        g->arg.set_c = tw_parameter_add(b, "set_c", TW_T_i64);
+    }
     g->arg.alpha = tw_parameter_add(b, "alpha", wide ? TW_T_f64 : TW_T_f32);
     g->arg.beta = tw_parameter_add(b, "beta", wide ? TW_T_f64 : TW_T_f32);
     if (g->v->grouped) {

@@ -170,8 +170,9 @@ tw_gemm_cells tw_gemm_cells_of(tw_gemm_gen *g) {
     of.line = tw_add(b, of.across->origin, of.across->first);
     of.place = tw_add(b, of.along->origin, of.along->first);
     of.at = tw_add(b, tw_mul(b, tw_widen(b, of.line), g->arg.ldc), tw_mul_imm(b, tw_widen(b, of.place), es));
-    of.c = g->v->pointers ? tw_gemm_batch_matrix(g, g->arg.c, g->arg.stride_c) : g->arg.c;
-    if (g->v->batched && !g->v->pointers) of.at = tw_add(b, of.at, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_c));
+    of.c = g->v->pointers ? tw_gemm_batch_matrix(g, g->arg.c, g->arg.stride_c, TW_NONE) : g->arg.c;
+    if (g->v->batched && !g->v->pointers)
+        of.at = tw_add(b, of.at, tw_gemm_batch_offset(g, g->arg.stride_c, g->arg.set_c));
     return of;
 }
 

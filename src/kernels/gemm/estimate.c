@@ -23,9 +23,15 @@ static double bandwidth(const tw_cuda_info *info) {
     return 2e-3 * info->memory_clock_khz * info->memory_bus_bits / 8;
 }
 
+/* Counts the matrices of A, or of B, that differ. Those of groups count as one. */
+static double matrices(const tw_gemm_problem *p, tw_gemm_buffer which) {
+    const tw_gemm_matrix m = tw_gemm_matrix_of(p, which);
+    return p->groups ? 1 : (double)(m.count * m.sets);
+}
+
 double tw_gemm_bytes(const tw_gemm_problem *p) {
     const double es = tw_type_bits(tw_gemm_types[p->type].element) / 8, out = tw_type_bits(p->out) / 8;
-    const double m = (double)p->m, n = (double)p->n, k = (double)p->k, batch = (double)p->batch;
+    const double m = (double)p->m, n = (double)p->n, k = (double)p->k;
     if (p->narrow) {
         const tw_gemm_matrix b = tw_gemm_matrix_of(p, TW_GEMM_B), scales = tw_gemm_matrix_of(p, TW_GEMM_SCALES);
         return (double)tw_gemm_matrix_bytes(&b) + (double)tw_gemm_matrix_bytes(&scales) + m * k * es +
@@ -35,9 +41,8 @@ double tw_gemm_bytes(const tw_gemm_problem *p) {
     const double all = (double)p->groups, groups = p->groups ? all * (1 - pow(1 - 1 / all, m)) : 1;
     /* Several rows of a product may gather one row of A. */
     const double rows = p->gather && p->rows_a < p->m ? (double)p->rows_a : m;
-    return batch * ((p->stride_a < 0 ? 1 / batch : 1) * rows * k * es +
-                    (p->stride_b < 0 ? 1 / batch : 1) * k * n * groups * es +
-                    m * (double)tw_gemm_columns(p) * out * (p->beta != 0 ? 2 : 1));
+    return matrices(p, TW_GEMM_A) * rows * k * es + matrices(p, TW_GEMM_B) * k * n * groups * es +
+           (double)p->batch * m * (double)tw_gemm_columns(p) * out * (p->beta != 0 ? 2 : 1);
 }
 
 double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *bytes_bound) {

@@ -29,11 +29,20 @@ static void find_tile(tw_gemm_gen *g, tw_val number) {
         g->batch = tw_sreg(b, TW_SREG_ctaid_y);
         g->tile = tw_fma(b, g->batch, tw_mul(b, g->arg.tiles_m, g->arg.tiles_n), t);
     }
+    if (!g->v->sets) return;
+    g->set = tw_binary(b, TW_OP_div_u32, g->batch, g->arg.of_set);
+    g->batch = tw_sub(b, g->batch, tw_mul(b, g->set, g->arg.of_set));
 }
 
-tw_val tw_gemm_batch_matrix(tw_gemm_gen *g, tw_val first, tw_val stride) {
+tw_val tw_gemm_batch_offset(tw_gemm_gen *g, tw_val stride, tw_val set) {
     tw_builder *b = g->b;
-    tw_val at = tw_add(b, first, tw_mul(b, tw_widen(b, g->batch), stride));
+    tw_val at = tw_mul(b, tw_widen(b, g->batch), stride);
+    return g->v->sets ? tw_add(b, at, tw_mul(b, tw_widen(b, g->set), set)) : at;
+}
+
+tw_val tw_gemm_batch_matrix(tw_gemm_gen *g, tw_val first, tw_val stride, tw_val set) {
+    tw_builder *b = g->b;
+    tw_val at = tw_add(b, first, tw_gemm_batch_offset(g, stride, set));
     return g->v->pointers ? tw_ld(b, (tw_attrs){.type = TW_T_i64}, at) : at;
 }
 
@@ -41,8 +50,8 @@ static void locate(tw_gemm_gen *g) {
     g->x.matrix = g->arg.x;
     g->y.matrix = g->arg.y;
     if (!g->v->batched) return;
-    g->x.matrix = tw_gemm_batch_matrix(g, g->arg.x, g->arg.stride_x);
-    g->y.matrix = tw_gemm_batch_matrix(g, g->arg.y, g->arg.stride_y);
+    g->x.matrix = tw_gemm_batch_matrix(g, g->arg.x, g->arg.stride_x, g->arg.set_x);
+    g->y.matrix = tw_gemm_batch_matrix(g, g->arg.y, g->arg.stride_y, g->arg.set_y);
 }
 
 /* Returns the number of X or Y in its tensor map, which has one if all products share it. TW_NONE: the map has no third
@@ -53,6 +62,14 @@ static tw_val matrix_of(tw_gemm_gen *g, bool is_x) {
     if (!g->v->batched) return TW_NONE;
     tw_val stride = is_x ? g->arg.stride_x : g->arg.stride_y;
     return tw_select(b, tw_binary(b, TW_OP_eq_i64, stride, tw_i64(b, 0)), tw_i32(b, 0), g->batch);
+}
+
+/* Returns the number of X's or Y's set in its tensor map. TW_NONE: the map has no fourth dimension. */
+static tw_val set_of(tw_gemm_gen *g, bool is_x) {
+    tw_builder *b = g->b;
+    if (!g->v->sets) return TW_NONE;
+    tw_val apart = is_x ? g->arg.set_x : g->arg.set_y;
+    return tw_select(b, tw_binary(b, TW_OP_eq_i64, apart, tw_i64(b, 0)), tw_i32(b, 0), g->set);
 }
 
 static void fetch_narrow(tw_gemm_gen *g, tw_val to, tw_val scales_to, tw_val k, tw_val full) {
@@ -97,6 +114,7 @@ static void fetch(tw_gemm_gen *g, bool is_x, tw_val to, tw_val scales_to, tw_val
                                .origin = is_x ? g->x.origin : g->y.origin,
                                .k = k,
                                .matrix = matrix_of(g, is_x),
+                               .set = set_of(g, is_x),
                                .full = full,
                                .blocks = tw_gemm_fetchers(g->c, is_x),
                                .parts = is_x && tw_gemm_cuts_rows(g->v, g->c) ? g->c->ml / TW_WGMMA_ROWS : 1,

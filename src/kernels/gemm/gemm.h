@@ -102,6 +102,13 @@ typedef struct tw_gemm_problem {
     int64_t lda, ldb, ldc;  /* Elements from a row as stored to the next. 0: rows are densely packed. */
     /* Elements from a product to the next. 0: densely packed. TW_GEMM_SHARED: all products have one A, or one B. */
     int64_t stride_a, stride_b, stride_c;
+    /* Only with a batch. The batch has so many sets of equally many products, one set after another. Strides are from
+       product to product within a set, and `set_a`, `set_b` and `set_c` from a set's first product to that of the next.
+       0: one set. */
+    int64_t sets;
+    /* Elements from set to set. 0: as though the batch had no sets. TW_GEMM_SHARED: all sets have the same A, or the
+       same B. */
+    int64_t set_a, set_b, set_c;
     /* Only with a batch. Matrices lie anywhere: buffers TW_GEMM_A, TW_GEMM_B and TW_GEMM_C hold the address (64 bits)
        of each product's, or one address of a shared A or B. Addresses are multiples of 16, and matrices that are
        written do not overlap. Strides have no meaning but TW_GEMM_SHARED. The epilogue has no mul and no residual. */
@@ -180,13 +187,17 @@ extern const char *const tw_gemm_buffer_names[TW_GEMM_BUFFERS]; /* "a", ..., "co
 typedef struct tw_gemm_matrix {
     tw_type type;              /* Element type. */
     int64_t rows, columns, ld; /* Extents as stored, and elements from a row to the next. */
-    int64_t count;             /* Number of matrices. 0: the problem has no such matrix. */
+    int64_t count;             /* Number of matrices of a set. 0: the problem has no such matrix. */
     int64_t stride;            /* Elements from a matrix to the next. 0: all products share one matrix. */
+    int64_t sets;              /* Number of sets. A batch without sets is one. */
+    int64_t apart;             /* Elements from set to set. 0: all sets share their matrices. */
 } tw_gemm_matrix;
 /* Returns the columns of C: n, or half of it if it is gated. */
 int64_t tw_gemm_columns(const tw_gemm_problem *p);
 tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which);
 size_t tw_gemm_matrix_bytes(const tw_gemm_matrix *m); /* Returns the bytes from the first element to the last. */
+/* Computes the elements from the first matrix to the one of a product of the batch. */
+int64_t tw_gemm_matrix_place(const tw_gemm_problem *p, const tw_gemm_matrix *m, int64_t product);
 /* Tells whether a buffer holds the addresses of matrices. Those of tw_gemm_matrix_of are then dense. */
 bool tw_gemm_by_pointers(const tw_gemm_problem *p, tw_gemm_buffer which);
 
@@ -315,6 +326,7 @@ typedef struct tw_gemm_variant {
     bool grouped;                   /* The product has groups. */
     bool masked, gather, scatter;   /* As in the problem. */
     bool beta, batched;             /* beta is not 0. There are several products. */
+    bool sets;                      /* They are in several sets. */
     bool sums;                      /* tw_gemm_problem.sums is not 0. */
     bool pointers;                  /* As in the problem. */
     bool promote, scale_blocks;     /* As in tw_gemm_problem. */

@@ -178,6 +178,8 @@ typedef struct tw_gemm_gen {
         tw_val sums, parts, share, eps; /* parts: vectors of sums (i32). share: 1 / k (f32). */
         tw_val gains, scaled;
         tw_val stride_scale_rows, stride_scale_columns; /* Bytes from vector to vector (i64). */
+        tw_val of_set;                                  /* Products of a set (i32). Only if the batch has sets. */
+        tw_val set_x, set_y, set_c;                     /* Bytes from set to set (i64). */
         tw_val tape_chunk, tape_run;                    /* Elements along k of a tape's chunk, and of its runs (i32). */
         tw_val tape_chunks;                             /* With tape.apart: chunks of a unit (i32). */
     } arg;                                              /* The kernel's parameters. */
@@ -187,7 +189,8 @@ typedef struct tw_gemm_gen {
     tw_val group;                                       /* The group's number, below kl. */
     tw_val team;                                        /* The team's number. TW_NONE: there is one team. */
     tw_val group_tid;                                   /* The thread's number in its group. */
-    tw_val tile, split, batch; /* Numbers of the block's tile, its part of k, and its product. */
+    tw_val tile, split, batch; /* Numbers of the block's tile, its part of k, and its product in its set. */
+    tw_val set;                /* The number of this set. TW_NONE: the batch has no sets. */
     tw_val shared;             /* Address of the block's shared memory. */
     tw_val next_stage;         /* The stage that copies between steps fill. TW_NONE: there are no such copies. */
     tw_val more;               /* Predicate: there is such a stage. */
@@ -265,7 +268,7 @@ tw_val tw_gemm_element_offset(tw_builder *b, const tw_gemm_tile *t, tw_val row, 
 /* boxed.c: boxes of stores by the copy engine. */
 int tw_gemm_boxed_bytes(const tw_gemm_config *c, bool gated); /* Shared memory of the boxes of a team's warps. */
 /* Makes the tensor map of C. `stored_columns` is from tw_gemm_stored_columns. */
-tw_tensor_map tw_gemm_box_map(const tw_gemm_matrix *m, uint64_t address, int stored_columns, bool batched);
+tw_tensor_map tw_gemm_box_map(const tw_gemm_matrix *m, uint64_t address, int stored_columns, const tw_gemm_variant *v);
 /* staged.c: rearranges sums for their stores, as tw_gemm_config.staged says. */
 void tw_gemm_rearrange_sums(tw_gemm_gen *g);
 int tw_gemm_staged_bytes(const tw_gemm_config *c); /* Shared memory that it takes. */
@@ -315,9 +318,19 @@ typedef struct tw_gemm_frame {
     void *context;                   /* For these functions. */
 } tw_gemm_frame;
 extern const tw_gemm_frame tw_gemm_plain_frame; /* frame.c: the frame of a plain product. */
+/* Sets the strides of a batch that are 0, and makes one set of sets that continue one another. TW_ERR_USAGE: they make
+   no sense. */
+tw_status tw_gemm_batch_complete(tw_gemm_problem *p, tw_diag *diag);
+
+/* Computes the elements from a set to the next if sets continue one another. `stride` is from product to product. */
+int64_t tw_gemm_next_set(const tw_gemm_problem *p, int64_t stride);
+
+/* Returns the bytes from the first of the batch's matrices to the tile's. `stride` is the bytes from one to the next,
+   `set` from set to set. */
+tw_val tw_gemm_batch_offset(tw_gemm_gen *g, tw_val stride, tw_val set);
 /* Returns the address of the tile's matrix in a batch. `stride` is the bytes from one to the next. With pointers both
    parameters are of the matrices' addresses. */
-tw_val tw_gemm_batch_matrix(tw_gemm_gen *g, tw_val first, tw_val stride);
+tw_val tw_gemm_batch_matrix(tw_gemm_gen *g, tw_val first, tw_val stride, tw_val set);
 /* Builds a kernel as tw_gemm_build does, with another frame. */
 tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v, const tw_gemm_config *c,
                                const tw_target *t);

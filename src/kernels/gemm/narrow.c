@@ -22,13 +22,13 @@ static int64_t rows_of_blocks(const tw_gemm_problem *p) {
 tw_gemm_matrix tw_gemm_packed_matrix(const tw_gemm_problem *p) {
     const tw_narrow n = narrow_of(p);
     const int64_t columns = tw_narrow_blocks(p->k) * tw_narrow_block_bytes(&n);
-    return (tw_gemm_matrix){TW_T_i8, rows_of_blocks(p), columns, columns, 1, 0};
+    return (tw_gemm_matrix){TW_T_i8, rows_of_blocks(p), columns, columns, 1, 0, 1, 0};
 }
 
 tw_gemm_matrix tw_gemm_scales_matrix(const tw_gemm_problem *p) {
     const tw_narrow n = narrow_of(p);
     const int64_t columns = tw_narrow_groups(&n, p->k) * TW_NARROW_ROWS;
-    return (tw_gemm_matrix){n.type, rows_of_blocks(p), columns, columns, 1, 0};
+    return (tw_gemm_matrix){n.type, rows_of_blocks(p), columns, columns, 1, 0, 1, 0};
 }
 
 /* Finds the byte of a packed integer, and the bit in it where the integer begins. */

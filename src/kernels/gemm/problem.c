@@ -59,6 +59,19 @@ int64_t tw_gemm_columns(const tw_gemm_problem *p) {
     return p->epilogue.gated ? p->n / 2 : p->n;
 }
 
+static tw_gemm_matrix one_of(tw_type type, int64_t rows, int64_t columns, int64_t ld) {
+    return (tw_gemm_matrix){type, rows, columns, ld, 1, 0, 1, 0};
+}
+
+static tw_gemm_matrix batch_of(const tw_gemm_problem *p, tw_type type, int64_t rows, int64_t columns, int64_t ld,
+                               int64_t stride, int64_t apart) {
+    tw_gemm_matrix m = one_of(type, rows, columns, ld);
+    const int64_t sets = p->sets > 1 ? p->sets : 1;
+    if (stride != TW_GEMM_SHARED) m.count = p->batch / sets, m.stride = stride;
+    if (sets > 1 && apart != TW_GEMM_SHARED) m.sets = sets, m.apart = apart;
+    return m;
+}
+
 tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which) {
     const tw_gemm_epilogue *e = &p->epilogue;
     const bool used[TW_GEMM_MATRICES] = {true,
@@ -81,71 +94,42 @@ tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which)
                                          e->scaled};
     const bool ta = p->trans_a, tb = p->trans_b;
     const tw_type in = tw_gemm_types[p->type].element;
-    tw_gemm_matrix m = {p->out, p->m, tw_gemm_columns(p), p->ldc, p->batch, p->stride_c};
+    tw_gemm_matrix m = batch_of(p, p->out, p->m, tw_gemm_columns(p), p->ldc, p->stride_c, p->set_c);
     if (which == TW_GEMM_A && p->gather)
-        m = (tw_gemm_matrix){in, p->rows_a, p->k, p->lda, 1, 0};
+        m = one_of(in, p->rows_a, p->k, p->lda);
     else if (which == TW_GEMM_A)
-        m = (tw_gemm_matrix){in, ta ? p->k : p->m, ta ? p->m : p->k, p->lda, p->batch, p->stride_a};
-    if (which == TW_GEMM_B) m = (tw_gemm_matrix){in, tb ? p->n : p->k, tb ? p->k : p->n, p->ldb, p->batch, p->stride_b};
+        m = batch_of(p, in, ta ? p->k : p->m, ta ? p->m : p->k, p->lda, p->stride_a, p->set_a);
+    if (which == TW_GEMM_B) m = batch_of(p, in, tb ? p->n : p->k, tb ? p->k : p->n, p->ldb, p->stride_b, p->set_b);
     if (which == TW_GEMM_B && p->groups) m.count = p->groups;
     if (which == TW_GEMM_B && p->narrow) m = tw_gemm_packed_matrix(p);
     if (which == TW_GEMM_SCALES && p->scales) m = tw_gemm_scales_matrix(p);
-    if (which == TW_GEMM_ENDS || which == TW_GEMM_COUNTS) m = (tw_gemm_matrix){TW_T_i32, 1, p->groups, p->groups, 1, 0};
+    if (which == TW_GEMM_ENDS || which == TW_GEMM_COUNTS) m = one_of(TW_T_i32, 1, p->groups, p->groups);
     if (which == TW_GEMM_ROWS || which == TW_GEMM_PLACES || which == TW_GEMM_FACTORS)
-        m = (tw_gemm_matrix){which == TW_GEMM_FACTORS ? TW_T_f32 : TW_T_i32, 1, p->m, p->m, 1, 0};
-    if (which == TW_GEMM_BIAS) m = (tw_gemm_matrix){p->out, 1, p->n, p->n, 1, 0};
+        m = one_of(which == TW_GEMM_FACTORS ? TW_T_f32 : TW_T_i32, 1, p->m, p->m);
+    if (which == TW_GEMM_BIAS) m = one_of(p->out, 1, p->n, p->n);
     /* Scales are shared as the matrix is whose rows or columns they are of. */
-    if (which == TW_GEMM_SCALE_ROWS)
-        m = (tw_gemm_matrix){TW_T_f32, 1, p->m, p->m, p->batch, p->stride_a < 0 ? p->stride_a : p->m};
+    if (which == TW_GEMM_SCALE_ROWS) m = batch_of(p, TW_T_f32, 1, p->m, p->m, p->stride_a < 0 ? p->stride_a : p->m, 0);
     if (which == TW_GEMM_SCALE_COLUMNS)
-        m = (tw_gemm_matrix){
-            TW_T_f32, 1, p->n, p->n, p->groups ? p->groups : p->batch, p->stride_b < 0 ? p->stride_b : p->n};
-    if (which == TW_GEMM_ROW_SUMS) m = (tw_gemm_matrix){TW_T_f32, p->sums, p->m, p->m, 1, 0};
-    if (which == TW_GEMM_GAINS) m = (tw_gemm_matrix){TW_T_f32, 1, p->n, p->n, 1, 0};
+        m = batch_of(p, TW_T_f32, 1, p->n, p->n, p->stride_b < 0 ? p->stride_b : p->n, 0);
+    if (which == TW_GEMM_SCALE_COLUMNS && p->groups) m.count = p->groups;
+    if (which == TW_GEMM_ROW_SUMS) m = one_of(TW_T_f32, p->sums, p->m, p->m);
+    if (which == TW_GEMM_GAINS) m = one_of(TW_T_f32, 1, p->n, p->n);
     const int64_t along_k = tw_ceil_div(p->k, TW_GEMM_BLOCK), along_n = tw_ceil_div(p->n, TW_GEMM_BLOCK);
-    if (which == TW_GEMM_SCALE_A) m = (tw_gemm_matrix){TW_T_f32, along_k, p->m, p->m, 1, 0};
+    if (which == TW_GEMM_SCALE_A) m = one_of(TW_T_f32, along_k, p->m, p->m);
     if (which == TW_GEMM_SCALE_B)
-        m = (tw_gemm_matrix){TW_T_f32, along_n, along_k, along_k, p->groups ? p->groups : 1, along_n * along_k};
-    if (m.stride == TW_GEMM_SHARED) m.stride = 0, m.count = 1;
+        m = (tw_gemm_matrix){TW_T_f32, along_n, along_k, along_k, p->groups ? p->groups : 1, along_n * along_k, 1, 0};
     if (!used[which]) m.count = 0;
     return m;
 }
 
 size_t tw_gemm_matrix_bytes(const tw_gemm_matrix *m) {
-    const int64_t elements = m->count ? (m->count - 1) * m->stride + (m->rows - 1) * m->ld + m->columns : 0;
+    const int64_t elements =
+        m->count ? (m->sets - 1) * m->apart + (m->count - 1) * m->stride + (m->rows - 1) * m->ld + m->columns : 0;
     return (size_t)elements * (size_t)tw_type_bits(m->type) / 8;
 }
 
 bool tw_gemm_by_pointers(const tw_gemm_problem *p, tw_gemm_buffer which) {
     return p->pointers && which <= TW_GEMM_C;
-}
-
-/* Sets strides that are 0 to dense ones. Without a batch all strides are made dense, since they have no meaning, and so
-   are those of matrices that lie anywhere. */
-static tw_status complete_strides(tw_gemm_problem *p, tw_diag *diag) {
-    if (p->batch == 1 || p->pointers) p->stride_c = 0;
-    if (p->batch == 1 || (p->pointers && p->stride_a != TW_GEMM_SHARED)) p->stride_a = 0;
-    if ((p->batch == 1 && !p->groups) || (p->pointers && p->stride_b != TW_GEMM_SHARED)) p->stride_b = 0;
-    if (!p->stride_a) p->stride_a = p->lda * (p->trans_a ? p->k : p->m);
-    if (!p->stride_b) p->stride_b = p->ldb * (p->trans_b ? p->n : p->k);
-    if (!p->stride_c) p->stride_c = p->ldc * p->m;
-    if (p->stride_a < TW_GEMM_SHARED || p->stride_b < TW_GEMM_SHARED || p->stride_c < 0)
-        return tw_fail(diag, TW_ERR_USAGE, "strides of a batch cannot be negative");
-    /* Limits under which sizes in bytes, and values derived from them, fit 64 bits. */
-    for (int i = TW_GEMM_A; i <= TW_GEMM_C; i++) {
-        const tw_gemm_matrix m = tw_gemm_matrix_of(p, (tw_gemm_buffer)i);
-        const double span =
-            (double)(m.rows - 1) * (double)m.ld + (double)m.columns + (double)(m.count - 1) * (double)m.stride;
-        if (span > 0x1p42)
-            return tw_fail(diag, TW_ERR_USAGE, "%c spans %.3g elements, and 2^42 are more than any machine holds",
-                           "ABC"[i], span);
-    }
-    /* Products follow one another in C, or lie side by side within its rows. */
-    const int64_t columns = tw_gemm_columns(p);
-    if (p->batch > 1 && p->stride_c < (p->m - 1) * p->ldc + columns &&
-        (p->stride_c < columns || (p->batch - 1) * p->stride_c + columns > p->ldc))
-        return tw_fail(diag, TW_ERR_USAGE, "the products of a batch overlap in C");
-    return TW_OK;
 }
 
 /* Checks a narrow B. TW_ERR_USAGE: no kernel reads such a B. */
@@ -281,7 +265,7 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
     if (st == TW_OK) st = check_epilogue(p, diag);
     if (st == TW_OK) st = check_narrow(p, diag);
     if (st == TW_OK) st = check_tape(p, diag);
-    return st == TW_OK ? complete_strides(p, diag) : st;
+    return st == TW_OK ? tw_gemm_batch_complete(p, diag) : st;
 }
 
 void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
@@ -298,6 +282,10 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         {"sa", p->stride_a, p->lda * (p->trans_a ? p->k : p->m)},
         {"sb", p->stride_b, p->ldb * (p->trans_b ? p->n : p->k)},
         {"sc", p->stride_c, p->ldc * p->m},
+        {"sets", p->sets, 1},
+        {"set_a", p->set_a, tw_gemm_next_set(p, p->stride_a)},
+        {"set_b", p->set_b, tw_gemm_next_set(p, p->stride_b)},
+        {"set_c", p->set_c, tw_gemm_next_set(p, p->stride_c)},
         {"pointers", p->pointers, 0},
         {"sums", p->sums, 0},
         {"groups", p->groups, 0},
@@ -337,10 +325,10 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         snprintf(out + n, size - n, " activation=%s", activations[p->epilogue.activation]);
 }
 
-/* Computes the largest power of two, at most `most`, that divides the bytes from row to row and from matrix to matrix,
-   and with `ends` those of a row. */
+/* Computes the largest power of two, at most `most`, that divides the bytes from row to row, from matrix to matrix and
+   from set to set, and with `ends` those of a row. */
 static int alignment(const tw_gemm_matrix *m, int most, bool ends) {
-    const int64_t bytes = (m->ld | m->stride | (ends ? m->columns : 0)) * (tw_type_bits(m->type) / 8);
+    const int64_t bytes = (m->ld | m->stride | m->apart | (ends ? m->columns : 0)) * (tw_type_bits(m->type) / 8);
     while (most > 1 && bytes % most) most /= 2;
     return most;
 }
@@ -369,6 +357,7 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.whole_k = p->k % c->u == 0;
     v.beta = p->beta != 0;
     v.batched = p->batch > 1;
+    v.sets = p->sets > 1;
     v.sums = p->sums > 0;
     v.pointers = p->pointers;
     v.promote = p->promote;
@@ -415,6 +404,7 @@ tw_gemm_squares tw_gemm_squares_of(const tw_gemm_problem *p, const tw_gemm_confi
 /* Makes the tensor map of an operand. Its boxes are as wide as the swizzle. */
 static tw_tensor_map map_of(const tw_gemm_matrix *m, bool k_major, uint64_t address, const tw_gemm_variant *v,
                             const tw_gemm_config *c, bool is_x, bool batched, int parts) {
+    const bool sets = v->sets;
     const tw_tile t = tw_gemm_tile_of(v, c, is_x);
     const int64_t extent = k_major ? m->rows : m->columns, k = k_major ? m->columns : m->rows;
     const int64_t es = tw_type_bits(m->type) / 8;
@@ -423,7 +413,9 @@ static tw_tensor_map map_of(const tw_gemm_matrix *m, bool k_major, uint64_t addr
                                  .k = k,
                                  .row_bytes = m->ld * es,
                                  .count = batched ? m->count : 0,
-                                 .matrix_bytes = (m->stride ? m->stride : m->ld) * es};
+                                 .matrix_bytes = (m->stride ? m->stride : m->ld) * es,
+                                 .sets = sets ? m->sets : 0,
+                                 .set_bytes = (m->apart ? m->apart : m->ld) * es};
     return tw_tile_map(&t, &of, parts);
 }
 
@@ -463,6 +455,12 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     tw_argument_number(to, "stride_a", stride_of(p, TW_GEMM_A));
     tw_argument_number(to, "stride_b", stride_of(p, TW_GEMM_B));
     tw_argument_number(to, "stride_c", stride_of(p, TW_GEMM_C));
+    if (p->sets > 1) {
+        tw_argument_number(to, "of_set", p->batch / p->sets);
+        tw_argument_number(to, "set_a", a.apart * es);
+        tw_argument_number(to, "set_b", b.apart * es);
+        tw_argument_number(to, "set_c", tw_gemm_matrix_of(p, TW_GEMM_C).apart * out);
+    }
     tw_argument_float(to, "alpha", p->alpha, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
     tw_argument_float(to, "beta", p->beta, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
     tw_argument_number(to, "parts", p->sums);
@@ -485,7 +483,7 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
         tw_argument_map(to, "map_x", swap ? "b" : "a", swap ? &map_b : &map_a);
     const tw_gemm_matrix to_store = tw_gemm_matrix_of(p, TW_GEMM_C);
     const tw_tensor_map map_c =
-        tw_gemm_box_map(&to_store, buffers->of[TW_GEMM_C], tw_gemm_stored_columns(c, p->epilogue.gated), p->batch > 1);
+        tw_gemm_box_map(&to_store, buffers->of[TW_GEMM_C], tw_gemm_stored_columns(c, p->epilogue.gated), &v);
     if (c->staged == TW_GEMM_BOXED) tw_argument_map(to, "map_c", "c", &map_c);
     if (!tw_gemm_is_tape(&v, c, false)) tw_argument_map(to, "map_y", swap ? "a" : "b", swap ? &map_a : &map_b);
 }

@@ -39,14 +39,14 @@ static void fill_sums(const tw_gemm_problem *p, float *out, tw_random *r) {
 
 /* Fills matrices with random elements. Scales are at most 1, so that scaled elements are, too. */
 static void fill(const tw_gemm_matrix *m, bool scales, void *data, tw_random *r) {
-    for (int64_t b = 0; b < m->count; b++)
+    for (int64_t b = 0; b < m->count * m->sets; b++)
         for (int64_t i = 0; i < m->rows; i++)
             for (int64_t j = 0; j < m->columns; j++) {
                 double x = scales                ? 0.5 + tw_random_unit(r) / 2
                            : m->type == TW_T_i8  ? (double)tw_random_below(r, 256) - 128
                            : m->type == TW_T_i32 ? (double)tw_random_below(r, 2001) - 1000
                                                  : 2 * tw_random_unit(r) - 1;
-                element_write(m->type, data, b * m->stride + i * m->ld + j, x);
+                element_write(m->type, data, b / m->count * m->apart + b % m->count * m->stride + i * m->ld + j, x);
             }
 }
 
@@ -117,10 +117,11 @@ static void widen(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, 
         *magnitude++ = fabs(*out++);
     }
     if (which == TW_GEMM_B && d->problem.narrow) return;
+    const int64_t place = tw_gemm_matrix_place(&d->problem, &m, product);
     const bool rows_first = which == TW_GEMM_A ? !d->problem.trans_a : d->problem.trans_b;
     for (int64_t i = 0; i < m.rows; i++)
         for (int64_t j = 0; j < m.columns; j++) {
-            double x = element_read(m.type, d->of[which], product * m.stride + i * m.ld + j);
+            double x = element_read(m.type, d->of[which], place + i * m.ld + j);
             if (d->problem.type == TW_GEMM_TF32) {
                 uint32_t bits = tw_f32_bits((float)x);
                 x = (double)tw_bits_f32((bits + 0x1000u) & ~0x1fffu);
@@ -288,12 +289,14 @@ static void finish_gated(tw_gemm_data *d, int64_t index, int64_t at, int64_t row
 static void finish_product(tw_gemm_data *d, int64_t product, const double *sum, const double *magnitude) {
     const tw_gemm_problem *p = &d->problem;
     const int64_t columns = tw_gemm_columns(p);
+    const tw_gemm_matrix c = tw_gemm_matrix_of(p, TW_GEMM_C);
+    const int64_t first = tw_gemm_matrix_place(p, &c, product);
     for (int64_t row = 0; row < p->m; row++) {
         const int64_t place = place_of(d, row);
         if (place < 0 || !is_written(d, place)) continue; /* A row of no group has no sums. */
         for (int64_t column = 0; column < columns; column++) {
             const int64_t cell = (product * p->m + place) * columns + column;
-            const int64_t at = product * p->stride_c + place * p->ldc + column;
+            const int64_t at = first + place * p->ldc + column;
             const int64_t gate = row * p->n + column / 8 * 16 + column % 8, plain = row * p->n + column;
             if (p->epilogue.gated)
                 finish_gated(d, cell, at, row, sum + gate, magnitude + gate);
@@ -457,11 +460,12 @@ void tw_gemm_data_free(tw_gemm_data *d) {
 int64_t tw_gemm_data_compare(const tw_gemm_data *d, const void *c, double *worst, int64_t *first) {
     const tw_gemm_problem *p = &d->problem;
     const int64_t columns = tw_gemm_columns(p);
+    const tw_gemm_matrix m = tw_gemm_matrix_of(p, TW_GEMM_C);
     int64_t wrong = 0;
     double most = 0;
     for (int64_t cell = 0; cell < d->cells; cell++) {
         int64_t in = cell % (p->m * columns);
-        int64_t at = cell / (p->m * columns) * p->stride_c + in / columns * p->ldc + in % columns;
+        int64_t at = tw_gemm_matrix_place(p, &m, cell / (p->m * columns)) + in / columns * p->ldc + in % columns;
         if (!is_written(d, in / columns)) continue;
         double error = fabs(element_read(p->out, c, at) - d->want[cell]) / (double)d->tolerance[cell];
         if (!(error <= most)) most = error;
@@ -507,15 +511,16 @@ int64_t tw_gemm_data_squares(const tw_gemm_data *d, const void *c, const tw_gemm
 int64_t tw_gemm_data_gaps(const tw_gemm_data *d, const void *now, const void *before) {
     const unsigned char *x = now, *y = before;
     const tw_gemm_problem *p = &d->problem;
+    const tw_gemm_matrix m = tw_gemm_matrix_of(p, TW_GEMM_C);
     const int64_t es = tw_type_bits(p->out) / 8, all = (int64_t)d->bytes[TW_GEMM_C] / es;
+    bool *is_cell = calloc((size_t)all, sizeof *is_cell);
     int64_t n = 0;
-    for (int64_t i = 0; i < all; i++) {
-        bool cell = false;
-        for (int64_t b = 0; b < p->batch && !cell && i >= b * p->stride_c; b++) {
-            int64_t in = i - b * p->stride_c;
-            cell = in / p->ldc < p->m && is_written(d, in / p->ldc) && in % p->ldc < tw_gemm_columns(p);
-        }
-        n += !cell && memcmp(x + i * es, y + i * es, (size_t)es) != 0;
+    if (!is_cell) return all;
+    for (int64_t i = 0; i < p->batch * p->m; i++) {
+        const int64_t row = tw_gemm_matrix_place(p, &m, i / p->m) + i % p->m * p->ldc;
+        if (is_written(d, i % p->m)) memset(is_cell + row, true, (size_t)m.columns * sizeof *is_cell);
     }
+    for (int64_t i = 0; i < all; i++) n += !is_cell[i] && memcmp(x + i * es, y + i * es, (size_t)es) != 0;
+    free(is_cell);
     return n;
 }

@@ -10,6 +10,7 @@
 const char tw_gemm_problem_words[] =
     "m n k; type=f32|f64|f16|bf16|tf32|s8|e4m3|tf32x3; ta tb (1: stored transposed); lda ldb ldc; batch, sa sb sc "
     "(strides);\n"
+    "sets=S: the batch has S sets, set_a set_b set_c from one to the next;\n"
     "alpha beta; out=TYPE of C; bias=1 mul=1 residual=1 gated=1 squares=1 scaled=1 scale_rows=1 scale_columns=1; "
     "activation=gelu|gelu_erf|silu;\n"
     "sums=P eps=E: rows of A are divided by the roots of the means of P sums of squares;\n"
@@ -74,6 +75,10 @@ bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *statu
         {"sa", &p->stride_a, NULL, NULL},
         {"sb", &p->stride_b, NULL, NULL},
         {"sc", &p->stride_c, NULL, NULL},
+        {"sets", &p->sets, NULL, NULL},
+        {"set_a", &p->set_a, NULL, NULL},
+        {"set_b", &p->set_b, NULL, NULL},
+        {"set_c", &p->set_c, NULL, NULL},
         {"ta", NULL, &p->trans_a, NULL},
         {"tb", NULL, &p->trans_b, NULL},
         {"alpha", NULL, NULL, &p->alpha},

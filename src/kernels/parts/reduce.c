@@ -19,6 +19,11 @@ tw_val tw_part_warp_max(tw_builder *b, tw_val x, int from, int below) {
     return x;
 }
 
+tw_val tw_part_warp_product(tw_builder *b, tw_val x, int from, int below) {
+    for (int d = from; d < below; d *= 2) x = tw_mul(b, x, across(b, x, d));
+    return x;
+}
+
 tw_val tw_part_warp_min(tw_builder *b, tw_val x, int from, int below) {
     for (int d = from; d < below; d *= 2) x = tw_min(b, x, across(b, x, d));
     return x;

@@ -11,5 +11,6 @@
 tw_val tw_part_warp_sum(tw_builder *b, tw_val x, int from, int below);
 tw_val tw_part_warp_max(tw_builder *b, tw_val x, int from, int below);
 tw_val tw_part_warp_min(tw_builder *b, tw_val x, int from, int below);
+tw_val tw_part_warp_product(tw_builder *b, tw_val x, int from, int below);
 
 #endif

@@ -68,6 +68,11 @@ static tw_val whole_mod(tw_builder *b, tw_val x, tw_val y) {
     return tw_select(b, tw_and(b, apart, tw_not(b, is_zero(b, r))), tw_add(b, r, y), r);
 }
 
+static tw_val shift(tw_builder *b, tw_opcode code, tw_val x, tw_val y) {
+    tw_val bits = tw_i64(b, 64), by = tw_select(b, tw_binary(b, TW_OP_lt_u64, y, bits), y, bits);
+    return tw_binary(b, code, x, tw_unary(b, TW_OP_trunc_i32_i64, by));
+}
+
 /* The lowest bits of an integer, with their sign or without one. */
 static tw_val cut(tw_builder *b, tw_val x, int bits, bool sign) {
     tw_val low = tw_unary(b, TW_OP_trunc_i32_i64, x);

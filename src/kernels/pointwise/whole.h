@@ -22,6 +22,15 @@ static inline int64_t whole_mod(int64_t a, int64_t b) {
     return r && (r < 0) != (b < 0) ? r + b : r;
 }
 
+/* Shifts by less than 0, or by more than there are bits, leave nothing. */
+static inline int64_t whole_shl(int64_t a, int64_t b) {
+    return (uint64_t)b < 64 ? (int64_t)((uint64_t)a << b) : 0;
+}
+
+static inline int64_t whole_shr(int64_t a, int64_t b) {
+    return (uint64_t)b < 64 ? (int64_t)((uint64_t)a >> b) : 0;
+}
+
 static inline int64_t real_to_whole(double a) {
     return a != a ? 0 : a >= 0x1p63 ? INT64_MAX : a <= -0x1p63 ? INT64_MIN : (int64_t)a;
 }

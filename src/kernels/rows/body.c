@@ -107,7 +107,8 @@ typedef struct statistic {
 } statistic;
 
 static tw_val neutral(tw_builder *b, tw_rows_reduction by) {
-    return tw_f32(b, by == TW_ROWS_by_sum ? 0 : by == TW_ROWS_by_max ? -INFINITY : INFINITY);
+    static const float values[TW_ROWS_REDUCTIONS] = {0, -INFINITY, INFINITY, 1};
+    return tw_f32(b, values[by]);
 }
 
 static void take(tw_rows_gen *g, const turn *t, void *context) {
@@ -117,16 +118,11 @@ static void take(tw_rows_gen *g, const turn *t, void *context) {
     /* The values of a run are added up first: their sum does not wait for the sums before. */
     for (int i = 0; i < g->s->run; i++) {
         tw_val x = s->value(b, t->x[i], s->centre);
-        sum = !i                        ? x
-              : s->by == TW_ROWS_by_sum ? tw_add(b, sum, x)
-              : s->by == TW_ROWS_by_max ? tw_max(b, sum, x)
-                                        : tw_min(b, sum, x);
+        sum = i ? tw_rows_combine(b, s->by, sum, x) : x;
     }
     if (t->there.id) sum = tw_select(b, t->there, sum, neutral(b, s->by));
-    const tw_opcode code = s->by == TW_ROWS_by_sum   ? TW_OP_add_f32
-                           : s->by == TW_ROWS_by_max ? TW_OP_max_f32
-                                                     : TW_OP_min_f32;
-    tw_op_to(b, s->total, code, s->total, sum, TW_NONE);
+    static const tw_opcode codes[TW_ROWS_REDUCTIONS] = {TW_OP_add_f32, TW_OP_max_f32, TW_OP_min_f32, TW_OP_mul_f32};
+    tw_op_to(b, s->total, codes[s->by], s->total, sum, TW_NONE);
 }
 
 static tw_val measure(tw_rows_gen *g, const held *h, value_fn *value, tw_rows_reduction by, tw_val centre) {
@@ -192,7 +188,7 @@ static void reduction(tw_rows_gen *g, const held *h) {
     if (of == TW_ROWS_max || of == TW_ROWS_min)
         y = extreme(g, h, of == TW_ROWS_max ? TW_ROWS_by_max : TW_ROWS_by_min);
     else
-        y = measure(g, h, itself, TW_ROWS_by_sum, TW_NONE);
+        y = measure(g, h, itself, of == TW_ROWS_prod ? TW_ROWS_by_product : TW_ROWS_by_sum, TW_NONE);
     if (of == TW_ROWS_mean) y = mean(g, y);
     finish_reduction(g, y);
     results r = {.stores = false};

@@ -35,12 +35,20 @@ typedef struct tw_rows_gen {
     int reductions; /* Reductions across warps so far. */
 } tw_rows_gen;
 
-typedef enum tw_rows_reduction { TW_ROWS_by_sum, TW_ROWS_by_max, TW_ROWS_by_min, TW_ROWS_REDUCTIONS } tw_rows_reduction;
+typedef enum tw_rows_reduction {
+    TW_ROWS_by_sum,
+    TW_ROWS_by_max,
+    TW_ROWS_by_min,
+    TW_ROWS_by_product,
+    TW_ROWS_REDUCTIONS
+} tw_rows_reduction;
 enum { TW_ROWS_MOST_REDUCTIONS = 3 };
 
 /* reduce.c: reduces a value of each thread of a row (f32), and gives all of them the result, with the same bits. Every
    thread of the block takes part. */
 tw_val tw_rows_reduce(tw_rows_gen *g, tw_val x, tw_rows_reduction by);
+/* Combines two values. */
+tw_val tw_rows_combine(tw_builder *b, tw_rows_reduction by, tw_val x, tw_val y);
 
 /* body.c: everything after the declarations. */
 void tw_rows_body(tw_rows_gen *g);

@@ -3,14 +3,18 @@
 
 #include "kernels/rows/generate.h"
 
-static tw_val combine(tw_builder *b, tw_rows_reduction by, tw_val x, tw_val y) {
-    return by == TW_ROWS_by_sum ? tw_add(b, x, y) : by == TW_ROWS_by_max ? tw_max(b, x, y) : tw_min(b, x, y);
+tw_val tw_rows_combine(tw_builder *b, tw_rows_reduction by, tw_val x, tw_val y) {
+    return by == TW_ROWS_by_sum   ? tw_add(b, x, y)
+           : by == TW_ROWS_by_max ? tw_max(b, x, y)
+           : by == TW_ROWS_by_min ? tw_min(b, x, y)
+                                  : tw_mul(b, x, y);
 }
 
 static tw_val across_warp(tw_builder *b, tw_rows_reduction by, tw_val x) {
     return by == TW_ROWS_by_sum   ? tw_part_warp_sum(b, x, 1, 32)
            : by == TW_ROWS_by_max ? tw_part_warp_max(b, x, 1, 32)
-                                  : tw_part_warp_min(b, x, 1, 32);
+           : by == TW_ROWS_by_min ? tw_part_warp_min(b, x, 1, 32)
+                                  : tw_part_warp_product(b, x, 1, 32);
 }
 
 tw_val tw_rows_reduce(tw_rows_gen *g, tw_val x, tw_rows_reduction by) {
@@ -33,7 +37,7 @@ tw_val tw_rows_reduce(tw_rows_gen *g, tw_val x, tw_rows_reduction by) {
         tw_val parts[4] = {0};
         tw_attrs from = {.type = TW_T_f32, .vec = vec, .space = TW_SPACE_shared, .offset = room + 4 * w};
         tw_ld_vec(b, from, row, parts);
-        for (int i = 0; i < vec; i++) all = w + i ? combine(b, by, all, parts[i]) : parts[i];
+        for (int i = 0; i < vec; i++) all = w + i ? tw_rows_combine(b, by, all, parts[i]) : parts[i];
     }
     return all;
 }

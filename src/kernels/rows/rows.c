@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const names[] = {"layer_norm", "rms_norm", "softmax", "log_softmax", "sum", "mean", "max", "min"};
+static const char *const names[] = {"layer_norm", "rms_norm", "softmax", "log_softmax", "sum",
+                                    "mean",       "max",      "min",     "prod"};
 
 const char *tw_rows_name(tw_rows_of of) {
     return names[of];
@@ -40,16 +41,17 @@ static double value(const tw_rows_problem *p, const tw_point_data *data, int64_t
 
 static statistics measure(const tw_rows_problem *p, const tw_point_data *data, int64_t row) {
     const int64_t n = tw_points_columns(&p->x);
-    const bool low = p->of == TW_ROWS_min,
-               extreme = p->of >= TW_ROWS_softmax && p->of != TW_ROWS_sum && p->of != TW_ROWS_mean;
-    double sum = 0, most = low ? (double)INFINITY : -(double)INFINITY, square = 0;
+    const bool low = p->of == TW_ROWS_min, extreme = p->of >= TW_ROWS_softmax && p->of != TW_ROWS_sum &&
+                                                     p->of != TW_ROWS_mean && p->of != TW_ROWS_prod;
+    double sum = 0, product = 1, most = low ? (double)INFINITY : -(double)INFINITY, square = 0;
     for (int64_t i = 0; i < n; i++) {
         const double x = value(p, data, row, i);
         sum += x;
+        product *= x;
         if (isnan(x) || (low ? x < most : x > most)) most = x;
     }
     const double centre = p->of == TW_ROWS_rms_norm ? 0 : extreme ? most : p->of == TW_ROWS_sum ? sum : sum / (double)n;
-    if (tw_rows_reduces(p->of)) return (statistics){centre, 0};
+    if (tw_rows_reduces(p->of)) return (statistics){p->of == TW_ROWS_prod ? product : centre, 0};
     for (int64_t i = 0; i < n; i++) {
         const double x = value(p, data, row, i) - centre;
         square += extreme ? exp(x) : x * x;

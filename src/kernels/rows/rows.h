@@ -14,6 +14,7 @@ typedef enum tw_rows_of {
     TW_ROWS_mean,
     TW_ROWS_max, /* NaN where an x is. */
     TW_ROWS_min,
+    TW_ROWS_prod,
     TW_ROWS_OPS
 } tw_rows_of;
 

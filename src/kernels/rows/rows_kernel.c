@@ -257,15 +257,15 @@ static tw_status read_of(tw_rows_problem *p, const char *words, tw_diag *diag) {
     }
     if (!*at)
         return tw_fail(diag, TW_ERR_USAGE,
-                       "of is missing: layer_norm, rms_norm, softmax, log_softmax, sum, mean, max or min");
+                       "of is missing: layer_norm, rms_norm, softmax, log_softmax, sum, mean, max, min or prod");
     const size_t n = strcspn(at + 3, " ");
     for (int i = 0; i < TW_ROWS_OPS; i++) {
         p->of = (tw_rows_of)i;
         if (strlen(tw_rows_name(p->of)) == n && !strncmp(tw_rows_name(p->of), at + 3, n)) return TW_OK;
     }
     return tw_fail(diag, TW_ERR_USAGE,
-                   "\"of=%.*s\": layer_norm, rms_norm, softmax, log_softmax, sum, mean, max or min is wanted", (int)n,
-                   at + 3);
+                   "\"of=%.*s\": layer_norm, rms_norm, softmax, log_softmax, sum, mean, max, min or prod is wanted",
+                   (int)n, at + 3);
 }
 
 tw_status tw_rows_parse(tw_rows_problem *p, char *words, tw_diag *diag) {

@@ -13,7 +13,10 @@ void tw_vm_units(const tw_vm *vm, int64_t positions, int passes[TW_CPU_UNIT_COUN
     for (int t = 0; t < TW_DTYPE_COUNT; t++) {
         if (!(types >> t & 1)) continue;
         tw_kernel_unit found[] = {k->gemm_unit[t], k->gemv_unit[t]};
-        if (k->gemm_packed[t]) found[0].passes = tw_vm_terms(vm, (tw_dtype)t);
+        if (positions < k->packed_rows[t])
+            found[0] = (tw_kernel_unit){TW_CPU_UNIT_F32, 1};
+        else if (k->gemm_packed[t] && t != TW_F32)
+            found[0].passes = tw_vm_terms(vm, (tw_dtype)t);
         if (found[0].passes == TW_PACK_BYTES) found[0] = (tw_kernel_unit){TW_CPU_UNIT_AMX_I8, 1};
         for (int i = 0; i < (positions < MANY ? 2 : 1); i++) {
             int *p = &passes[found[i].unit];

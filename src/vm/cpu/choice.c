@@ -232,7 +232,7 @@ static tw_status decide(tw_choices *c, const tw_strip *s, int64_t rows, const ch
     const char *copy = tw_arena_strdup(&c->arena, shape);
     if (!d || !copy) return tw_fail_memory(diag);
     char key[512];
-    snprintf(key, sizeof key, "%s|%s", c->machine, shape);
+    snprintf(key, sizeof key, "%s|%s %s", c->machine, c->vm->k.gemm_name[s->format.dtype], shape);
     const tw_vm_product product = {s->format.dtype, s->format.group, rows, tw_strip_width(s) * c->vm->n_threads,
                                    s->cols};
     *d = (decision){.next = c->decisions, .shape = copy, .product = product};
@@ -314,7 +314,9 @@ void tw_choices_explain(const tw_choices *c, char *out, size_t size) {
         tw_text_add(&t, "%s: %s, %s", d->shape, d->winner, d->by);
         if (d->us > 0) tw_text_add(&t, ", %.0f us expected", d->us);
         for (int i = 0; i < c->n; i++)
-            if (d->gflops[i] > 0) tw_text_add(&t, "  %s %.0f GFLOP/s", name_of(i), d->gflops[i]);
+            if (d->gflops[i] > 0)
+                tw_text_add(&t, "  %s%s%s%s %.0f GFLOP/s", name_of(i), i ? "" : " (",
+                            i ? "" : c->vm->k.gemm_name[d->product.weights], i ? "" : ")", d->gflops[i]);
         tw_text_add(&t, "\n");
     }
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mixtures of experts: the router's choice, then each expert's products over the positions that chose it. */
 #include "vm/cpu/exec.h"
+#include "vm/routing.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { UNRANKED = -1, TAKEN = -2 }; /* Both are below every score. */
 
-/* Computes a softmax over all experts, and chooses the best `used` in descending order. Of equals the lower id comes
-   first. `renormalise` makes the weights sum to 1. Chosen experts are always distinct. Scores that are NaN come last,
-   and the weights show them. */
-static void choose_experts(float *scores, int64_t experts, int64_t used, bool renormalise, float *ids, float *weights) {
+/* Computes a softmax over all experts, and chooses the best `used` in descending order, or those that are `told`. Of
+   equals the lower id comes first. `renormalise` makes the weights sum to 1. Chosen experts are always distinct. Scores
+   that are NaN come last, and the weights show them. */
+static void choose_experts(float *scores, int64_t experts, int64_t used, bool renormalise, const int32_t *told,
+                           float *ids, float *weights) {
     float max = scores[0], sum = 0, kept = 0;
     for (int64_t i = 1; i < experts; i++) max = fmaxf(max, scores[i]);
     for (int64_t i = 0; i < experts; i++) sum += scores[i] = expf(scores[i] - max);
@@ -20,12 +22,27 @@ static void choose_experts(float *scores, int64_t experts, int64_t used, bool re
         int64_t best = 0;
         for (int64_t i = 1; i < experts; i++)
             if (scores[i] > scores[best]) best = i;
+        if (told) best = told[u];
         ids[u] = (float)best;
         weights[u] = scores[best] / sum;
         kept += weights[u];
         scores[best] = TAKEN;
     }
     for (int64_t u = 0; renormalise && u < used; u++) weights[u] /= kept;
+}
+
+/* Chooses the experts of position t of the step by its scores, which are destroyed, or follows another machine's
+   choice. */
+static void choose(const tw_vm_thread *thread, const tw_exec *e, int64_t t, float *scores, int64_t experts,
+                   int64_t used, float *route) {
+    const tw_vm_step *step = &thread->vm->step;
+    tw_routing *r = e->layer < 0 ? NULL : step->routing;
+    const int64_t row = r ? tw_routing_row(r, e->layer, step->pos + t) : 0;
+    const int32_t *told = r && r->told && r->expert[row * used] >= 0 ? r->expert + row * used : NULL;
+    float *at = route + t * 2 * used;
+    if (told && e->reports) memcpy(r->score + row * experts, scores, (size_t)experts * sizeof *scores);
+    choose_experts(scores, experts, used, thread->vm->m->renormalise_experts, told, at, at + used);
+    if (r && !r->told && e->reports) tw_routing_enter(r, e->layer, step->pos + t, 1, at);
 }
 
 void tw_exec_route(tw_vm_thread *thread, const tw_exec *e) {
@@ -38,9 +55,7 @@ void tw_exec_route(tw_vm_thread *thread, const tw_exec *e) {
     float *route = e->buffer[TW_ROUTE_ROUTE];
     tw_exec_norm(thread, e->buffer[TW_ROUTE_X], e->vector[TW_ROUTE_NORM], NULL, n, dim, normed);
     tw_product(thread, scratch, &e->strip, 0, normed, dim, n, y, NULL);
-    for (int64_t t = 0; t < n; t++)
-        choose_experts(y + t * ldy, experts, used, thread->vm->m->renormalise_experts, route + t * 2 * used,
-                       route + (t * 2 + 1) * used);
+    for (int64_t t = 0; t < n; t++) choose(thread, e, t, y + t * ldy, experts, used, route);
 }
 
 void tw_exec_score(tw_vm_thread *thread, const tw_exec *e) {
@@ -61,8 +76,7 @@ void tw_exec_choose(tw_vm_thread *thread, const tw_exec *e) {
     float *scores = (float *)(void *)thread->scratch, *route = e->buffer[TW_CHOOSE_ROUTE];
     for (int64_t t = 0; t < thread->vm->step.n; t++) {
         memcpy(scores, (const float *)e->buffer[TW_CHOOSE_SCORES] + t * experts, (size_t)experts * 4);
-        choose_experts(scores, experts, used, thread->vm->m->renormalise_experts, route + t * 2 * used,
-                       route + (t * 2 + 1) * used);
+        choose(thread, e, t, scores, experts, used, route);
     }
 }
 

@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "vm/cpu/choice.h"
 #include "vm/cpu/share.h"
+#include "vm/routing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,16 +61,33 @@ static tw_status resolve_instr(tw_vm *vm, tw_program *p, const tw_instr *in, tw_
     return st;
 }
 
+/* Finds the layers of a worker's choices. The first worker to choose for a layer reports the choice. */
+static void find_layers(tw_program *p, int worker, bool *reported, int64_t layers) {
+    const tw_worker *w = &p->s->workers[worker];
+    for (int i = 0; i < w->count; i++) {
+        const tw_instr *in = &w->list[i];
+        tw_exec *e = &p->exec[worker][i];
+        if (in->op != TW_INSTR_ROUTE && in->op != TW_INSTR_CHOOSE) continue;
+        e->layer = tw_routing_layer(p->s, w, in);
+        if (e->layer >= layers) e->layer = -1;
+        if (e->layer < 0) continue;
+        e->reports = !reported[e->layer];
+        reported[e->layer] = true;
+    }
+}
+
 static tw_status resolve(tw_vm *vm, tw_program *p, tw_diag *diag) {
     const tw_schedule *s = p->s;
+    bool *reported = tw_arena_array(&vm->arena, (size_t)vm->m->n_layers, sizeof *reported);
     tw_status st = tw_vm_make_buffers(vm, p, diag);
     p->exec = tw_arena_array(&vm->arena, (size_t)s->n_workers, sizeof *p->exec);
-    if (st == TW_OK && !p->exec) st = tw_fail_memory(diag);
+    if (st == TW_OK && (!p->exec || !reported)) st = tw_fail_memory(diag);
     for (int w = 0; w < s->n_workers && st == TW_OK; w++) {
         p->exec[w] = tw_arena_array(&vm->arena, (size_t)s->workers[w].count + 1, sizeof **p->exec);
         if (!p->exec[w]) return tw_fail_memory(diag);
         for (int i = 0; i < s->workers[w].count && st == TW_OK; i++)
             st = resolve_instr(vm, p, &s->workers[w].list[i], &p->exec[w][i], diag);
+        if (st == TW_OK) find_layers(p, w, reported, vm->m->n_layers);
     }
     return st;
 }

@@ -66,7 +66,7 @@ void tw_product_round(const tw_vm *vm, const tw_strip *s, const float *x, int64_
 
 /* True if our kernel packs n rows. */
 static bool is_packed(const tw_kernels *k, tw_dtype t, int64_t n) {
-    return n >= TW_PACKED_ROWS && k->gemm_packed[t];
+    return k->gemm_packed[t] && n >= k->packed_rows[t];
 }
 
 void tw_product_own(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x,
@@ -78,7 +78,7 @@ void tw_product_own(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s,
         void *packed = tw_scratch_take(&scratch, k->gemm_pack_bytes(s->format, n, s->cols, terms));
         k->gemm_pack(s->format, x, ldx, n, s->cols, terms, packed);
         k->gemm_packed[t](s->format, panels, s->n_panels, s->cols, packed, n, terms, y, tw_strip_stride(s), sink,
-                          tw_scratch_take(&scratch, k->gemm_packed_scratch()));
+                          tw_scratch_take(&scratch, k->gemm_packed_scratch(s->format)));
         return;
     }
     void *room = tw_scratch_take(&scratch, k->gemm_scratch[t](s->format, s->n_panels, s->cols, n, usual));
@@ -94,7 +94,7 @@ void tw_product_packed(tw_vm_thread *thread, tw_scratch scratch, const tw_strip 
     const tw_kernels *k = &thread->vm->k;
     k->gemm_packed[s->format.dtype](s->format, s->panels, s->n_panels, s->cols, packed, n,
                                     tw_vm_terms(thread->vm, s->format.dtype), y, tw_strip_stride(s), sink,
-                                    tw_scratch_take(&scratch, k->gemm_packed_scratch()));
+                                    tw_scratch_take(&scratch, k->gemm_packed_scratch(s->format)));
 }
 
 void tw_product(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, int64_t copy, const float *x, int64_t ldx,

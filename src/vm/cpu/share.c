@@ -185,7 +185,7 @@ static tw_status give_packs(tw_vm *vm, tw_program *p, const order *o, tw_diag *d
 
 size_t tw_vm_share_bytes(const tw_vm *vm, const tw_schedule *s) {
     size_t most = 0;
-    if (!vm->k.gemm_pack || s->tokens < TW_PACKED_ROWS) return 0;
+    if (!vm->k.gemm_pack) return 0;
     for (int w = 0; w < s->n_workers; w++)
         for (int i = 0; i < s->workers[w].count; i++) {
             const tw_instr *in = &s->workers[w].list[i];
@@ -193,7 +193,8 @@ size_t tw_vm_share_bytes(const tw_vm *vm, const tw_schedule *s) {
             if (operand < 0) continue;
             const int64_t cols = s->buffers[in->operand[operand]].shape[1] * s->buffers[in->operand[operand]].shape[2];
             const tw_buffer *of = &s->buffers[tw_instr_matrices_of(in).matrix[0]];
-            const tw_panel_format f = {of->dtype, of->group};
+            const tw_panel_format f = tw_vm_format(vm, of);
+            if (!vm->k.gemm_packed[f.dtype] || s->tokens < vm->k.packed_rows[f.dtype]) continue;
             const size_t bytes = vm->k.gemm_pack_bytes(f, s->tokens, cols, tw_vm_terms(vm, f.dtype));
             most = bytes > most ? bytes : most;
         }
@@ -221,8 +222,8 @@ const void *tw_share_rows(tw_vm_thread *thread, const tw_exec *e, const float *x
     const tw_kernels *k = &vm->k;
     tw_pack *pack = e->pack;
     const bool vendor = e->strip.choice && !vm->own_only;
-    if (!pack || n < TW_PACKED_ROWS || vendor || !k->gemm_packed[e->strip.format.dtype]) return NULL;
     const tw_panel_format f = e->strip.format;
+    if (!pack || vendor || !k->gemm_packed[f.dtype] || n < k->packed_rows[f.dtype]) return NULL;
     const int terms = tw_vm_terms(vm, f.dtype);
     const int32_t tiles = (int32_t)((n + TW_PACKED_TILE - 1) / TW_PACKED_TILE);
     const size_t bytes = k->gemm_pack_bytes(f, TW_PACKED_TILE, dim, terms);

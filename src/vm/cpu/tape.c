@@ -182,8 +182,7 @@ static bool quantised(const source *src) {
 }
 
 static void measure(const tw_vm_thread *thread, const source *src, tw_strip *out) {
-    *out = (tw_strip){.cols = src->cols, .format = src->format};
-    if (thread->vm->options.dequantise && quantised(src)) out->format = (tw_panel_format){TW_F32, 0};
+    *out = (tw_strip){.cols = src->cols, .format = tw_vm_format(thread->vm, src->buffer)};
     out->n_panels = src->parts * ((src->to - src->from + TW_PANEL_ROWS - 1) / TW_PANEL_ROWS);
     out->copy_bytes = (size_t)out->n_panels * tw_panel_bytes(out->format, src->cols);
 }

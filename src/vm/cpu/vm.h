@@ -41,6 +41,8 @@ typedef struct tw_exec {
     const tw_weight *table[TW_MAX_OPERANDS]; /* Tables of embed. */
     tw_strip strip;                          /* Rows that the instruction multiplies by. */
     struct tw_pack *pack;                    /* Packed activations that it shares with other workers. NULL: none. */
+    int64_t layer;                           /* route, choose: the layer. -1: it is not known. */
+    bool reports;                            /* route, choose: it enters its layer's choice in step.routing. */
     struct {
         tw_counter_cell *cell;
         uint32_t threshold; /* Arrivals in one step. */
@@ -127,6 +129,13 @@ void tw_tape_free(tw_vm_thread *thread);
 /* True if activations are rounded to integers of 8 bits where such weights multiply them. */
 static inline bool tw_vm_takes_bytes(const tw_vm *vm, tw_dtype weights) {
     return vm->options.activations == TW_ACTIVATIONS_INT8 && (weights == TW_I8 || weights == TW_I4);
+}
+
+/* The format of a matrix's panels. */
+static inline tw_panel_format tw_vm_format(const tw_vm *vm, const tw_buffer *matrix) {
+    const bool integers = matrix->dtype == TW_I8 || matrix->dtype == TW_I4;
+    return vm->options.dequantise && integers ? (tw_panel_format){TW_F32, 0}
+                                              : (tw_panel_format){matrix->dtype, matrix->group};
 }
 
 /* Terms of bf16 that a packed activation has where such weights multiply it. TW_PACK_BYTES: it is a byte. */

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/thread.h"
 #include "vm/cuda/machine.h"
+#include "vm/routing.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ typedef struct loading {
     tw_mega_program *p;
     const tw_instr **stages; /* The instructions that tw_mega_stages_of finds, one for each counter. */
     int32_t *records;        /* Room for the records of any worker. */
+    bool *reported;          /* [layers]: a worker enters the layer's choice of experts in p->routes. */
     _Atomic int next;        /* The next worker whose tape is to be packed. */
     _Atomic tw_status status;
     tw_diag diag;
@@ -309,6 +311,16 @@ static void write_partial(loading *l, const tw_instr *in, int32_t *record) {
     record[TW_W_PITCH] = (int32_t)from->shape[2];
 }
 
+/* Tells a choice where to enter what it has chosen. All workers with rows of experts make the same choice, which the
+   first of them enters. */
+static void write_choose(loading *l, const tw_worker *w, const tw_instr *in, int32_t *record) {
+    const tw_model *m = l->vm->m;
+    const int64_t layer = tw_routing_layer(l->p->s, w, in);
+    if (layer < 0 || layer >= m->n_layers || l->reported[layer]) return;
+    l->reported[layer] = true;
+    put_address(record, TW_W_ROUTES, l->p->routes + (uint64_t)(layer * 2 * m->n_experts_used) * sizeof(float));
+}
+
 static void write_instr(loading *l, const tw_instr *in, int32_t *record) {
     const tw_buffer *buffers = l->p->s->buffers;
     const int64_t *q = in->param;
@@ -439,6 +451,7 @@ static tw_mega_worker load_records(loading *l, int worker) {
             record[TW_W_ARRIVE] = last && in->arrive >= 0 ? in->arrive * TW_MEGA_COUNTER : -1;
             if (p->plan.flags) record[TW_W_USES] = tw_mega_uses(p->s, in, l->stages);
             if (last) write_instr(l, in, record);
+            if (last && in->op == TW_INSTR_CHOOSE) write_choose(l, w, in, record);
             if (last && tw_mega_is_product(in->op))
                 write_product(l, in, tw_mega_is_taped(in->op) ? *bias++ : 0, record);
             *kind++ = record[TW_W_KIND];
@@ -472,6 +485,7 @@ tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     loading l = {.vm = vm, .p = p};
     l.stages = tw_arena_array(&room, (size_t)s->n_counters + 1, sizeof *l.stages);
     l.records = tw_arena_array(&room, most + 1, TW_MEGA_RECORD);
+    l.reported = tw_arena_array(&room, (size_t)vm->m->n_layers, sizeof *l.reported);
     int32_t *rows = tw_arena_array(&room, (size_t)p->plan.slots + 1, 2 * sizeof *rows);
     tw_mega_worker *table = tw_arena_array(&room, workers, sizeof *table);
     p->buffer = tw_arena_array(&vm->arena, (size_t)s->n_buffers + 1, sizeof *p->buffer);
@@ -486,6 +500,8 @@ tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     if (l.status == TW_OK && p->plan.experts) l.status = tw_mega_load_pools(vm, p, &l.diag);
     if (l.status == TW_OK) p->streamed_bytes += tw_mega_expert_bytes(p);
     load_slot_rows(&l, rows);
+    if (p->plan.experts)
+        p->routes = put_zeros(&l, "routes", (size_t)(vm->m->n_layers * vm->m->n_experts_used) * 2 * sizeof(float));
     for (int w = 0; w < s->n_workers && l.status == TW_OK; w++) table[w] = load_records(&l, w);
     p->arguments[TW_MEGA_ARG_WORKERS] = put(&l, p, "workers", table, workers * sizeof *table, true);
     p->arguments[TW_MEGA_ARG_COUNTERS] = put_zeros(&l, "counters", ((size_t)s->n_counters + 1) * TW_MEGA_COUNTER);

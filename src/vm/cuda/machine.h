@@ -26,10 +26,11 @@ typedef struct tw_mega_program {
     uint64_t arguments[TW_MEGA_ARGS + 1]; /* The last one is the profile buffer, with records. */
     tw_prof_layout profile;               /* Where a traced kernel leaves its records. No sites: it is not traced. */
     uint64_t slot_rows;                   /* Address of the slots' rows (TW_W_SLOT_ROWS). */
-    struct tw_mega_tape **tapes;          /* The tape of each worker. */
-    int32_t *kinds;                       /* tw_mega_kind of each record. Each worker has most_records of them. */
-    int32_t epoch;                        /* Number of steps that were launched. */
-    bool gave_up;                         /* True: the machine gave up, and the program cannot run any more. */
+    uint64_t routes; /* Address of f32 [layers][2][used]: the last step's choices of experts. 0: it is no mixture. */
+    struct tw_mega_tape **tapes; /* The tape of each worker. */
+    int32_t *kinds;              /* tw_mega_kind of each record. Each worker has most_records of them. */
+    int32_t epoch;               /* Number of steps that were launched. */
+    bool gave_up;                /* True: the machine gave up, and the program cannot run any more. */
     /* Host memory of ARG_OUT, followed by that of ARG_TOKENS. NULL: the program is emulated. */
     _Atomic int32_t *said;
     int64_t pending;                                /* Steps of a launch that was not waited for. */

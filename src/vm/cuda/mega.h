@@ -277,6 +277,7 @@ enum {
     TW_W_POSITIONS = TW_W_BIAS,   /* embed: the table of positions. 0: there is none. */
     TW_W_NORM_BIAS = TW_W_Q_NORM, /* plan.layer_norm: the norm's biases. 0: there are none. */
     TW_W_ROUTER = TW_W_BIAS,      /* score: the router. */
+    TW_W_ROUTES = TW_W_OUT,       /* choose: f32[2][used], where the choice is entered. 0: another worker does it. */
     TW_W_SLOT_ROWS = TW_W_NORM,   /* output: i32[slots][2], the first row and the number of rows. */
     TW_W_BEST = TW_W_K_CACHE,     /* head: each slot's best. */
     TW_W_LOGITS = TW_W_K_CACHE,   /* output: the logits. */

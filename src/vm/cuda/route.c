@@ -195,11 +195,11 @@ void tw_mega_choose(tw_builder *b, const tw_model *m, tw_val lane, tw_val scores
 
 /* A warp chooses, and leaves the choice in shared memory for experts_up and for the producer, whom the mbarrier at
    plan.routed tells of it. Nobody reads the previous choice any more: this block has taken all stages of its experts.
- */
+   One block of all enters the choice in memory, where the host may look for it. */
 void tw_mega_build_choose(tw_mega_gen *g) {
     tw_builder *b = g->b;
     const int used = (int)g->p->m->n_experts_used;
-    tw_val from = tw_mega_address(g, TW_W_IN), expert, share;
+    tw_val from = tw_mega_address(g, TW_W_IN), routes = tw_mega_address(g, TW_W_ROUTES), expert, share;
     tw_mega_wait_alone(g);
     TW_IF (b, tw_eq(b, g->warp, tw_i32(b, 0))) {
         tw_mega_choose(b, g->p->m, g->lane, from, &expert, &share);
@@ -209,6 +209,11 @@ void tw_mega_build_choose(tw_mega_gen *g) {
             tw_val to = tw_mega_at(b, tw_add_imm(b, g->shared, g->p->chosen), g->lane, 4);
             tw_st(b, tw_mega_shared(TW_T_i32, 1, 0), to, &expert);
             tw_st(b, tw_mega_shared(TW_T_f32, 1, 4 * used), to, &share);
+            TW_IF (b, tw_ne(b, routes, tw_i64(b, 0))) {
+                tw_val number = tw_unary(b, TW_OP_cvt_f32_s32, expert), at = tw_mega_at(b, routes, g->lane, 4);
+                tw_st(b, (tw_attrs){.type = TW_T_f32}, at, &number);
+                tw_st(b, (tw_attrs){.type = TW_T_f32, .offset = 4 * used}, at, &share);
+            }
         }
         tw_do(b, TW_OP_mbarrier_arrive, (tw_attrs){0}, tw_add_imm(b, g->shared, g->p->routed), TW_NONE);
     }

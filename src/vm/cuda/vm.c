@@ -11,6 +11,7 @@
 #include "ptx/load.h"
 #include "ptx/ptx.h"
 #include "vm/cuda/machine.h"
+#include "vm/routing.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -405,6 +406,23 @@ static tw_status read_logits(tw_cuda_vm *vm, tw_mega_program *p, int64_t rows, t
     return tw_mega_read(vm, p->logits, logits, (size_t)(rows * vm->m->vocab) * 4, diag);
 }
 
+/* Enters the choices of a step of one position in step->routing. */
+static tw_status read_routes(tw_cuda_vm *vm, const tw_mega_program *p, const tw_vm_step *step, tw_diag *diag) {
+    tw_routing *r = step->routing;
+    const size_t n = (size_t)(2 * r->used);
+    if (r->told || !p->routes || step->n != 1)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED,
+                       "the GPU's machine follows no choices of experts, and has its own of "
+                       "steps of one position");
+    float *routes = malloc((size_t)r->layers * n * sizeof *routes);
+    if (!routes) return tw_fail_memory(diag);
+    const tw_status st = tw_mega_read(vm, routes, p->routes, (size_t)r->layers * n * sizeof *routes, diag);
+    for (int64_t i = 0; i < r->layers && st == TW_OK; i++)
+        if (r->mixture[i]) tw_routing_enter(r, i, step->pos, 1, routes + (size_t)i * n);
+    free(routes);
+    return st;
+}
+
 tw_status tw_cuda_vm_run(tw_cuda_vm *vm, tw_vm_step *step, tw_diag *diag) {
     tw_mega_program *p = tw_mega_program_of(vm, step->program);
     tw_status st = check_step(p, step->pos, step->n, p ? p->s->tokens : 0, diag);
@@ -422,6 +440,7 @@ tw_status tw_cuda_vm_run(tw_cuda_vm *vm, tw_vm_step *step, tw_diag *diag) {
     p->pending = 0;
     if (st == TW_OK && !step->no_logits) st = read_logits(vm, p, p->plan.all_logits ? step->n : 1, diag);
     step->logits = step->no_logits ? NULL : p->logits;
+    if (st == TW_OK && step->routing) st = read_routes(vm, p, step, diag);
     return st;
 }
 

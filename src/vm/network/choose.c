@@ -17,6 +17,10 @@ typedef struct best {
     double time; /* Its estimated time. 1e30: there is none yet. */
 } best;
 
+bool tw_network_may_split(const tw_cuda_network *n, const tw_gemm_problem *p) {
+    return !n->options.unsplit && (p->batch == 1 || !n->options.unsplit_batches);
+}
+
 /* Takes a configuration with as many stages as possible, if it is legal and estimated to be faster. */
 static void consider(best *o, tw_gemm_config c) {
     enum { MOST = 8 };
@@ -35,7 +39,7 @@ static void consider_tile(best *o, tw_gemm_config c) {
     static const int splits[] = {1, 2, 3, 4, 6, 8};
     for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
         c.kg = splits[i];
-        if (c.kg > 1 && o->n->options.unsplit) continue;
+        if (c.kg > 1 && !tw_network_may_split(o->n, o->problem)) continue;
         c.split = c.kg > 1 ? TW_JOIN_CLUSTER : 0;
         consider(o, c);
         c.split = c.kg > 1 ? TW_JOIN_SERIAL : 0;
@@ -93,9 +97,15 @@ static bool estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm
     return o.time < 1e30;
 }
 
+/* Tells whether counters are zeroed before a product. */
+static bool is_cleared(const tw_cuda_network *n, const tw_gemm_problem *p, const tw_gemm_config *c) {
+    tw_gemm_resources need;
+    return n->options.clear && tw_gemm_legal(p, c, n->gpu->target, &need, NULL) && need.counter_bytes;
+}
+
 /* Chooses when a product begins. */
 static int start_of(const tw_cuda_network *n, const tw_gemm_problem *p, const tw_gemm_config *c) {
-    if (c->mma != 2 || n->options.late) return TW_GEMM_LATE;
+    if (c->mma != 2 || n->options.late || is_cleared(n, p, c)) return TW_GEMM_LATE;
     return p->weights ? TW_GEMM_AHEAD : TW_GEMM_EARLY;
 }
 
@@ -116,7 +126,7 @@ static bool idles(const tw_cuda_network *n, const tw_gemm_problem *p, const tw_g
 bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out) {
     const bool tile = !p->pointers && n->gpu->target->sm == 90 &&
                       tw_prefill_tile(p, NULL, n->gpu->target, n->info.sms, out) &&
-                      (out->kg == 1 || !n->options.unsplit);
+                      (out->kg == 1 || tw_network_may_split(n, p));
     if (tile && settle(n, p, out)) {
         tw_gemm_config other;
         if (idles(n, p, out) && estimate(n, p, &other) && settle(n, p, &other) &&
@@ -133,7 +143,7 @@ bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_
 static bool take_own(tw_cuda_network *n, const tw_gemm_problem *p, const tw_network_choice *c, tw_gemm_config *out) {
     *out = tw_gemm_config_default(p);
     if (strcmp(c->kind, "gemm") != 0 || tw_gemm_config_parse(out, c->configuration, NULL) != TW_OK) return false;
-    if (n->options.unsplit && (out->kg > 1 || out->stream)) return false;
+    if (!tw_network_may_split(n, p) && (out->kg > 1 || out->stream)) return false;
     return settle(n, p, out);
 }
 
@@ -154,7 +164,7 @@ static bool take_vendor(tw_cuda_network *n, const tw_gemm_problem *p, const tw_n
         at = end;
     }
     plain.epilogue = (tw_gemm_epilogue){0};
-    if (n->options.unsplit && out->split > 1) return false;
+    if (!tw_network_may_split(n, p) && out->split > 1) return false;
     return tw_gemm_vendor_problem(&plain, &problem) &&
            tw_cublaslt_fits(n->weights->vendor, &problem, out, &unused, NULL) == TW_OK;
 }

@@ -79,7 +79,7 @@ static tw_status find_packed(tw_cpu_network *n, int step, packing *all, tw_diag 
     uint64_t name[2];
     bool found = true;
     tw_cpu_product_plan(n, s);
-    const size_t bytes = tw_cpu_product_packed(s, n->p, name), of_panel = tw_cpu_product_panel(s);
+    const size_t bytes = tw_cpu_product_packed(n, s, name), of_panel = tw_cpu_product_panel(s);
     if (!bytes) return TW_OK;
     if (!n->p->buffers[s->of->in[1].buffer].content) return tw_fail(diag, TW_ERR_USAGE, "a constant has no content");
     const tw_status st = tw_cpu_pool_packed(n->pool, name, bytes, &s->product.panels, &found, diag);
@@ -250,6 +250,28 @@ tw_status tw_cpu_network_run(tw_cpu_network *n, const void *const *in, void *con
         if (n->base[p->outputs[i]] != out[i] && b->bytes > 0) memcpy(out[i], n->base[p->outputs[i]], (size_t)b->bytes);
     }
     return TW_OK;
+}
+
+/* Tells whether a step's B is read as it is, by each task or by packing. */
+static bool reads_b(const tw_cpu_network *n, const tw_cpu_step *s) {
+    const tw_cpu_pool *p = n->pool;
+    for (int i = 0; s->product.panels && i < p->n_packed; i++)
+        if (p->packed[i].panels == s->product.panels) return !p->packed[i].lent;
+    return true;
+}
+
+bool tw_cpu_network_reads(const tw_cpu_network *n, const void *content) {
+    const tw_program *p = n->p;
+    for (int i = 0; i < p->n_steps; i++)
+        if (n->steps[i].product.panels == content) return true;
+    for (int i = 0; i < p->n_buffers; i++) {
+        if (p->buffers[i].kind != TW_PROGRAM_CONSTANT || p->buffers[i].content != content) continue;
+        if (read_as_is(p, i)) return true;
+        for (int k = 0; k < p->n_steps; k++)
+            if (p->steps[k].kind == TW_STEP_PRODUCT && p->steps[k].in[1].buffer == i && reads_b(n, &n->steps[k]))
+                return true;
+    }
+    return false;
 }
 
 const tw_ranges *tw_cpu_network_schedule(const tw_cpu_network *n) {

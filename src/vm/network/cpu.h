@@ -20,7 +20,20 @@ typedef struct tw_cpu_pool tw_cpu_pool;
 /* `options` may be NULL. `threads` 0: as many as there are processors that this process may use. */
 tw_status tw_cpu_pool_open(tw_cpu_pool **out, int threads, const tw_cpu_pool_options *options, tw_diag *diag);
 void tw_cpu_pool_close(tw_cpu_pool *pool);          /* NULL is fine. Networks on it are closed before. */
-int64_t tw_cpu_pool_bytes(const tw_cpu_pool *pool); /* Bytes of packed constants. */
+int64_t tw_cpu_pool_bytes(const tw_cpu_pool *pool); /* Bytes of packed constants that the pool has made. */
+
+/* A constant as kernels read it, aligned to 64 bytes. */
+typedef struct tw_cpu_panels {
+    uint64_t name[2]; /* A hash of what is packed, and how. */
+    const void *data;
+    size_t bytes;
+} tw_cpu_panels;
+/* Lends a pool panels, which must outlive it, so that it does not make them. */
+tw_status tw_cpu_pool_lend(tw_cpu_pool *pool, const tw_cpu_panels *panels, tw_diag *diag);
+/* Describes the panels that a pool has made or was lent, from number 0 on. False: there are no more. */
+bool tw_cpu_pool_panels(const tw_cpu_pool *pool, int i, tw_cpu_panels *out);
+/* Tells a pool the sum (base/sum.h) of a content that stays at its place, so that it is not read for that. */
+tw_status tw_cpu_pool_know(tw_cpu_pool *pool, const void *content, int64_t bytes, uint64_t sum, tw_diag *diag);
 
 typedef struct tw_cpu_network tw_cpu_network;
 
@@ -32,6 +45,9 @@ tw_status tw_cpu_network_open(tw_cpu_network **out, const tw_program *p, tw_cpu_
    goes to out[i]. */
 tw_status tw_cpu_network_run(tw_cpu_network *n, const void *const *in, void *const *out, tw_diag *diag);
 void tw_cpu_network_close(tw_cpu_network *n); /* NULL is fine. */
+
+/* Tells whether packing or runs read what lies at a place: a constant, unless its panels were lent, or such panels. */
+bool tw_cpu_network_reads(const tw_cpu_network *n, const void *content);
 
 const tw_ranges *tw_cpu_network_schedule(const tw_cpu_network *n);
 

@@ -141,7 +141,7 @@ static void multiply(const head *h, const unsigned char *panels, int64_t out, in
     const int64_t n = padded(out) / TW_PANEL_ROWS;
     if (h->split) {
         unsigned char *packed = h->gemm + tw_cpu_lines(h->n->k.split->scratch_bytes);
-        h->n->k.split->pack_x(x, ldx, rows, cols, packed);
+        h->n->k.split->pack_x(x, ldx, rows, cols, true, packed);
         h->n->k.split->gemm(panels, n, cols, packed, rows, y, ldy, NULL, h->gemm);
         return;
     }

@@ -10,7 +10,6 @@
 #include "vm/network/deal.h"
 
 /* Products of fewer rows read weights once, and those have fewer bytes as floats than as terms of bf16. */
-enum { TW_SPLIT_ROWS = 32 };
 
 /* A step that is ready to run. */
 typedef struct tw_cpu_step {
@@ -41,13 +40,23 @@ typedef struct tw_cpu_packed {
     uint64_t name[2]; /* A hash of what is packed, and how. */
     unsigned char *panels;
     size_t bytes;
+    bool lent; /* They are somebody else's. */
 } tw_cpu_packed;
+
+/* A content whose sum is known. */
+typedef struct tw_cpu_known {
+    const void *content;
+    int64_t bytes;
+    uint64_t sum;
+} tw_cpu_known;
 
 struct tw_cpu_pool {
     tw_team *team;
     tw_kernels k;
     tw_cpu_packed *packed;
     int n_packed, room_packed;
+    tw_cpu_known *known;
+    int n_known, room_known;
 };
 
 struct tw_cpu_network {
@@ -97,12 +106,14 @@ void tw_cpu_run_task(tw_cpu_network *n, int worker, const tw_range_task *t); /* 
 void tw_cpu_product_plan(const tw_cpu_network *n, tw_cpu_step *s);
 size_t tw_cpu_product_scratch(const tw_cpu_network *n, const tw_cpu_step *s, const tw_range_task *t);
 /* Bytes of all panels of a constant B, and their name in the pool. 0: B is no constant. */
-size_t tw_cpu_product_packed(const tw_cpu_step *s, const tw_program *p, uint64_t name[2]);
+size_t tw_cpu_product_packed(const tw_cpu_network *n, const tw_cpu_step *s, uint64_t name[2]);
 size_t tw_cpu_product_panel(const tw_cpu_step *s); /* Bytes of a panel of floats. */
 /* Packs a constant B. `panel` has room for a panel of floats. */
 void tw_cpu_product_pack(const tw_cpu_network *n, const tw_cpu_step *s, float *panel);
 
-/* cpu_pool.c. Finds a packed constant, or room for one, which *found tells. */
+/* cpu_pool.c. The sum of a content. */
+uint64_t tw_cpu_pool_sum(const tw_cpu_pool *pool, const void *content, int64_t bytes);
+/* Finds a packed constant, or room for one, which *found tells. */
 tw_status tw_cpu_pool_packed(tw_cpu_pool *pool, const uint64_t name[2], size_t bytes, unsigned char **panels,
                              bool *found, tw_diag *diag);
 void tw_cpu_pool_forget(tw_cpu_pool *pool, int n); /* The n that were added last. */

@@ -90,20 +90,22 @@ static int64_t matrix_at(const tw_program_product *x, const int64_t at[TW_PROGRA
     return number;
 }
 
-size_t tw_cpu_product_packed(const tw_cpu_step *s, const tw_program *p, uint64_t name[2]) {
+size_t tw_cpu_product_packed(const tw_cpu_network *n, const tw_cpu_step *s, uint64_t name[2]) {
+    enum { FORMAT = 1 /* Changes with how panels lie, since files have them. */ };
     const tw_program_product *x = &s->of->of.product;
     int64_t batch[TW_PROGRAM_BATCH];
-    if (s->of->kind != TW_STEP_PRODUCT || !constant_of(p, &s->of->in[1])) return 0;
+    if (s->of->kind != TW_STEP_PRODUCT || !constant_of(n->p, &s->of->in[1])) return 0;
     batch_of_b(x, batch);
     /* Programs for other extents have copies of a constant, and a copy that is gone may have left its place to another:
        contents alone tell what is the same. */
-    const tw_program_buffer *b = &p->buffers[s->of->in[1].buffer];
+    const tw_program_buffer *b = &n->p->buffers[s->of->in[1].buffer];
+    const uint64_t sum = b->content ? tw_cpu_pool_sum(n->pool, b->content, b->bytes) : 0;
     const int64_t how[] = {
-        x->type,  x->k,           x->n,           x->ldb,         x->trans_b,       batch[0],           batch[1],
-        batch[2], x->stride_b[0], x->stride_b[1], x->stride_b[2], s->product.split, s->of->in[1].offset};
+        FORMAT,   x->type,     x->k,           x->n,           x->ldb,         x->trans_b,       batch[0],
+        batch[1], batch[2],    x->stride_b[0], x->stride_b[1], x->stride_b[2], s->product.split, s->of->in[1].offset,
+        b->bytes, (int64_t)sum};
     tw_hash h = tw_hash_begin();
     tw_hash_add(&h, how, sizeof how);
-    if (b->content) tw_hash_add(&h, b->content, (size_t)b->bytes);
     tw_hash_end(&h, name);
     return s->product.bytes * (size_t)(batch[0] * batch[1] * batch[2]);
 }
@@ -249,7 +251,7 @@ static void multiply(const tw_cpu_network *n, const tw_cpu_step *s, const one *m
     f->y = in_place ? (float *)(void *)f->c : tw_cpu_take(&room, (size_t)(rows * f->ldy) * sizeof *f->y);
     if (s->product.split) {
         void *packed = tw_cpu_take(&room, n->k.split->bytes(rows, x->k));
-        n->k.split->pack_x(a, lda, rows, x->k, packed);
+        n->k.split->pack_x(a, lda, rows, x->k, true, packed);
         n->k.split->gemm(m->panels, panels, x->k, packed, rows, f->y, f->ldy, is_plain(f) ? NULL : &sink,
                          tw_cpu_take(&room, n->k.split->scratch_bytes));
         return;

@@ -2,6 +2,7 @@
 /* Opening, running and timing. */
 #include "base/diag.h"
 #include "base/grow.h"
+#include "ptx/ptx.h"
 #include "vm/network/machine.h"
 
 #include <stdlib.h>
@@ -158,6 +159,19 @@ void tw_cuda_network_close(tw_cuda_network *n) {
     free(n);
 }
 
+void tw_cuda_network_code(const tw_cuda_network *n, int counts[3]) {
+    static const char *const from[] = {"package", "cache", "compiler"};
+    for (const tw_network_kernel *k = n->kernels; k; k = k->next)
+        for (int i = 0; i < 3; i++) counts[i] += k->kernel->info.code && !strcmp(k->kernel->info.code, from[i]);
+}
+
+tw_status tw_cuda_network_ptx(const tw_cuda_network *n, int i, tw_buf *out, bool *more, tw_diag *diag) {
+    const tw_network_kernel *k = n->kernels;
+    for (; k && i; i--) k = k->next;
+    *more = k;
+    return k ? tw_ptx_print(out, k->kernel->plan.kernel, n->gpu->target, diag) : TW_OK;
+}
+
 int tw_cuda_network_launches(const tw_cuda_network *n) {
     return n->n;
 }
@@ -169,9 +183,12 @@ int64_t tw_cuda_network_bytes(const tw_cuda_network *n) {
 /* ---- running */
 
 static tw_status launch(tw_cuda_network *n, tw_network_launch *l, tw_diag *diag) {
+    const tw_step *s = &n->p->steps[l->step];
+    const bool clear = n->options.clear && s->kind == TW_STEP_PRODUCT && l->kernel && !l->epilogue;
+    const tw_status st = clear ? tw_network_clear(n, l, diag) : TW_OK;
+    if (st != TW_OK) return st;
     if (l->launch) return tw_gpu_launch_run(l->launch, NULL, diag);
     /* The library is column-major: a row-major product is its product with exchanged factors. */
-    const tw_step *s = &n->p->steps[l->step];
     return tw_cublaslt_run(l->vendor.plan, l->vendor.algorithm, tw_network_address(n, &s->in[1]),
                            tw_network_address(n, &s->in[0]), tw_network_address(n, &s->out[0]), NULL, diag);
 }
@@ -269,7 +286,8 @@ tw_status tw_cuda_network_explain(tw_cuda_network *n, bool timed, tw_buf *out, t
         bool good = true;
         if (timed) good &= tw_buf_printf(out, "%9.2f us  ", us);
         good &=
-            tw_buf_printf(out, "%3d %s; %s; %s\n", l->step, step, name, l->kernel ? info.configuration : "cublaslt");
+            tw_buf_printf(out, "%3d %s; %s; %s%s%s\n", l->step, step, name, l->kernel ? info.configuration : "cublaslt",
+                          info.code ? "; by the " : "", info.code ? info.code : "");
         if (!good) return tw_fail_memory(diag);
     }
     return TW_OK;

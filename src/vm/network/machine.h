@@ -98,6 +98,12 @@ tw_status tw_network_bind(tw_cuda_network *n, tw_diag *diag);
 /* Allocates what kernels need beside operands and results. */
 tw_status tw_network_alloc_workspace(tw_cuda_network *n, tw_diag *diag);
 
+/* steps.c. Zeroes what the kernel of a launch must find zero. */
+tw_status tw_network_clear(const tw_cuda_network *n, const tw_network_launch *l, tw_diag *diag);
+
+/* choose.c. Tells whether a product may be split along k. */
+bool tw_network_may_split(const tw_cuda_network *n, const tw_gemm_problem *p);
+
 /* product.c. The product of a step as kernels know it. TW_ERR_UNSUPPORTED: they do not. */
 tw_status tw_network_problem(const tw_cuda_network *n, const tw_step *s, tw_gemm_problem *out, tw_diag *diag);
 
@@ -106,6 +112,9 @@ tw_status tw_network_attention(const tw_step *s, tw_attention_problem *out, tw_d
 
 /* choose.c. What is measured of a problem: without its epilogue, and whoever wrote its operands. */
 tw_gemm_problem tw_network_plain(const tw_gemm_problem *p);
+
+/* Tells whether tables of addresses say where the matrices of a product's batch lie. */
+bool tw_network_by_pointers(const tw_program_product *p);
 
 /* What the vendor does not compute of a product: a map of C in place. NULL: nothing. Operands of the step follow C. */
 const tw_map_problem *tw_network_epilogue(tw_cuda_network *n, const tw_step *s, const tw_gemm_problem *p);

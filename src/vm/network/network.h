@@ -14,8 +14,10 @@ typedef struct tw_network_weights tw_network_weights;
 enum { TW_NETWORK_OWN = 1, TW_NETWORK_VENDOR = 2 };
 
 typedef struct tw_cuda_network_options {
-    int by;         /* TW_NETWORK_ bits. 0: both, where products are searched, and otherwise our own kernels. */
-    bool unsplit;   /* No product is split along k. */
+    int by;               /* TW_NETWORK_ bits. 0: both, where products are searched, and otherwise our own kernels. */
+    bool unsplit;         /* No product is split along k. */
+    bool unsplit_batches; /* None of a batch is, while others may be. */
+    bool clear;     /* What blocks that split a product count with is zeroed before each launch, in place of once. */
     bool search;    /* Products that the plan has no entry of are searched on the device, and entered. */
     int measured;   /* With `search`: configurations to measure of each. 0: as many as is usual. */
     double seconds; /* With `search`: time for all of it, spent where the network's time is. 0: no limit. */
@@ -43,6 +45,11 @@ tw_status tw_cuda_network_time(tw_cuda_network *n, int times, double *samples, i
 
 /* Writes a line for each launch: its step, its kernel, and if `timed` the microseconds it takes by itself. */
 tw_status tw_cuda_network_explain(tw_cuda_network *n, bool timed, tw_buf *out, tw_diag *diag);
+
+/* Counts the network's kernels whose machine code came from a package, the cache and the compiler. */
+void tw_cuda_network_code(const tw_cuda_network *n, int counts[3]);
+/* Prints kernel i of the network, from 0 on, as PTX. *more is false, and nothing printed: there is no such kernel. */
+tw_status tw_cuda_network_ptx(const tw_cuda_network *n, int i, tw_buf *out, bool *more, tw_diag *diag);
 
 int tw_cuda_network_launches(const tw_cuda_network *n);
 int64_t tw_cuda_network_bytes(const tw_cuda_network *n); /* Bytes of the device's memory beside weights. */

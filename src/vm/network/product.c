@@ -9,24 +9,61 @@ static tw_type type_of(tw_element t) {
     return t == TW_E_f16 ? TW_T_f16 : t == TW_E_bf16 ? TW_T_bf16 : TW_T_f32;
 }
 
-/* Sets the batch: one stride if there is one, and otherwise matrices lie anywhere. */
-static void set_batch(const tw_program_product *p, tw_gemm_problem *out) {
-    int dimension = -1, more = 0;
-    bool shared_a = true, shared_b = true;
-    out->batch = 1;
+/* A batch without dimensions of one product each, and without those that are one with the dimension before. */
+typedef struct batch {
+    int n;
+    int64_t count[TW_PROGRAM_BATCH], a[TW_PROGRAM_BATCH], b[TW_PROGRAM_BATCH], c[TW_PROGRAM_BATCH];
+} batch;
+
+static batch batch_of(const tw_program_product *p) {
+    batch x = {0};
     for (int i = 0; i < TW_PROGRAM_BATCH; i++) {
-        if (p->batch[i] == 1) continue;
-        out->batch *= p->batch[i];
-        dimension = i;
-        more++;
-        shared_a &= p->stride_a[i] == 0;
-        shared_b &= p->stride_b[i] == 0;
+        const int64_t n = p->batch[i], a = p->stride_a[i], b = p->stride_b[i], c = p->stride_c[i];
+        if (n == 1) continue;
+        const int last = x.n - 1;
+        const bool joined = x.n && x.a[last] == n * a && x.b[last] == n * b && x.c[last] == n * c;
+        const int at = joined ? last : x.n++;
+        x.count[at] = joined ? x.count[at] * n : n;
+        x.a[at] = a;
+        x.b[at] = b;
+        x.c[at] = c;
     }
-    if (!more) return;
-    out->pointers = more > 1;
-    out->stride_a = shared_a ? TW_GEMM_SHARED : more > 1 ? 0 : p->stride_a[dimension];
-    out->stride_b = shared_b ? TW_GEMM_SHARED : more > 1 ? 0 : p->stride_b[dimension];
-    out->stride_c = more > 1 ? 0 : p->stride_c[dimension];
+    return x;
+}
+
+bool tw_network_by_pointers(const tw_program_product *p) {
+    return batch_of(p).n > 2;
+}
+
+static int64_t shared(int64_t stride) {
+    return stride ? stride : TW_GEMM_SHARED;
+}
+
+/* Sets the batch: strides of one or two dimensions, and otherwise matrices lie anywhere. */
+static void set_batch(const tw_program_product *p, tw_gemm_problem *out) {
+    const batch x = batch_of(p);
+    const int last = x.n - 1;
+    bool one_a = true, one_b = true;
+    out->batch = 1;
+    for (int i = 0; i < x.n; i++) {
+        out->batch *= x.count[i];
+        one_a &= x.a[i] == 0;
+        one_b &= x.b[i] == 0;
+    }
+    out->pointers = x.n > 2;
+    if (out->pointers) {
+        out->stride_a = one_a ? TW_GEMM_SHARED : 0;
+        out->stride_b = one_b ? TW_GEMM_SHARED : 0;
+    } else if (x.n) {
+        out->stride_a = shared(x.a[last]);
+        out->stride_b = shared(x.b[last]);
+        out->stride_c = x.c[last];
+    }
+    if (x.n != 2) return;
+    out->sets = x.count[0];
+    out->set_a = shared(x.a[0]);
+    out->set_b = shared(x.b[0]);
+    out->set_c = x.c[0];
 }
 
 tw_status tw_network_problem(const tw_cuda_network *n, const tw_step *s, tw_gemm_problem *out, tw_diag *diag) {

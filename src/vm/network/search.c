@@ -85,7 +85,7 @@ static tw_status search_own(tw_cuda_network *n, tw_gemm_rig *rig, const tw_gemm_
     tw_gemm_search_report report;
     tw_gemm_config keep = tw_gemm_config_any(), known[1];
     int count = 0;
-    if (n->options.unsplit) keep.kg = 1, keep.stream = 0;
+    if (!tw_network_may_split(n, &d->problem)) keep.kg = 1, keep.stream = 0;
     const int measured = n->options.measured > 0 ? n->options.measured : MEASURED;
     tw_gemm_search_options o = {.sampled = SAMPLED / MEASURED * measured,
                                 .measured = measured,
@@ -119,7 +119,7 @@ static tw_status search_vendor(tw_cuda_network *n, tw_gemm_rig *rig, const tw_ge
         tw_gemm_vendor v = {plan, i};
         const tw_gemm_candidate x = tw_gemm_vendor_candidate(&v);
         tw_stats stats = {0};
-        if (n->options.unsplit && (tw_cublaslt_describe(plan, i, &a, NULL) != TW_OK || a.split > 1)) continue;
+        if (!tw_network_may_split(n, p) && (tw_cublaslt_describe(plan, i, &a, NULL) != TW_OK || a.split > 1)) continue;
         if (tw_gemm_time(rig, &x, &stats, NULL) != TW_OK || stats.median >= best) continue;
         best = stats.median;
         at = i;

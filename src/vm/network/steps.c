@@ -113,6 +113,7 @@ tw_status tw_network_attention(const tw_step *s, tw_attention_problem *out, tw_d
                                     .queries = a->queries,
                                     .keys = a->keys,
                                     .batch = a->batch,
+                                    .capacity = a->capacity,
                                     .ldq = s->in[0].strides[2],
                                     .ldk = s->in[1].strides[2],
                                     .ldo = s->out[0].strides[2],
@@ -241,12 +242,11 @@ static tw_status product_buffer(tw_cuda_network *n, const tw_step *s, const char
     static const char *const names[] = {"a", "b", "bias", "mul", "residual", "c"};
     const tw_program_product *p = &s->of.product;
     const int64_t *const strides[] = {p->stride_a, p->stride_b, NULL, NULL, NULL, p->stride_c};
-    int more = 0, i = 0;
-    for (int d = 0; d < TW_PROGRAM_BATCH; d++) more += p->batch[d] > 1;
+    int i = 0;
     while (i < 5 && strcmp(names[i], name) != 0) i++;
     const tw_view *v = i < 5 ? &s->in[i] : &s->out[0];
     *out = tw_network_address(n, v);
-    return more > 1 && strides[i] ? make_table(n, s, v, strides[i], out, diag) : TW_OK;
+    return tw_network_by_pointers(p) && strides[i] ? make_table(n, s, v, strides[i], out, diag) : TW_OK;
 }
 
 static uint64_t attention_buffer(const tw_cuda_network *n, const tw_step *s, const char *name) {
@@ -273,12 +273,34 @@ static uint64_t points_buffer(const tw_cuda_network *n, const tw_step *s, const 
     return tw_network_address(n, &s->out[!strcmp(name, "kept")]);
 }
 
+/* The address of a kernel's workspace or counters. */
+static uint64_t own_buffer(const tw_cuda_network *n, const tw_gpu_buffer *b) {
+    return !b->zeroed ? n->workspace : n->zeroed + (*b->name == 'c' ? (uint64_t)n->zeroed_bytes : 0);
+}
+
+static tw_status fill_zeros(const tw_cuda_network *n, uint64_t at, size_t bytes, tw_diag *diag) {
+    if (n->gpu->cuda) return tw_cuda_fill(n->gpu->cuda, at, 0, (bytes + 3) / 4, diag);
+    void *zeros = calloc(1, bytes);
+    const tw_status st = zeros ? tw_gpu_upload(n->gpu, at, zeros, bytes, diag) : tw_fail_memory(diag);
+    free(zeros);
+    return st;
+}
+
+tw_status tw_network_clear(const tw_cuda_network *n, const tw_network_launch *l, tw_diag *diag) {
+    tw_status st = TW_OK;
+    for (int i = 0; i < tw_gpu_kernel_buffers(l->kernel->kernel) && st == TW_OK; i++) {
+        const tw_gpu_buffer *b = tw_gpu_kernel_buffer(l->kernel->kernel, i);
+        if (is_own(b) && b->zeroed) st = fill_zeros(n, own_buffer(n, b), b->bytes, diag);
+    }
+    return st;
+}
+
 static tw_status bind(tw_cuda_network *n, tw_network_launch *l, const tw_gpu_buffer *b, tw_diag *diag) {
     const tw_step *s = &n->p->steps[l->step];
     uint64_t at = 0;
     tw_status st = TW_OK;
     if (is_own(b))
-        at = !b->zeroed ? n->workspace : n->zeroed + (*b->name == 'c' ? (uint64_t)n->zeroed_bytes : 0);
+        at = own_buffer(n, b);
     else if (l->epilogue)
         at = epilogue_buffer(n, s, b->name);
     else if (s->kind == TW_STEP_PRODUCT)

@@ -32,7 +32,7 @@ bool tw_prefill_few(const tw_gemm_problem *p, const tw_prefill_shape *rope, cons
                     tw_gemm_config *out) {
     enum { MOST = 4 /* Blocks of a tile. */, STEPS = 2 /* The least of a block. */ };
     if (p->m > ROWS || p->groups) return false;
-    const int64_t tiles = tw_ceil_div(p->n, WEIGHTS);
+    const int64_t tiles = tw_ceil_div(p->n, WEIGHTS) * p->batch;
     for (int u = 128; u >= 64; u /= 2)
         for (int kg = MOST; kg >= 1; kg--) {
             tw_gemm_config c = tile_of(u, kg);

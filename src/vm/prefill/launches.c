@@ -4,6 +4,7 @@
 #include "base/divide.h"
 #include "vm/prefill/program.h"
 #include "vm/prefill/qkv.h"
+#include "vm/routing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -438,12 +439,15 @@ static tw_status add_score(const builder *o, int norm, int router, tw_diag *diag
     return add_kind(o, &tw_prefill_score, &shape, to, diag);
 }
 
-static tw_status add_choose(const builder *o, tw_diag *diag) {
+/* Every layer has a place of its own for its choice, where the host may look for it. */
+static tw_status add_choose(const builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill_memory *m = o->memory;
+    const int64_t layer = tw_routing_layer(o->p->s, &o->p->s->workers[0], in);
+    const uint64_t route = m->route + (uint64_t)((layer < 0 ? 0 : layer) * tw_prefill_route_bytes(o->p));
     tw_prefill_shape shape;
     common(o, 0, &shape);
-    const binding to[] = {{"step", m->step}, {"scores", m->scores}, {"route", m->route}, {NULL, 0}};
-    const binding sorted[] = {{"step", m->step},     {"route", m->route},     {"ends", m->ends}, {"rows", m->rows},
+    const binding to[] = {{"step", m->step}, {"scores", m->scores}, {"route", route}, {NULL, 0}};
+    const binding sorted[] = {{"step", m->step},     {"route", route},        {"ends", m->ends}, {"rows", m->rows},
                               {"places", m->places}, {"factors", m->factors}, {NULL, 0}};
     const tw_status st = add_kind(o, &tw_prefill_route, &shape, to, diag);
     return st == TW_OK ? add_kind(o, &tw_prefill_sort, &shape, sorted, diag) : st;
@@ -451,7 +455,7 @@ static tw_status add_choose(const builder *o, tw_diag *diag) {
 
 static tw_status add_route(const builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_status st = add_score(o, in->operand[TW_ROUTE_NORM], in->operand[TW_ROUTE_ROUTER], diag);
-    return st == TW_OK ? add_choose(o, diag) : st;
+    return st == TW_OK ? add_choose(o, in, diag) : st;
 }
 
 static tw_status add_experts_up(const builder *o, const tw_instr *in, tw_diag *diag) {
@@ -497,7 +501,7 @@ static tw_status add_instr(const builder *o, const tw_instr *in, tw_diag *diag) 
     case TW_INSTR_SCORE:
         return add_score(o, in->operand[TW_SCORE_NORM], in->operand[TW_SCORE_ROUTER], diag);
     case TW_INSTR_CHOOSE:
-        return add_choose(o, diag);
+        return add_choose(o, in, diag);
     case TW_INSTR_EXPERTS_UP:
         return add_experts_up(o, in, diag);
     case TW_INSTR_EXPERTS_DOWN:

@@ -6,6 +6,7 @@
 #include "base/diag.h"
 #include "base/divide.h"
 #include "kernels/parts/argmax.h"
+#include "vm/routing.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -91,10 +92,20 @@ bool tw_prefill_gates_apart(const tw_model *m, bool biases) {
     return m->activation == TW_ACT_RELU || (gated && biases);
 }
 
+/* Returns the most rows of what is computed at once. */
+static int64_t most_rows(const tw_prefill *p) {
+    const int64_t ends = p->sequences > 1 ? tw_prefill_many_ends(p, p->sequences) : 1;
+    return p->rows > ends ? p->rows : ends;
+}
+
+int64_t tw_prefill_route_bytes(const tw_prefill *p) {
+    return tw_ceil_div(most_rows(p) * p->vm->m->n_experts_used * 8, 16) * 16;
+}
+
 static void count(tw_prefill *p, need out[NEEDS]) {
     const tw_model *m = p->vm->m;
     const bool many = p->sequences > 1;
-    const int64_t ends = many ? tw_prefill_many_ends(p, p->sequences) : 1, T = p->rows > ends ? p->rows : ends;
+    const int64_t ends = many ? tw_prefill_many_ends(p, p->sequences) : 1, T = most_rows(p);
     const int64_t es = tw_prefill_bytes(p->type), heads = m->n_heads * m->head_dim;
     int64_t sums = (m->n_heads + 2 * m->n_kv_heads) * m->head_dim;
     for (int64_t i = 0; i < m->n_layers; i++)
@@ -115,7 +126,7 @@ static void count(tw_prefill *p, need out[NEEDS]) {
                              {&to->attended, "attended", T * heads * es},
                              {&to->h, "h", T * m->ffn_dim * es},
                              {&to->scores, "scores", T * m->n_experts * 4},
-                             {&to->route, "route", pairs * 8},
+                             {&to->route, "route", m->n_layers * tw_prefill_route_bytes(p)},
                              {&to->ends, "ends", m->n_experts * 4},
                              {&to->rows, "rows", pairs * 4},
                              {&to->places, "places", pairs * 4},
@@ -362,7 +373,27 @@ static tw_status hear(tw_prefill *p, int32_t *token, tw_diag *diag) {
     return TW_OK;
 }
 
-/* Begins all steps of a run. The host waits for none of them. */
+/* Waits for a step of n positions from `pos` on, and enters its choices of experts. A tail's row is the step's last. */
+static tw_status read_routes(tw_prefill *p, const tw_prefill_list *list, tw_routing *r, int64_t n, int64_t pos,
+                             tw_diag *diag) {
+    const int tail = tw_prefill_tail(p->s);
+    const tw_worker *w = &p->s->workers[0];
+    if (r->told) return tw_fail(diag, TW_ERR_UNSUPPORTED, "prompts: kernels follow no choices of experts");
+    float *route = malloc((size_t)(n * 2 * r->used) * sizeof *route);
+    tw_status st = route ? TW_OK : tw_fail_memory(diag);
+    if (st == TW_OK && p->vm->cuda) st = tw_cuda_sync(p->vm->cuda, diag);
+    for (int i = 0; i < w->count && st == TW_OK; i++) {
+        const int64_t layer = tw_routing_layer(p->s, w, &w->list[i]), rows = i < tail ? n : 1;
+        if (layer < 0 || (i >= tail && !list->ends)) continue;
+        const uint64_t from = p->memory.route + (uint64_t)(layer * tw_prefill_route_bytes(p));
+        st = tw_mega_read(p->vm, route, from, (size_t)(rows * 2 * r->used) * sizeof *route, diag);
+        if (st == TW_OK) tw_routing_enter(r, layer, pos + n - rows, rows, route);
+    }
+    free(route);
+    return st;
+}
+
+/* Begins all steps of a run. The host waits for none of them, unless it is to know their choices. */
 static tw_status begin(tw_prefill *p, int64_t sequence, const tw_vm_step *step, bool ends, tw_diag *diag) {
     tw_status st = TW_OK;
     for (int64_t done = 0, number = 0, k; done < step->n && st == TW_OK; done += k, number++) {
@@ -372,6 +403,7 @@ static tw_status begin(tw_prefill *p, int64_t sequence, const tw_vm_step *step, 
         st = list_for(p, k, pos, ends && done + k == step->n, &list, diag);
         if (st == TW_OK) st = send(p, number, sequence, step->tokens + done, k, pos, diag);
         if (st == TW_OK) st = tw_prefill_list_run(p, list, diag);
+        if (st == TW_OK && step->routing) st = read_routes(p, list, step->routing, k, pos, diag);
     }
     return st;
 }

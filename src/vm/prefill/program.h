@@ -29,7 +29,7 @@ typedef struct tw_prefill_memory {
     uint64_t attended;     /* [tokens][heads * head] */
     uint64_t h;            /* [tokens][ffn] */
     uint64_t scores;       /* f32 [tokens][experts] */
-    uint64_t route;        /* f32 [tokens][2][used] */
+    uint64_t route;        /* f32 [layers][tokens][2][used]: choices. Layers are tw_prefill_route_bytes apart. */
     uint64_t ends;         /* i32 [experts]: the pair behind each expert's last. Pairs are sorted by expert. */
     uint64_t rows;         /* i32 [pairs]: the position of each. */
     uint64_t places;       /* i32 [pairs]: its number among the pairs by position. */
@@ -125,6 +125,9 @@ tw_status tw_prefill_alloc(tw_prefill *p, const char *name, int64_t bytes, uint6
 /* Returns the rows of the list for a step of n: the least that is enough. Tiles of many rows have 64 or 128, so that
    lists in finer steps would save no work. */
 int64_t tw_prefill_list_tokens(const tw_prefill *p, int64_t n);
+
+/* Returns the bytes of a layer's choices of experts. 0: the model is no mixture. */
+int64_t tw_prefill_route_bytes(const tw_prefill *p);
 
 /* tail.c. Returns the number of the first instruction of a tail: the one behind the last that writes keys or values. */
 int tw_prefill_tail(const tw_schedule *s);

@@ -62,7 +62,7 @@ static double time_of(const tw_gemm_problem *p, const tile *t, int sms) {
     const int64_t of_b = c->swap ? c->ml : c->nl, of_a = c->swap ? c->nl : c->ml,
                   together = c->multicast ? c->multicast : 1;
     const int64_t along_b = tw_ceil_div(tw_ceil_div(p->n, of_b), together) * together;
-    const int64_t blocks = along_b * tw_ceil_div(p->m, of_a) * c->kg;
+    const int64_t blocks = along_b * tw_ceil_div(p->m, of_a) * c->kg * p->batch;
     const double waves = (double)tw_ceil_div(blocks, sms);
     const double steps = (double)(tw_ceil_div(tw_ceil_div(tw_gemm_depth(p), c->u), c->kg) * c->u) / STEP;
     const double computing = waves * steps * t->step + (c->pingpong ? 1 : waves) * t->wave;
