@@ -135,7 +135,8 @@ tw_status tw_network_verify(tw_network *n, const char *golden, tw_network_verdic
                             tw_diag *diag);
 
 /* Compares the outputs of the last run with those of the model, computed node by node in double. That takes seconds for
-   each 10^9 operations. A package is compared with its own graph. TW_ERR_USAGE: nothing was run yet. */
+   each 10^9 operations. A package is compared with its own graph. TW_ERR_USAGE: nothing was run yet. TW_ERR_FORMAT: the
+   package is damaged. */
 tw_status tw_network_check(tw_network *n, tw_network_verdict *verdict, char *why, size_t why_size, tw_diag *diag);
 
 /* Reads all of a package. TW_ERR_FORMAT: it is damaged. Of a model it does nothing. */
@@ -143,7 +144,8 @@ tw_status tw_network_check_file(const tw_network *n, tw_diag *diag);
 
 /* Writes a package of what was prepared so far: graphs, constants in the network's type, and what searches found. It
    opens without passes over graphs and without searches, on this kind of device or another. TW_ERR_USAGE: nothing was
-   prepared. TW_ERR_UNSUPPORTED: extents depend on what inputs contain. */
+   prepared. TW_ERR_UNSUPPORTED: extents depend on what inputs contain. TW_ERR_FORMAT: the network is a package itself,
+   which is damaged. */
 tw_status tw_network_save(const tw_network *n, const char *path, tw_diag *diag);
 
 /* What a package also has. All may be left out. */

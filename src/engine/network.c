@@ -329,7 +329,9 @@ static tw_status check(tw_network *n, tw_arena *arena, tw_difference *d, tw_diag
     tw_array *out = tw_arena_array(arena, (size_t)g->n_outputs + 1, sizeof *out);
     if (!in || !out) return tw_fail_memory(diag);
     for (int i = 0; i < g->n_inputs; i++) in[i] = &b->inputs[i];
-    tw_status st = tw_graph_run(g, in, arena, out, diag);
+    /* A program may have read other constants of a package, such as panels. */
+    tw_status st = n->package ? tw_network_check_graph(n, g, diag) : TW_OK;
+    if (st == TW_OK) st = tw_graph_run(g, in, arena, out, diag);
     for (int i = 0; i < g->n_outputs && st == TW_OK; i++)
         st = tw_array_compare(n->model->values[n->model->outputs[i]].name, &b->outputs[i], &out[i], share_of(n), d,
                               diag);

@@ -255,8 +255,10 @@ tw_status tw_network_save_with(const tw_network *n, const char *path, const tw_p
             return tw_fail_at(diag, TW_ERR_UNSUPPORTED, n->path, -1,
                               "extents depend on what inputs contain: there is nothing to build");
     }
+    /* A new package has sums of what is written, which must not be damaged already. */
+    tw_status st = tw_network_check_file(n, diag);
     making m = {.n = n};
-    tw_status st = n->plan.n ? tw_network_plan_write(&n->plan, &plan, diag) : TW_OK;
+    if (st == TW_OK && n->plan.n) st = tw_network_plan_write(&n->plan, &plan, diag);
     m.parts = (tw_package_parts){.dtype = n->options.dtype,
                                  .plan = plan.data ? plan.data : "",
                                  .plan_bytes = plan.size,

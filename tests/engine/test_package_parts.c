@@ -300,6 +300,32 @@ static void damage_is_found_where_it_is_read(void **state) {
     damaged("cpu", true);
 }
 
+/* A package of a damaged one would have sums of what is there. */
+static void damage_is_not_built_upon(void **state) {
+    (void)state;
+    tw_diag d = {0};
+    succeed(build("cpu", NULL, &(tw_package_options){.packed = true}, &d), &d);
+    flip(find_places().b); /* A processor does not read it. */
+    tw_network *n = opened(package, "cpu");
+    succeed(prepare(n, 2, 5, &d), &d);
+    assert_int_equal(tw_network_save(n, package, &d), TW_ERR_FORMAT);
+    assert_string_equal(d.message, "a constant does not have its checksum");
+    tw_network_close(n);
+}
+
+/* Nodes computed one by one read what panels stand for. */
+static void damage_is_no_difference(void **state) {
+    (void)state;
+    tw_diag d = {0};
+    tw_network_verdict v;
+    succeed(build("cpu", NULL, &(tw_package_options){.packed = true}, &d), &d);
+    flip(find_places().b);
+    tw_network *n = opened(package, "cpu");
+    agrees(n);
+    assert_int_equal(tw_network_check(n, &v, NULL, 0, &d), TW_ERR_FORMAT);
+    tw_network_close(n);
+}
+
 /* ---- the model */
 
 static void a_model_makes_other_programs(void **state) {
@@ -404,6 +430,8 @@ int main(void) {
                                        cmocka_unit_test(a_target_needs_no_gpu),
                                        cmocka_unit_test(packed_constants_are_taken),
                                        cmocka_unit_test(damage_is_found_where_it_is_read),
+                                       cmocka_unit_test(damage_is_not_built_upon),
+                                       cmocka_unit_test(damage_is_no_difference),
                                        cmocka_unit_test(a_model_makes_other_programs),
                                        cmocka_unit_test(damage_of_the_model_is_found),
                                        cmocka_unit_test(a_kill_leaves_no_half_file)};
