@@ -18,10 +18,10 @@ static int result(tw_status s, const tw_diag *diag) {
     return s == TW_ERR_MEMORY && diag->message[0] ? 1 : 4;
 }
 
-static tw_status prepare(tw_network *n, tw_diag *diag) {
+static tw_status prepare(tw_network *n, int batch, tw_diag *diag) {
     tw_tensors *in;
     tw_status s = tw_tensors_new(&in, n, diag);
-    if (s == TW_OK) s = tw_tensors_extent(in, "batch", 2, diag);
+    if (s == TW_OK) s = tw_tensors_extent(in, "batch", batch, diag);
     if (s == TW_OK) s = tw_tensors_extent(in, "length", 5, diag);
     if (s == TW_OK) s = tw_tensors_complete(in, true, diag);
     if (s == TW_OK) s = tw_network_prepare(n, tw_tensors_list(in), diag);
@@ -35,7 +35,7 @@ static int attempt_build(void *context) {
     tw_diag diag = {0};
     tw_status s = tw_network_open(&n, model, &o, &diag);
     if ((s == TW_OK) != (n != NULL)) return 2;
-    if (s == TW_OK) s = prepare(n, &diag);
+    if (s == TW_OK) s = prepare(n, 2, &diag);
     if (s == TW_OK) s = tw_network_save(n, package, &diag);
     tw_network_close(n);
     return result(s, &diag);
@@ -59,6 +59,28 @@ static void building(void **state) {
     alloc_fail_exhaust(attempt_build, "f16");
 }
 
+/* Makes a package of a model, or of a package that has it, with panels and the model. */
+static int attempt_parts(void *context) {
+    static const tw_package_options all = {.packed = true, .model = true};
+    const tw_network_options o = {.device = "cpu", .threads = 1};
+    tw_network *n;
+    tw_diag diag = {0};
+    tw_status s = tw_network_open(&n, context, &o, &diag);
+    if ((s == TW_OK) != (n != NULL)) return 2;
+    if (s == TW_OK) s = prepare(n, 3, &diag);
+    if (s == TW_OK) s = tw_network_save_with(n, package, &all, &diag);
+    tw_network_close(n);
+    return result(s, &diag);
+}
+
+static void parts(void **state) {
+    (void)state;
+    char of_model[sizeof model];
+    memcpy(of_model, model, sizeof model);
+    assert_int_equal(attempt_parts(of_model), 0);
+    alloc_fail_exhaust(attempt_parts, package);
+}
+
 static void opening(void **state) {
     (void)state;
     assert_int_equal(attempt_build("f32"), 0);
@@ -66,7 +88,7 @@ static void opening(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(building), cmocka_unit_test(opening)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(building), cmocka_unit_test(opening), cmocka_unit_test(parts)};
     char *folder = test_folder_make();
     snprintf(package, sizeof package, "%s/m.tw", folder);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
