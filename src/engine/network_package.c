@@ -80,7 +80,7 @@ tw_status tw_network_check_read(struct tw_network *n, const tw_bucket *b, tw_dia
     mark_graph(&m, b->graph);
     for (int i = 0; i < p->n_code && n->runner->gpu; i++) mark(&m, p->code[i].data);
     for (int i = 0; i < p->n_panels && m.by; i++)
-        if (tw_cpu_network_reads(m.by, p->panels[i].data)) mark(&m, p->panels[i].data);
+        if (tw_cpu_network_takes(m.by, p->panels[i].data)) mark(&m, p->panels[i].data);
     return check(&m, n, diag);
 }
 

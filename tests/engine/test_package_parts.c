@@ -6,6 +6,9 @@
 #include "device/fake_cuda.h"
 #include "engine/network.h"
 #include "engine/package.h"
+#include "graph/build.h"
+#include "graph/run.h"
+#include "graph/specialize.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -300,6 +303,50 @@ static void damage_is_found_where_it_is_read(void **state) {
     damaged("cpu", true);
 }
 
+enum { ROWS = 4, DEPTH = 8, WIDE = 200 };
+
+/* Writes a package of a product in f16 that is stored in f32. Its bias is, too, and is made as the program is. Returns
+   where the bias lies in the file. */
+static int64_t write_product(void) {
+    static const uint16_t w[DEPTH * WIDE] = {0x3c00}, bias[WIDE] = {0x3c00, 0x4000};
+    const tw_array of_w = {.type = TW_E_f16, .rank = 2, .dims = {DEPTH, WIDE}, .data = w},
+                   of_bias = {.type = TW_E_f16, .rank = 1, .dims = {WIDE}, .data = bias},
+                   of_x = {.type = TW_E_f16, .rank = 2, .dims = {ROWS, DEPTH}}, *in[] = {&of_x};
+    tw_graph *g = tw_graph_new(), *concrete;
+    tw_package *p;
+    tw_diag d = {0};
+    const int x = tw_graph_input(g, "x", TW_E_f16, 2, of_x.dims);
+    const int product = tw_graph_op(
+        g, "Gemm", TW_OPERANDS(x, tw_graph_constant(g, &of_w), tw_graph_constant(g, &of_bias)), TW_NO_ATTRIBUTES);
+    tw_graph_output(g, tw_graph_op(g, "Cast", TW_OPERANDS(product), TW_ATTRIBUTES(TW_INT("to", 1))), "y");
+    succeed(tw_graph_resolve(g, "", &d), &d);
+    succeed(tw_graph_specialize(&concrete, g, in, &d), &d);
+    const tw_graph *const graphs[] = {concrete};
+    const tw_package_parts parts = {.dtype = "f16", .plan = "", .interface = concrete, .graphs = graphs, .n_graphs = 1};
+    succeed(tw_package_write(&parts, package, &d), &d);
+    tw_graph_free(concrete);
+    tw_graph_free(g);
+    succeed(tw_package_open(&p, package, &d), &d);
+    int64_t at = -1;
+    for (int64_t i = 0; i < p->n_constants; i++)
+        if (p->constants[i].bytes == sizeof bias) at = place_of(p, p->data + p->constants[i].at);
+    tw_package_close(p);
+    assert_true(at > 0);
+    return at;
+}
+
+/* What a program is made of is read, although its steps read copies. */
+static void damage_of_what_is_copied_is_found(void **state) {
+    (void)state;
+    flip(write_product());
+    tw_network *n = opened(package, "cpu");
+    const tw_tensor x = {.type = "f16", .rank = 2, .dims = {ROWS, DEPTH}};
+    tw_diag d = {0};
+    assert_int_equal(tw_network_prepare(n, &x, &d), TW_ERR_FORMAT);
+    assert_string_equal(d.message, "a constant does not have its checksum");
+    tw_network_close(n);
+}
+
 /* A package of a damaged one would have sums of what is there. */
 static void damage_is_not_built_upon(void **state) {
     (void)state;
@@ -430,6 +477,7 @@ int main(void) {
                                        cmocka_unit_test(a_target_needs_no_gpu),
                                        cmocka_unit_test(packed_constants_are_taken),
                                        cmocka_unit_test(damage_is_found_where_it_is_read),
+                                       cmocka_unit_test(damage_of_what_is_copied_is_found),
                                        cmocka_unit_test(damage_is_not_built_upon),
                                        cmocka_unit_test(damage_is_no_difference),
                                        cmocka_unit_test(a_model_makes_other_programs),

@@ -260,18 +260,25 @@ static bool reads_b(const tw_cpu_network *n, const tw_cpu_step *s) {
     return true;
 }
 
+bool tw_cpu_network_takes(const tw_cpu_network *n, const void *panels) {
+    for (int i = 0; i < n->p->n_steps; i++)
+        if (n->steps[i].product.panels == panels) return true;
+    return false;
+}
+
 bool tw_cpu_network_reads(const tw_cpu_network *n, const void *content) {
     const tw_program *p = n->p;
-    for (int i = 0; i < p->n_steps; i++)
-        if (n->steps[i].product.panels == content) return true;
+    bool lent = false;
     for (int i = 0; i < p->n_buffers; i++) {
         if (p->buffers[i].kind != TW_PROGRAM_CONSTANT || p->buffers[i].content != content) continue;
         if (read_as_is(p, i)) return true;
-        for (int k = 0; k < p->n_steps; k++)
-            if (p->steps[k].kind == TW_STEP_PRODUCT && p->steps[k].in[1].buffer == i && reads_b(n, &n->steps[k]))
-                return true;
+        for (int k = 0; k < p->n_steps; k++) {
+            if (p->steps[k].kind != TW_STEP_PRODUCT || p->steps[k].in[1].buffer != i) continue;
+            if (reads_b(n, &n->steps[k])) return true;
+            lent = true;
+        }
     }
-    return false;
+    return !lent;
 }
 
 const tw_ranges *tw_cpu_network_schedule(const tw_cpu_network *n) {

@@ -46,7 +46,10 @@ tw_status tw_cpu_network_open(tw_cpu_network **out, const tw_program *p, tw_cpu_
 tw_status tw_cpu_network_run(tw_cpu_network *n, const void *const *in, void *const *out, tw_diag *diag);
 void tw_cpu_network_close(tw_cpu_network *n); /* NULL is fine. */
 
-/* Tells whether packing or runs read what lies at a place: a constant, unless its panels were lent, or such panels. */
+/* Tells whether runs read panels that were lent. */
+bool tw_cpu_network_takes(const tw_cpu_network *n, const void *panels);
+/* Tells whether anything may read a constant of the program's graph: runs, packing, or making the program, which has
+   copies of some. False: steps only multiply by it, in panels that were lent. */
 bool tw_cpu_network_reads(const tw_cpu_network *n, const void *content);
 
 const tw_ranges *tw_cpu_network_schedule(const tw_cpu_network *n);
