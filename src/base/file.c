@@ -186,7 +186,11 @@ tw_status tw_file_check(const char *path, tw_diag *diag) {
     if (there && S_ISDIR(st.st_mode)) errno = EISDIR;
     if (there && !S_ISREG(st.st_mode))
         return !S_ISDIR(st.st_mode) && access(path, W_OK) == 0 ? TW_OK : io_error(diag, path, "write");
-    const tw_status s = begin_replacement(&r, path, there, diag);
+    tw_status s = begin_replacement(&r, path, there, diag);
+    if (s == TW_OK && !r.named) {
+        r.named = name_beside(r.fd, r.target, r.beside, r.room) >= 0;
+        if (!r.named) s = io_error(diag, path, "write");
+    }
     if (r.fd >= 0) {
         close(r.fd);
         if (r.named) unlink(r.beside);

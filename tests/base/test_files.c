@@ -80,6 +80,11 @@ static void a_check_says_what_a_write_would(void **state) {
     assert_int_equal(tw_file_check("/dev/null", &d), TW_OK);
     assert_int_equal(tw_file_check("-", &d), TW_OK);
     const int empty = count_entries(folder);
+    /* The file beside it has a longer name. */
+    snprintf(path, sizeof path, "%s/%0250d", folder, 0);
+    assert_int_equal(tw_file_check(path, &d), tw_file_write(path, "x", 1, &d));
+    assert_string_equal(d.message, "cannot write: File name too long");
+    assert_int_equal(count_entries(folder), empty);
     snprintf(path, sizeof path, "%s/new", folder);
     assert_int_equal(tw_file_check(path, &d), TW_OK);
     assert_int_equal(count_entries(folder), empty);
