@@ -42,7 +42,8 @@ static int64_t constant_of(writer *w, const void *data, uint64_t bytes) {
         if (w->contents[i] == data && w->constants[i].bytes == bytes) return i;
     tw_package_constant c = {.bytes = bytes, .sum = tw_sum(data, bytes)};
     for (int64_t i = 0; i < w->n; i++)
-        if (w->constants[i].bytes == bytes && w->constants[i].sum == c.sum && !memcmp(w->contents[i], data, bytes))
+        if (w->constants[i].bytes == bytes && w->constants[i].sum == c.sum &&
+            (!bytes || !memcmp(w->contents[i], data, bytes)))
             return i;
     if (w->n == w->room) {
         const int64_t room = w->room ? 2 * w->room : 64;

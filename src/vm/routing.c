@@ -3,6 +3,7 @@
 
 #include "base/diag.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,7 +145,8 @@ static tw_status judge_weights(const choice *c, tw_routing_verdict *v, tw_diag *
         if (!r->renormalised || taken(c->expert, r->used, e)) sum += exp((double)c->score[e] - most);
     for (int64_t u = 0; u < r->used; u++) {
         const double want = exp((double)c->score[c->expert[u]] - most) / sum;
-        const double off = fabs((double)c->weight[u] - want) / (allowed * want);
+        /* Weights below FLT_MIN have no digits. */
+        const double off = fabs((double)c->weight[u] - want) / (allowed * want + (double)FLT_MIN);
         if (!(off <= 1))
             return tw_fail(diag, TW_ERR_MISMATCH,
                            "layer %lld, position %lld: the weight of expert %d is %.9g here and %.9g in the reference",

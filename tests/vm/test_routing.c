@@ -145,6 +145,28 @@ static void a_wrong_weight_is_refused(void **state) {
     refused(r, "layer 2, position 2: the weight of expert 4 is");
 }
 
+/* An expert far below another has a weight of 0, which is as exact as floats are. */
+static void a_weight_may_be_zero(void **state) {
+    fixture *f = *state;
+    tw_routing *r = f->r;
+    tw_routing_verdict v;
+    tw_diag d;
+    r->renormalised = false;
+    for (int far = 100; far <= 1000; far *= 10) {
+        tw_routing_forget(r, 0, POSITIONS);
+        for (int64_t i = 0; i < LAYERS * POSITIONS; i++) {
+            const float route[2 * USED] = {0, 1, 2, 3, 1, 0, 0, 0};
+            tw_routing_enter(r, i / POSITIONS, i % POSITIONS, 1, route);
+            for (int e = 0; e < EXPERTS; e++) r->score[i * EXPERTS + e] = e ? (float)-(far + e) : 0;
+        }
+        const tw_routing_tolerance little = {1e-4, 1e-4};
+        v = (tw_routing_verdict){0};
+        if (tw_routing_judge(r, 0, POSITIONS, &little, &v, &d) != TW_OK) fail_msg("%d: %s", far, d.message);
+        r->weight[1] = 1e-3f;
+        assert_int_equal(tw_routing_judge(r, 0, POSITIONS, &little, &v, &d), TW_ERR_MISMATCH);
+    }
+}
+
 /* What could not be followed is found before anybody follows it. */
 static void a_choice_is_of_different_experts(void **state) {
     fixture *f = *state;
@@ -183,9 +205,13 @@ static void a_missing_choice_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(near_ties_are_anyones_choice),     cmocka_unit_test(equals_are_equal),
-        cmocka_unit_test(a_wrong_expert_is_refused),        cmocka_unit_test(a_wrong_weight_is_refused),
-        cmocka_unit_test(a_choice_is_of_different_experts), cmocka_unit_test(a_missing_choice_is_refused),
+        cmocka_unit_test(near_ties_are_anyones_choice),
+        cmocka_unit_test(equals_are_equal),
+        cmocka_unit_test(a_wrong_expert_is_refused),
+        cmocka_unit_test(a_wrong_weight_is_refused),
+        cmocka_unit_test(a_choice_is_of_different_experts),
+        cmocka_unit_test(a_missing_choice_is_refused),
+        cmocka_unit_test(a_weight_may_be_zero),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
