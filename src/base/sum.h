@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checksums at the speed of memory, by which damage is found and equal contents are looked for. A change within 8 bytes
-   always changes the sum; other changes go unseen once in 2^64. Not against somebody who wants two contents to have one
-   sum. */
+/* Checksums at the speed of memory, by which damage is found and equal contents are looked for. A change of one word, 8
+   bytes whose place is a multiple of 8, always changes the sum. Other changes go unseen once in 2^64. Not against
+   somebody who wants two contents to have one sum. */
 #ifndef TW_BASE_SUM_H
 #define TW_BASE_SUM_H
 

@@ -2,6 +2,7 @@
 /* Networks: the same outputs on every machine and from a package; packages that are damaged are refused. */
 #include "base/hash.h"
 #include "base/random.h"
+#include "base/sum.h"
 #include "engine/package.h"
 #include "support/support.h"
 #include "tilewright/graph.h"
@@ -230,6 +231,32 @@ static void changed_descriptions_are_survived(void **state) {
     free(b.data);
 }
 
+/* Large constants are summed by several threads, a block each. */
+static void large_constants_are_checked_in_blocks(void **state) {
+    (void)state;
+    enum { N = 3, BYTES = 4 * TW_SUM_BLOCK + 100 };
+    unsigned char *data = calloc(N, BYTES);
+    tw_package_constant constants[N];
+    tw_diag d = {0};
+    assert_non_null(data);
+    for (int i = 0; i < N; i++) {
+        for (int k = 0; k < BYTES; k += 509) data[i * BYTES + k] = (unsigned char)(i + k / 509);
+        constants[i] = (tw_package_constant){(uint64_t)(i * BYTES), BYTES, tw_sum(data + i * BYTES, BYTES)};
+    }
+    for (int wrong = -1; wrong < N; wrong++)
+        for (int block = 0; block < (wrong < 0 ? 1 : 5); block++) {
+            bool checked[N] = {false}, some[N] = {true, true, false};
+            tw_package p = {.constants = constants, .n_constants = N, .checked = checked, .data = data, .data_at = 256};
+            const int at = wrong * BYTES + block * TW_SUM_BLOCK + 99;
+            if (wrong >= 0) data[at] ^= 16;
+            assert_int_equal(tw_package_check(&p, some, "f", &d), wrong < 0 || wrong == 2 ? TW_OK : TW_ERR_FORMAT);
+            assert_int_equal(tw_package_check(&p, NULL, "f", &d), wrong < 0 ? TW_OK : TW_ERR_FORMAT);
+            if (wrong >= 0) assert_int_equal(d.offset, 256 + wrong * BYTES);
+            if (wrong >= 0) data[at] ^= 16;
+        }
+    free(data);
+}
+
 /* Says something else of a value, with the right checksum. */
 static void values_without_extents_are_refused(void **state) {
     (void)state;
@@ -259,6 +286,7 @@ int main(void) {
                                        cmocka_unit_test(other_shapes_and_types_are_refused),
                                        cmocka_unit_test(damage_is_found),
                                        cmocka_unit_test(changed_descriptions_are_survived),
+                                       cmocka_unit_test(large_constants_are_checked_in_blocks),
                                        cmocka_unit_test(values_without_extents_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
