@@ -156,10 +156,12 @@ tw_status tw_attention_rig_try(tw_attention_rig *r, const tw_attention_config *c
     tw_diag own;
     int unused;
     if (!diag) diag = &own;
+    if (!taken) taken = &unused;
+    *taken = 0;
     r->since = tw_now_ns();
     tw_attention_describe_buffers(&r->d->problem, c, r->buffers);
     tw_status st = poison(r, diag);
-    if (st == TW_OK) st = launch(r, c, cubin, samples, n, give_up, taken ? taken : &unused, diag);
+    if (st == TW_OK) st = launch(r, c, cubin, samples, n, give_up, taken, diag);
     release(r, false);
     return st;
 }
