@@ -59,7 +59,7 @@ typedef struct tw_network_searching {
     tw_gemm_type type;  /* Type of the pool's products. */
     size_t bytes;       /* Size of the pool. */
     tw_ptx_compiler compiler;
-    double seconds; /* For the problem that is searched now. 0: no limit. */
+    double seconds; /* What is left for the problem that is searched now. 0: no limit. */
 } tw_network_searching;
 
 struct tw_cuda_network {
