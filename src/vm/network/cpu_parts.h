@@ -9,8 +9,6 @@
 #include "vm/network/cpu.h"
 #include "vm/network/deal.h"
 
-/* Products of fewer rows read weights once, and those have fewer bytes as floats than as terms of bf16. */
-
 /* A step that is ready to run. */
 typedef struct tw_cpu_step {
     const tw_step *of;
