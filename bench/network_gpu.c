@@ -2,11 +2,12 @@
 /* Times networks with random weights on a GPU:
 
        network_gpu MODEL [dtype=f16] [batch=1] [length=512] [layers=0] [device=auto] [search=0] [by=0] [unsplit=0]
-                   [unsplit_batches=0] [clear=0] [late=0] [attention=1] [apart=0] [check=0] [explain=0] [samples=20]
-   [plan=FILE]
+                   [unsplit_batches=0] [clear=0] [late=0] [attention=1] [apart=0] [check=0] [explain=0]
+                   [samples=20] [measured=0] [seconds=0] [plan=FILE]
 
-   A line of JSON for each run. check=1 compares with the graph as it is run plainly, which takes long. by: 1 are our
-   own products, 2 the vendor's. attention=0: no attention step. plan: read where it is, and written after a search. */
+   A line of JSON for each run. measured: configurations of each search; seconds: a limit of all. 0: as usual. check=1
+   compares with the graph as it is run plainly, which takes long. by: 1 are our own products, 2 the vendor's.
+   attention=0: no attention step. plan: read where it is, and written after a search. */
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/file.h"

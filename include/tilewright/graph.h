@@ -71,8 +71,8 @@ typedef struct tw_network_options {
     double seconds;       /* With `search`: time for a program's searches, spent where its time is. 0: no limit. */
     bool unsplit;         /* On a GPU: no product is split along k. */
     bool unsplit_batches; /* On a GPU: no product of a batch is split along k, while others may be. */
-    /* On a GPU: what blocks that split a product count with is zeroed in each run, before the product, in place of once
-       when the program is made. */
+    /* On a GPU: counters of products that are split along k are zeroed in each run, in place of once when the program
+       is made. */
     bool clear_counters;
     bool unfused; /* No patterns are looked for. */
     bool apart;   /* On a GPU: attention is computed as products and softmax. */

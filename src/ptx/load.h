@@ -80,8 +80,9 @@ typedef struct tw_ptx_job {
     tw_diag diag;
 } tw_ptx_job;
 
-/* Threads that compile jobs in their order while the caller does something else. `by` names the programs only during
-   the call; jobs outlive the crew. */
+/* Threads that compile jobs in their order while the caller does something else. With `threads` (0: all cores) the
+   caller's is counted, which compiles while it waits. `by` is read only during the call, and jobs outlive the crew.
+   TW_ERR_UNSUPPORTED: there is no such compiler. */
 typedef struct tw_ptx_crew tw_ptx_crew;
 tw_status tw_ptx_crew_start(tw_ptx_crew **out, const tw_ptx_compiler *by, tw_ptx_job *jobs, int n, int threads,
                             tw_diag *diag);

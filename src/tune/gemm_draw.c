@@ -2,7 +2,6 @@
 #include "tune/gemm_draw.h"
 
 #include "base/team.h"
-#include "kernels/gemm/space.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -13,7 +12,6 @@ int tw_gemm_drawn_by_score(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Checks the options. `c` is in canonical form (tw_gemm_config_plain). */
 bool tw_gemm_drawer_allows(const tw_gemm_drawer *d, const tw_gemm_config *c) {
     tw_gemm_resources need;
     const tw_target *t = d->space.device->target;
@@ -162,7 +160,7 @@ int tw_gemm_draw(const tw_gemm_drawer *d, uint64_t seed, int sampled, tw_gemm_dr
     tw_team *team = NULL;
     drawing of = {.drawer = d, .seed = seed, .sampled = sampled, .out = out};
     of.counts = calloc((size_t)parts + 1, sizeof *of.counts);
-    if (!of.counts) return 0;
+    if (!of.counts) return -1;
     if (parts > 1 && tw_team_start(&team, 0, false, NULL) == TW_OK)
         tw_team_run(team, draw_parts, &of);
     else

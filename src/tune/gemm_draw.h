@@ -24,8 +24,8 @@ typedef struct tw_gemm_drawer {
 /* Checks the options. `c` is in canonical form (tw_gemm_config_plain). */
 bool tw_gemm_drawer_allows(const tw_gemm_drawer *d, const tw_gemm_config *c);
 
-/* Draws `sampled` times, on all processors, and estimates what is legal. Returns how many `out` has then. What is drawn
-   depends on the seed, and not on the number of processors. */
+/* Draws `sampled` times, on all processors, and estimates what is legal. Returns how many `out` has then. -1: there is
+   not enough memory. What is drawn depends on the seed, and not on the number of processors. */
 int tw_gemm_draw(const tw_gemm_drawer *d, uint64_t seed, int sampled, tw_gemm_drawn *out);
 
 /* Moves the `wanted` that are to be measured to the front: most by their estimates, and the rest at random. */

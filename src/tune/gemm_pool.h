@@ -21,11 +21,10 @@ void tw_gemm_pool_free(tw_gemm_pool *p); /* NULL is fine. */
 /* Returns the bytes that a pool must have for a completed problem. */
 size_t tw_gemm_pool_need(const tw_gemm_problem *problem);
 
-/* Returns TW_OK if the pool serves a completed problem: C = A B^T of the pool's type and its usual C. A is m x k and B
-   n x k, or k x n, or there is a batch or there are groups of these. Matrices have no gaps, and rows of A have whole 16
-   bytes.
-   There is no epilogue, except that a narrow B may have scales of columns. Groups have ends, and their rows are neither
-   gathered nor scattered. TW_ERR_UNSUPPORTED otherwise. */
+/* Returns TW_OK if the pool serves a completed problem of the pool's type and its usual C: a product, a batch without
+   sets, or groups. A is m x k. B is n x k, or k x n unless it is narrow or e4m3. Matrices have no gaps, and rows
+   of A have whole 16 bytes. There is no epilogue, except that a narrow B may have scales of columns. Groups have ends,
+   and their rows are neither gathered nor scattered. TW_ERR_UNSUPPORTED otherwise. */
 tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *problem, tw_diag *diag);
 
 /* Sets the addresses of A, B and the scales of a narrow B of set `set`. Scales are in [-1, 1). Sets overlap only if the

@@ -225,10 +225,10 @@ static tw_status first_generation(search *s, int sampled, int measured) {
     tw_gemm_drawn *e = malloc((size_t)sampled * sizeof *e);
     if (!e) return tw_fail_memory(s->diag);
     const int n = tw_gemm_draw(&s->drawer, s->options->seed, sampled, e), take = n < measured ? n : measured;
-    tw_gemm_drawn_sort(e, n, take, &s->random);
-    s->report->sampled = n;
+    if (n >= 0) tw_gemm_drawn_sort(e, n, take, &s->random);
+    s->report->sampled = n < 0 ? 0 : n;
     s->report->draw_seconds += (double)(tw_now_ns() - began) * 1e-9;
-    const tw_status st = try_all(s, e, take, true);
+    const tw_status st = n < 0 ? tw_fail_memory(s->diag) : try_all(s, e, take, true);
     free(e);
     return st;
 }

@@ -143,7 +143,8 @@ static tw_status sample(measuring *m, int first, int k, int round) {
 
 /* Tells whether a candidate's first sample is so long that more would not make it the best. */
 static bool hopeless(const measuring *m, int taken) {
-    return taken == 1 && m->p->give_up > 0 && m->least > 0 && m->group[0].samples[0] > m->p->give_up * m->least;
+    const runner *r = &m->group[0];
+    return r->open && taken == 1 && m->p->give_up > 0 && m->least > 0 && r->samples[0] > m->p->give_up * m->least;
 }
 
 /* Measures n candidates from number `first` on. Several are sampled in turn. */

@@ -59,7 +59,7 @@ $ M="data/onnx/encoder/model.onnx"; C=data/onnx/encoder/case.npz; npy() { printf
   2
 # Types and devices.
 $ M="data/onnx/encoder/model.onnx"; r() { tilewright run $M --random --dim batch=1 --dim length=2 "$@" >out; echo $?; }
-> r --dtype f8; r --device cuda; r --device gpu; r --products all; r -t -1; r -p hello
+> r --dtype f8; r --device cuda; r --device gpu; r --products all; r -t -1; r --seconds -1; r -p hello
   tilewright: dtype: "f8" is not f32, f16 or bf16
   2
   tilewright: no NVIDIA driver: none: cannot open shared object file: No such file or directory
@@ -69,6 +69,8 @@ $ M="data/onnx/encoder/model.onnx"; r() { tilewright run $M --random --dim batch
   tilewright: --products: "all" is not best, own or vendor
   2
   tilewright: -t: -1 is not within 0..4096
+  2
+  tilewright: --seconds: -1 is not within 0..1000000
   2
   tilewright: run: unknown flag -p (tilewright run --help)
   2

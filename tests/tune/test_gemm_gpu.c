@@ -219,6 +219,22 @@ static void pools_have_room_for_sets(void **state) {
     other = p;
     other.m = 1000;
     assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_ERR_UNSUPPORTED);
+    /* B may be k x n, unless it is narrow. */
+    other = p;
+    other.trans_b = false;
+    other.ldb = other.n;
+    assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_OK);
+    other.narrow = TW_GEMM_I4;
+    assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_ERR_UNSUPPORTED);
+    /* A batch is one set. */
+    other = (tw_gemm_problem){
+        .type = TW_GEMM_F16, .m = 10, .n = 20, .k = 40, .trans_b = true, .alpha = 1, .batch = 4, .sets = 2};
+    assert_int_equal(tw_gemm_problem_complete(&other, NULL), TW_OK);
+    assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_OK);
+    other.sets = 2;
+    other.set_a = 3 * other.m * other.k;
+    assert_int_equal(tw_gemm_problem_complete(&other, NULL), TW_OK);
+    assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_ERR_UNSUPPORTED);
     /* Groups have ends, and rows where they are. */
     other = p;
     other.m = 10;

@@ -9,7 +9,7 @@
 #include "graph/run.h"
 #include "graph/specialize.h"
 #include "support/support.h"
-#include "vm/network/network.h"
+#include "vm/network/machine.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -61,7 +61,19 @@ static int count_splits(const tw_buf *explained) {
     return n;
 }
 
-/* Runs a concrete graph plainly and in the emulator. Returns how many of its products are split along k. */
+/* Leaves no zeros where counters of splits are. */
+static void soil(const tw_cuda_network *n) {
+    const size_t bytes = 2 * (size_t)n->zeroed_bytes;
+    char *soiled = malloc(bytes + 1);
+    tw_diag diag = {0};
+    assert_non_null(soiled);
+    memset(soiled, 1, bytes);
+    good(tw_gpu_upload(n->gpu, n->zeroed, soiled, bytes, &diag), &diag);
+    free(soiled);
+}
+
+/* Runs a concrete graph plainly and in the emulator. Counters that are cleared are soiled before each run. Returns how
+   many of its products are split along k. */
 static int check(const tw_graph *g, const tw_array *const *in, const tw_program_options *o,
                  const tw_cuda_network_options *ways, tw_network_plan *plan, double most, bool show) {
     tw_arena arena = {0};
@@ -94,6 +106,7 @@ static int check(const tw_graph *g, const tw_array *const *in, const tw_program_
         have[i].data = outputs[i];
     }
     for (int times = 0; times < 2; times++) {
+        if (ways->clear) soil(n);
         good(tw_cuda_network_run(n, inputs, outputs, &diag), &diag);
         for (int i = 0; i < g->n_outputs; i++) compare(&want[i], &have[i], most);
     }

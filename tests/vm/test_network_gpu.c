@@ -28,6 +28,14 @@ static const char layer[] = "graph \"layer\" @23\n"
                             "  %y = LayerNormalization(%r, %one, %one)\n"
                             "  output %y\n";
 enum { LAUNCHES = 4 /* Products, attention and a norm. */ };
+/* The second product takes longer. */
+static const char products[] = "graph \"products\" @23\n"
+                               "  input %x: f16[2, 16, 64]\n"
+                               "  constant %v: f16[64, 512] random 7\n"
+                               "  constant %w: f16[512, 512] random 8\n"
+                               "  %p = MatMul(%x, %v)\n"
+                               "  %y = MatMul(%p, %w)\n"
+                               "  output %y\n";
 
 typedef struct made {
     tw_graph *graph;
@@ -43,8 +51,8 @@ static void good(tw_status st, const tw_diag *diag) {
     if (st != TW_OK) fail_msg("%s", diag->message);
 }
 
-static int open_all(void **state) {
-    (void)state;
+/* Opens a machine, and lowers a graph for it. */
+static int open_text(const char *text) {
     const tw_array x = {.type = TW_E_f16, .rank = 3, .dims = {2, 16, 64}};
     const tw_array *in[] = {&x};
     tw_graph *g = NULL;
@@ -53,7 +61,7 @@ static int open_all(void **state) {
     setenv("TILEWRIGHT_LIBCUBLASLT", TW_FAKE_CUBLASLT, 1);
     unsetenv("TILEWRIGHT_PTXAS");
     fake_cuda_reset();
-    good(tw_graph_parse(&g, layer, strlen(layer), "text", &diag), &diag);
+    good(tw_graph_parse(&g, text, strlen(text), "text", &diag), &diag);
     good(tw_graph_resolve(g, "text", &diag), &diag);
     good(tw_graph_specialize(&m.graph, g, in, &diag), &diag);
     tw_graph_free(g);
@@ -63,6 +71,16 @@ static int open_all(void **state) {
     good(tw_gpu_open(&m.gpu, "cuda", &diag), &diag);
     good(tw_network_weights_open(&m.weights, m.gpu, &diag), &diag);
     return 0;
+}
+
+static int open_all(void **state) {
+    (void)state;
+    return open_text(layer);
+}
+
+static int open_products(void **state) {
+    (void)state;
+    return open_text(products);
 }
 
 static int close_all(void **state) {
@@ -118,6 +136,18 @@ static void products_are_searched_once(void **state) {
     /* No attention that does nothing is right, so that there is no entry of it. */
     use(&o, &m.plan);
     assert_int_equal(m.plan.searched, 4);
+}
+
+static void the_longest_is_searched_first(void **state) {
+    (void)state;
+    tw_cuda_network *n;
+    tw_diag diag = {0};
+    const tw_cuda_network_options o = {.by = TW_NETWORK_OWN, .search = true, .measured = 3};
+    good(tw_cuda_network_open(&n, m.program, m.weights, &o, &m.plan, &diag), &diag);
+    tw_cuda_network_close(n);
+    assert_int_equal(m.plan.searched, 2);
+    assert_non_null(strstr(m.plan.choices[0].problem, " k=512"));
+    assert_non_null(strstr(m.plan.choices[m.plan.n - 1].problem, " k=64"));
 }
 
 /* A limit that is over at once leaves the configurations that are chosen without a search. */
@@ -185,6 +215,31 @@ static void no_warpgroup_idles(void **state) {
     }
 }
 
+/* What zeroes counters stands between a product and the launch before, which it may then not overtake. */
+static void cleared_products_begin_late(void **state) {
+    (void)state;
+    static const char *const ways[] = {
+        "mma=2 ms=64 ns=16 ml=64 nl=16 u=64 stages=3 kg=3 vec=16 split=0",  /* Has counters. */
+        "mma=2 ms=64 ns=16 ml=64 nl=16 u=64 stages=3 kg=2 vec=16 split=3"}; /* Has none. */
+    tw_gpu gpu = {.target = tw_target_find("sm_90a")};
+    for (int i = 0; i < 4; i++) {
+        const bool clear = i % 2;
+        tw_network_plan plan = {0};
+        tw_cuda_network n = {.gpu = &gpu, .options = {.clear = clear}, .plan = &plan};
+        tw_gemm_problem p = {.type = TW_GEMM_F16, .m = 16, .n = 16, .k = 320, .alpha = 1};
+        tw_network_chosen chosen;
+        tw_diag diag = {0};
+        good(tw_gemm_problem_complete(&p, &diag), &diag);
+        good(
+            tw_network_plan_add(&plan, &(tw_network_choice){"gemm", "type=f16 m=16 n=16 k=320", ways[i / 2], 1}, &diag),
+            &diag);
+        good(tw_network_choose(&n, &p, &chosen, &diag), &diag);
+        assert_true(chosen.config.kg > 1);
+        assert_int_equal(chosen.config.early, clear && i < 2 ? TW_GEMM_LATE : TW_GEMM_EARLY);
+        tw_network_plan_free(&plan);
+    }
+}
+
 static void the_vendor_has_maps_behind(void **state) {
     (void)state;
     const tw_cuda_network_options o = {.by = TW_NETWORK_VENDOR};
@@ -210,9 +265,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(networks_are_captured, open_all, close_all),
         cmocka_unit_test_setup_teardown(products_are_searched_once, open_all, close_all),
+        cmocka_unit_test_setup_teardown(the_longest_is_searched_first, open_products, close_all),
         cmocka_unit_test_setup_teardown(a_limit_ends_searches, open_all, close_all),
         cmocka_unit_test(few_heads_have_small_tiles),
         cmocka_unit_test(no_warpgroup_idles),
+        cmocka_unit_test(cleared_products_begin_late),
         cmocka_unit_test_setup_teardown(the_vendor_has_maps_behind, open_all, close_all),
         cmocka_unit_test_setup_teardown(a_plan_decides, open_all, close_all),
     };

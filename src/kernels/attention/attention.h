@@ -194,7 +194,7 @@ const tw_attention_seconds *tw_attention_rig_seconds(const tw_attention_rig *r);
 
 /* Launches compiled code, and compares its results. TW_ERR_MISMATCH: they are wrong. Then takes `n` samples of a
    launch's microseconds, of launches that follow one another on the same buffers; only one if that is longer than
-   `give_up` (0: no limit). *taken is how many there are. */
+   `give_up` (0: no limit). *taken (may be NULL) is how many there are. */
 tw_status tw_attention_rig_try(tw_attention_rig *r, const tw_attention_config *c, const tw_cubin *cubin,
                                double *samples, int n, double give_up, int *taken, tw_diag *diag);
 

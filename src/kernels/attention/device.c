@@ -5,12 +5,13 @@
 #include "device/cuda/time.h"
 #include "kernels/attention/attention.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { LAUNCHES = 8 /* Of a graph that is timed. */ };
 
-/* Multiplications of a reference. Of longer ones some queries are compared. */
-static const double most_work = 2e7;
+/* Multiplications and rows of a reference. Of longer ones some queries are compared. */
+static const double most_work = 2e7, most_rows = 65536;
 
 struct tw_attention_rig {
     tw_cuda *cuda;
@@ -156,10 +157,12 @@ tw_status tw_attention_rig_try(tw_attention_rig *r, const tw_attention_config *c
     tw_diag own;
     int unused;
     if (!diag) diag = &own;
+    if (!taken) taken = &unused;
+    *taken = 0;
     r->since = tw_now_ns();
     tw_attention_describe_buffers(&r->d->problem, c, r->buffers);
     tw_status st = poison(r, diag);
-    if (st == TW_OK) st = launch(r, c, cubin, samples, n, give_up, taken ? taken : &unused, diag);
+    if (st == TW_OK) st = launch(r, c, cubin, samples, n, give_up, taken, diag);
     release(r, false);
     return st;
 }
@@ -171,7 +174,7 @@ tw_status tw_attention_run(const tw_attention_data *d, const tw_attention_config
     const double work = rows * (double)p->keys * (double)p->head * 2;
     tw_attention_answer *answer;
     tw_attention_rig *r = NULL;
-    tw_status st = tw_attention_answer_make(&answer, d, 1 + (int64_t)(work / most_work), diag);
+    tw_status st = tw_attention_answer_make(&answer, d, 1 + (int64_t)fmax(work / most_work, rows / most_rows), diag);
     if (st == TW_OK) st = tw_attention_rig_make(&r, cuda, d, answer, diag);
     if (st == TW_OK) st = tw_attention_rig_try(r, c, cubin, samples, n, 0, NULL, diag);
     tw_attention_rig_free(r);

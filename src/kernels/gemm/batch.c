@@ -11,7 +11,7 @@ int64_t tw_gemm_matrix_place(const tw_gemm_problem *p, const tw_gemm_matrix *m, 
 }
 
 int64_t tw_gemm_next_set(const tw_gemm_problem *p, int64_t stride) {
-    return stride == TW_GEMM_SHARED ? stride : stride * (p->batch / p->sets);
+    return stride == TW_GEMM_SHARED ? stride : stride * (p->batch / (p->sets > 1 ? p->sets : 1));
 }
 
 /* Makes one set of sets that continue one another, and of those that have one product each. */

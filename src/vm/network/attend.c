@@ -23,11 +23,11 @@ static tw_attention_config settle(const tw_cuda_network *n, const tw_attention_p
     return tw_attention_legal(p, &early, n->gpu->target, NULL, NULL) ? early : c;
 }
 
-/* A candidate, compiled, and its time. */
+/* A configuration, and its time. */
 typedef struct candidate {
     tw_attention_config config;
-    double us; /* 1e30: it does not run, or is wrong. */
-    double estimate;
+    double us;       /* 1e30: it does not run, or is wrong. */
+    double estimate; /* As tw_network_attention_time has it. */
 } candidate;
 
 static int promising_first(const void *a, const void *b) {

@@ -99,8 +99,10 @@ static bool estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm
 
 /* Tells whether counters are zeroed before a product. */
 static bool is_cleared(const tw_cuda_network *n, const tw_gemm_problem *p, const tw_gemm_config *c) {
+    tw_gemm_config late = *c;
     tw_gemm_resources need;
-    return n->options.clear && tw_gemm_legal(p, c, n->gpu->target, &need, NULL) && need.counter_bytes;
+    late.early = TW_GEMM_LATE;
+    return n->options.clear && tw_gemm_legal(p, &late, n->gpu->target, &need, NULL) && need.counter_bytes;
 }
 
 /* Chooses when a product begins. */

@@ -56,10 +56,10 @@ typedef struct tw_network_launch {
 /* What searches of a network share. */
 typedef struct tw_network_searching {
     tw_gemm_pool *pool; /* Random operands on the device. NULL: there are none yet. */
-    tw_gemm_type type;  /* Theirs. */
-    size_t bytes;       /* Theirs. */
+    tw_gemm_type type;  /* Type of the pool's products. */
+    size_t bytes;       /* Size of the pool. */
     tw_ptx_compiler compiler;
-    double seconds; /* For the problem that is searched now. 0: no limit. */
+    double seconds; /* What is left for the problem that is searched now. 0: no limit. */
 } tw_network_searching;
 
 struct tw_cuda_network {
@@ -97,27 +97,25 @@ tw_status tw_network_add_step(tw_cuda_network *n, int step, tw_diag *diag);
 tw_status tw_network_bind(tw_cuda_network *n, tw_diag *diag);
 /* Allocates what kernels need beside operands and results. */
 tw_status tw_network_alloc_workspace(tw_cuda_network *n, tw_diag *diag);
-
-/* steps.c. Zeroes what the kernel of a launch must find zero. */
+/* Zeroes what the kernel of a launch must find zero. */
 tw_status tw_network_clear(const tw_cuda_network *n, const tw_network_launch *l, tw_diag *diag);
-
-/* choose.c. Tells whether a product may be split along k. */
-bool tw_network_may_split(const tw_cuda_network *n, const tw_gemm_problem *p);
+/* The attention of a step as its kernel knows it. */
+tw_status tw_network_attention(const tw_step *s, tw_attention_problem *out, tw_diag *diag);
 
 /* product.c. The product of a step as kernels know it. TW_ERR_UNSUPPORTED: they do not. */
 tw_status tw_network_problem(const tw_cuda_network *n, const tw_step *s, tw_gemm_problem *out, tw_diag *diag);
-
-/* steps.c. The attention of a step as its kernel knows it. */
-tw_status tw_network_attention(const tw_step *s, tw_attention_problem *out, tw_diag *diag);
-
-/* choose.c. What is measured of a problem: without its epilogue, and whoever wrote its operands. */
-tw_gemm_problem tw_network_plain(const tw_gemm_problem *p);
 
 /* Tells whether tables of addresses say where the matrices of a product's batch lie. */
 bool tw_network_by_pointers(const tw_program_product *p);
 
 /* What the vendor does not compute of a product: a map of C in place. NULL: nothing. Operands of the step follow C. */
 const tw_map_problem *tw_network_epilogue(tw_cuda_network *n, const tw_step *s, const tw_gemm_problem *p);
+
+/* choose.c. Tells whether a product may be split along k. */
+bool tw_network_may_split(const tw_cuda_network *n, const tw_gemm_problem *p);
+
+/* What is measured of a problem: without its epilogue, and whoever wrote its operands. */
+tw_gemm_problem tw_network_plain(const tw_gemm_problem *p);
 
 /* How a product is computed. */
 typedef struct tw_network_chosen {
@@ -126,13 +124,13 @@ typedef struct tw_network_chosen {
     bool first; /* The vendor's first choice is taken. */
     tw_cublaslt_algorithm algorithm;
 } tw_network_chosen;
-/* choose.c. Chooses by the plan, after a search if there is to be one, or by estimates. */
+/* Chooses by the plan, or else by estimates. */
 tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_network_chosen *out, tw_diag *diag);
 
 /* Chooses a configuration by estimates. False: no kernel computes the problem. */
 bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out);
 
-/* attend.c. Chooses attention's configuration alike. */
+/* attend.c. Chooses attention's configuration by the plan, or else without a search. */
 void tw_network_choose_attention(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config *out);
 
 /* tile.c. Estimates a launch's time, in no unit, so that configurations can be compared. */
@@ -145,8 +143,7 @@ tw_status tw_network_search(tw_cuda_network *n, const tw_gemm_problem *p, const 
 /* attend.c. The same of attention. */
 tw_status tw_network_search_attention(tw_cuda_network *n, const tw_attention_problem *p, const char *words,
                                       tw_diag *diag);
-/* order.c. Searches all problems of the program that the plan has no entry of, first those that take most of its time.
- */
+/* order.c. Searches all problems of the program that the plan has no entry of. Those that take most time come first. */
 tw_status tw_network_search_all(tw_cuda_network *n, tw_diag *diag);
 /* The vendor's library, or NULL. */
 tw_cublaslt *tw_network_library(tw_cuda_network *n);

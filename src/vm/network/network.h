@@ -16,12 +16,12 @@ enum { TW_NETWORK_OWN = 1, TW_NETWORK_VENDOR = 2 };
 typedef struct tw_cuda_network_options {
     int by;               /* TW_NETWORK_ bits. 0: both, where products are searched, and otherwise our own kernels. */
     bool unsplit;         /* No product is split along k. */
-    bool unsplit_batches; /* None of a batch is, while others may be. */
-    bool clear;     /* What blocks that split a product count with is zeroed before each launch, in place of once. */
-    bool search;    /* Products that the plan has no entry of are searched on the device, and entered. */
-    int measured;   /* With `search`: configurations to measure of each. 0: as many as is usual. */
-    double seconds; /* With `search`: time for all of it, spent where the network's time is. 0: no limit. */
-    bool late;      /* No launch begins before the one before it is over. */
+    bool unsplit_batches; /* No product of a batch is split along k, while others may be. */
+    bool clear;           /* Counters of splits along k are zeroed before each launch, in place of once. */
+    bool search;          /* Products that the plan has no entry of are searched on the device, and entered. */
+    int measured;         /* With `search`: configurations to measure of each. 0: as many as is usual. */
+    double seconds;       /* With `search`: time for all of it, spent where the network's time is. 0: no limit. */
+    bool late;            /* No launch begins before the one before it is over. */
 } tw_cuda_network_options;
 
 /* Constants on a device, which programs with the same constants share: those of one graph for several extents. */

@@ -11,11 +11,11 @@
 
 /* A problem to search. */
 typedef struct item {
-    bool attention;
+    bool is_attention;
     tw_gemm_problem product;
-    tw_attention_problem of;
+    tw_attention_problem attention;
     char words[512];
-    double us; /* What all steps that have it are estimated to take. */
+    double us; /* Estimated time of all steps that have it. */
 } item;
 
 typedef struct list {
@@ -42,8 +42,8 @@ static tw_status add_product(const tw_cuda_network *n, const tw_step *s, list *l
     tw_gemm_config c;
     tw_status st = tw_network_problem(n, s, &p, diag);
     if (st != TW_OK) return st;
+    if (p.pointers) return TW_OK; /* Matrices that lie anywhere are not measured. */
     item x = {.product = tw_network_plain(&p)};
-    if (p.pointers) return TW_OK;
     tw_gemm_problem_print(&x.product, x.words, sizeof x.words);
     if (tw_network_estimate(n, &x.product, &c)) x.us = tw_gemm_estimate(&x.product, &c, &n->info);
     return add(l, &x, diag);
@@ -51,10 +51,10 @@ static tw_status add_product(const tw_cuda_network *n, const tw_step *s, list *l
 
 static tw_status add_attention(const tw_step *s, list *l, tw_diag *diag) {
     const double rate = 300e6; /* Operations of a microsecond. */
-    item x = {.attention = true};
-    tw_status st = tw_network_attention(s, &x.of, diag);
+    item x = {.is_attention = true};
+    tw_status st = tw_network_attention(s, &x.attention, diag);
     if (st != TW_OK) return st;
-    const tw_attention_problem *p = &x.of;
+    const tw_attention_problem *p = &x.attention;
     tw_attention_print(p, x.words, sizeof x.words);
     const double pairs = (double)p->batch * (double)p->heads * (double)p->queries * (double)p->keys;
     x.us = 4 * pairs * (double)p->head / (p->causal ? 2 : 1) / rate;
@@ -85,8 +85,8 @@ static tw_status search_list(tw_cuda_network *n, const list *l, tw_diag *diag) {
             continue;
         }
         n->searching.seconds = limit > 0 ? share(l, i, left) : 0;
-        st = x->attention ? tw_network_search_attention(n, &x->of, x->words, diag)
-                          : tw_network_search(n, &x->product, x->words, diag);
+        st = x->is_attention ? tw_network_search_attention(n, &x->attention, x->words, diag)
+                             : tw_network_search(n, &x->product, x->words, diag);
     }
     return st;
 }

@@ -7,6 +7,7 @@
 #include "tune/gemm_vendor.h"
 #include "vm/network/machine.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum {
@@ -173,6 +174,7 @@ tw_status tw_network_search(tw_cuda_network *n, const tw_gemm_problem *p, const 
     tw_gemm_rig *rig = NULL;
     const int by = n->options.by ? n->options.by : TW_NETWORK_OWN | TW_NETWORK_VENDOR;
     tw_status st = make_rig(n, p, &d, &rig, diag);
+    if (n->searching.seconds > 0) n->searching.seconds = fmax(n->searching.seconds - since(began), 1e-9);
     if (st == TW_OK && by & TW_NETWORK_OWN) st = search_own(n, rig, &d, words, diag);
     if (st == TW_OK && by & TW_NETWORK_VENDOR) st = search_vendor(n, rig, p, words, diag);
     tw_gemm_rig_free(rig);

@@ -102,33 +102,35 @@ static tw_status add_product(tw_cuda_network *n, int step, tw_diag *diag) {
     return st == TW_OK ? add_launch(n, &l, diag) : st;
 }
 
-/* Describes attention as its kernel knows it. Operands lie as lowering made them lie. */
-tw_status tw_network_attention(const tw_step *s, tw_attention_problem *out, tw_diag *diag) {
-    const tw_program_attention *a = &s->of.attention;
-    const tw_view *mask = &s->in[3];
-    const tw_attention_problem p = {.type = a->type == TW_E_f16 ? TW_T_f16 : TW_T_bf16,
-                                    .heads = a->heads,
-                                    .kv_heads = a->kv_heads,
-                                    .head = a->head,
-                                    .queries = a->queries,
-                                    .keys = a->keys,
-                                    .batch = a->batch,
-                                    .capacity = a->capacity,
-                                    .ldq = s->in[0].strides[2],
-                                    .ldk = s->in[1].strides[2],
-                                    .ldo = s->out[0].strides[2],
-                                    .scale = a->scale,
-                                    .cap = a->cap,
-                                    .causal = a->causal};
-    *out = p;
-    if (mask->buffer < 0) return tw_attention_complete(out, diag);
+static void describe_mask(const tw_view *mask, tw_attention_problem *out) {
     out->mask = mask->type == TW_E_f16    ? TW_T_f16
                 : mask->type == TW_E_bf16 ? TW_T_bf16
                 : mask->type == TW_E_bool ? TW_T_i8
                                           : TW_T_f32;
-    out->mask_batch = mask->strides[0] ? a->batch : 1;
-    out->mask_heads = mask->strides[1] ? a->heads : 1;
+    out->mask_batch = mask->strides[0] ? out->batch : 1;
+    out->mask_heads = mask->strides[1] ? out->heads : 1;
     out->ldm = mask->strides[2];
+}
+
+/* Describes attention as its kernel knows it. Operands lie as lowering made them lie. */
+tw_status tw_network_attention(const tw_step *s, tw_attention_problem *out, tw_diag *diag) {
+    const tw_program_attention *a = &s->of.attention;
+    const tw_view *mask = &s->in[3];
+    *out = (tw_attention_problem){.type = a->type == TW_E_f16 ? TW_T_f16 : TW_T_bf16,
+                                  .heads = a->heads,
+                                  .kv_heads = a->kv_heads,
+                                  .head = a->head,
+                                  .queries = a->queries,
+                                  .keys = a->keys,
+                                  .batch = a->batch,
+                                  .capacity = a->capacity,
+                                  .ldq = s->in[0].strides[2],
+                                  .ldk = s->in[1].strides[2],
+                                  .ldo = s->out[0].strides[2],
+                                  .scale = a->scale,
+                                  .cap = a->cap,
+                                  .causal = a->causal};
+    if (mask->buffer >= 0) describe_mask(mask, out);
     return tw_attention_complete(out, diag);
 }
 
