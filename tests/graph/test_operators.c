@@ -317,25 +317,25 @@ static void what_is_cut_pads_nothing(void **state) {
     (void)state;
     static const struct {
         const char *mode;
-        int64_t want[5];
-    } of[] = {{"constant", {2, 3, 0, 0, 0}},
-              {"edge", {2, 3, 3, 3, 3}},
-              {"wrap", {2, 3, 2, 3, 2}},
-              {"reflect", {2, 3, 2, 3, 2}}};
-    static const int64_t x[] = {1, 2, 3};
+        int64_t want[6];
+    } of[] = {{"constant", {2, 3, 4, 0, 0, 0}},
+              {"edge", {2, 3, 4, 4, 4, 4}},
+              {"wrap", {2, 3, 4, 2, 3, 4}},
+              {"reflect", {2, 3, 4, 3, 2, 3}}};
+    static const int64_t x[] = {1, 2, 3, 4};
     trial t;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         begin(&t, "Pad", 1);
         text(&t, "mode", of[i].mode);
-        operand(&t, TW_E_i64, x, 1, DIM(3));
+        operand(&t, TW_E_i64, x, 1, DIM(4));
         operand(&t, TW_E_i64, ONE(-1, 3), 1, DIM(2));
-        gives(&t, 0, of[i].want, 5);
+        gives(&t, 0, of[i].want, 6);
         end(&t);
     }
     begin(&t, "Pad", 1);
     text(&t, "mode", "wrap");
-    operand(&t, TW_E_i64, x, 1, DIM(3));
-    operand(&t, TW_E_i64, ONE(-3, 1), 1, DIM(2));
+    operand(&t, TW_E_i64, x, 1, DIM(4));
+    operand(&t, TW_E_i64, ONE(-4, 1), 1, DIM(2));
     refused(&t, "there is nothing to pad with");
 }
 
