@@ -131,12 +131,7 @@ bool tw_lower_joined(tw_lowering *l, const tw_view *v, int from, int count, tw_v
         else
             dims[rank++] = v->dims[i];
     tw_lazy x = tw_lazy_of_view(v);
-    if (!tw_lazy_reshape(&x, rank, dims)) {
-        const tw_view copy = tw_lower_scratch(l, "copy", v->type, v->rank, v->dims, NULL);
-        if (l->failed || !tw_lower_store(l, &x, &copy)) return false;
-        x = tw_lazy_of_view(&copy);
-        if (!tw_lazy_reshape(&x, rank, dims)) return false;
-    }
+    if (!tw_lower_reshape(l, &x, rank, dims)) return false;
     *out = tw_lazy_view(&x);
     return true;
 }

@@ -42,12 +42,7 @@ static int lines_of(tw_lowering *l, const tw_lazy *from, const bool *axes, tw_la
     memcpy(dims, x.dims, (size_t)rest * sizeof *dims);
     dims[rest] = 1;
     for (int i = rest; i < x.rank; i++) dims[rest] *= x.dims[i];
-    if (!tw_lazy_reshape(&x, rest + 1, dims)) {
-        const tw_view stored = tw_lower_scratch(l, "lines", x.type, x.rank, x.dims, NULL);
-        if (l->failed || !tw_lower_store(l, &x, &stored)) return -1;
-        x = tw_lazy_of_view(&stored);
-        if (!tw_lazy_reshape(&x, rest + 1, dims)) return -1;
-    }
+    if (!tw_lower_reshape(l, &x, rest + 1, dims)) return -1;
     *out = x;
     return rest;
 }
