@@ -127,6 +127,9 @@ tw_lower_fn tw_lower_places;      /* index.c */
 tw_lower_fn tw_lower_reduce;      /* reduce.c */
 tw_lower_fn tw_lower_scatter;     /* scatter.c */
 
+/* Whole numbers up to this one are reals of 32 bits. */
+enum { TW_LOWER_WHOLES = 1 << 24 };
+
 /* index.c. Adds the index along a dimension as a cell, which is an operand of its own, so that it stays what it is
    however the array is turned. -1: there is no room for it. */
 int tw_lower_index(tw_lowering *l, tw_lazy *x, int axis);
