@@ -5,6 +5,7 @@
 #include "graph/run.h"
 #include "support/support.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,10 @@ static void refused(trial *t, const char *words) {
     if (st == TW_OK) fail_msg("%s is computed", t->node.op);
     if (!strstr(t->diag.message, words)) fail_msg("%s: \"%s\" lacks \"%s\"", t->node.op, t->diag.message, words);
     end(t);
+}
+
+static void text(trial *t, const char *name, const char *x) {
+    t->attributes[t->node.n_attributes++] = (tw_attribute){.name = name, .kind = TW_ATTRIBUTE_TEXT, .text = x};
 }
 
 /* Checks a result's integers. */
@@ -290,6 +295,94 @@ static void blocks_begin_with_a_byte(void **state) {
     refused(&t, "operands do not fit");
 }
 
+static void axes_come_once(void **state) {
+    (void)state;
+    static const int64_t x[] = {1, 2, 3};
+    trial t;
+    begin(&t, "Slice", 1);
+    operand(&t, TW_E_i64, x, 1, DIM(3));
+    operand(&t, TW_E_i64, ONE(1, 0), 1, DIM(2));
+    operand(&t, TW_E_i64, ONE(3, 3), 1, DIM(2));
+    operand(&t, TW_E_i64, ONE(0, -1), 1, DIM(2));
+    refused(&t, "has an axis twice");
+    begin(&t, "Pad", 1);
+    operand(&t, TW_E_i64, x, 1, DIM(3));
+    operand(&t, TW_E_i64, ONE(1, 2, 0, 0), 1, DIM(4));
+    operand(&t, TW_E_i64, NULL, 0);
+    operand(&t, TW_E_i64, ONE(0, -1), 1, DIM(2));
+    refused(&t, "has an axis twice");
+}
+
+static void what_is_cut_pads_nothing(void **state) {
+    (void)state;
+    static const struct {
+        const char *mode;
+        int64_t want[6];
+    } of[] = {{"constant", {2, 3, 4, 0, 0, 0}},
+              {"edge", {2, 3, 4, 4, 4, 4}},
+              {"wrap", {2, 3, 4, 2, 3, 4}},
+              {"reflect", {2, 3, 4, 3, 2, 3}}};
+    static const int64_t x[] = {1, 2, 3, 4};
+    trial t;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        begin(&t, "Pad", 1);
+        text(&t, "mode", of[i].mode);
+        operand(&t, TW_E_i64, x, 1, DIM(4));
+        operand(&t, TW_E_i64, ONE(-1, 3), 1, DIM(2));
+        gives(&t, 0, of[i].want, 6);
+        end(&t);
+    }
+    begin(&t, "Pad", 1);
+    text(&t, "mode", "wrap");
+    operand(&t, TW_E_i64, x, 1, DIM(4));
+    operand(&t, TW_E_i64, ONE(-4, 1), 1, DIM(2));
+    refused(&t, "there is nothing to pad with");
+}
+
+static void checks_no_number(trial *t) {
+    assert_int_equal(run(t), TW_OK);
+    assert_true(isnan(tw_array_real(&t->results[0], 0)));
+    end(t);
+}
+
+static void no_numbers_are_not_lost(void **state) {
+    (void)state;
+    static const float nan[] = {NAN}, one[] = {1}, line[] = {NAN, 2, NAN, 3};
+    static const char *const activations[] = {"Celu", "HardSigmoid", "Elu", "Selu", "LeakyRelu", "HardSwish", "Relu"},
+                             *const reductions[] = {"add", "mul", "max", "min"}, *const places[] = {"ArgMax", "ArgMin"};
+    trial t;
+    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
+        begin(&t, activations[i], 1);
+        operand(&t, TW_E_f32, nan, 1, DIM(1));
+        checks_no_number(&t);
+    }
+    for (int i = 0; i < 8; i++) {
+        begin(&t, "ScatterElements", 1);
+        text(&t, "reduction", reductions[i / 2]);
+        operand(&t, TW_E_f32, i % 2 ? nan : one, 1, DIM(1));
+        operand(&t, TW_E_i64, ONE(0), 1, DIM(1));
+        operand(&t, TW_E_f32, i % 2 ? one : nan, 1, DIM(1));
+        checks_no_number(&t);
+    }
+    for (int i = 0; i < 4; i++) {
+        begin(&t, places[i / 2], 1);
+        integer(&t, "select_last_index", i % 2);
+        operand(&t, TW_E_f32, line + 1, 1, DIM(3));
+        gives(&t, 0, ONE(1), 1);
+        end(&t);
+        begin(&t, places[i / 2], 1);
+        integer(&t, "select_last_index", i % 2);
+        operand(&t, TW_E_f32, line, 1, DIM(4));
+        gives(&t, 0, ONE(i % 2 ? 2 : 0), 1);
+        end(&t);
+    }
+    begin(&t, "Hardmax", 1);
+    operand(&t, TW_E_f32, line + 1, 1, DIM(3));
+    assert_int_equal(run(&t), TW_OK);
+    for (int i = 0; i < 3; i++) assert_true(tw_array_real(&t.results[0], i) == (i == 1));
+    end(&t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_numbers_are_read_where_there_are_none),
@@ -299,6 +392,9 @@ int main(void) {
         cmocka_unit_test(scores_are_those_of_a_stage),
         cmocka_unit_test(integers_at_their_limits),
         cmocka_unit_test(slices_backwards_begin_within),
+        cmocka_unit_test(axes_come_once),
+        cmocka_unit_test(what_is_cut_pads_nothing),
+        cmocka_unit_test(no_numbers_are_not_lost),
         cmocka_unit_test(blocks_begin_with_a_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include "graph/run_program.h"
 #include "graph/specialize.h"
 #include "kernels/rows/rows.h"
+#include "support/graphs.h"
 #include "support/support.h"
 
 #include <math.h>
@@ -366,6 +367,19 @@ static tw_program *check_model(const char *path, const int64_t *const *dims, boo
     return p;
 }
 
+/* Places are reals of 32 bits on the way, which are not those of longer lines. */
+static void places_are_exact(void **state) {
+    (void)state;
+    tw_graph *before = test_graph("graph g @20\n input %x: f32[16777217]\n %y = ArgMax(%x) axis=0\n output %y\n"),
+             *g = test_concrete(before, "");
+    tw_program *p = NULL;
+    tw_diag d = {0};
+    assert_int_equal(tw_program_lower(&p, g, &(tw_program_options){.gpu = true}, &d), TW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(d.message, "ArgMax: no kernel computes it"));
+    tw_graph_free(g);
+    tw_graph_free(before);
+}
+
 static void show(const char *path) {
     static const int64_t dims[3][2] = {{2, 7}, {2, 7}, {2, 7}};
     const int64_t *const all[] = {dims[0], dims[1], dims[2]};
@@ -390,6 +404,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(products_of_all_shapes), cmocka_unit_test(gates_are_joined),
         cmocka_unit_test(attention_of_all_kinds), cmocka_unit_test(parts_of_a_table_are_tables),
         cmocka_unit_test(hidden_rows_are_zeros),  cmocka_unit_test(parts_of_what_is_gathered),
+        cmocka_unit_test(places_are_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

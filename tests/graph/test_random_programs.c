@@ -270,6 +270,26 @@ static bool measure(maker *m, const value *x, int64_t axis, value *y) {
     return true;
 }
 
+/* A norm of all dimensions from one on, or one of channels, which may go where it can only be copied. */
+static bool normalise(maker *m, const value *x, int64_t axis, value *y) {
+    const tw_attribute eps = TW_REAL("epsilon", 0.01);
+    const int one = tw_graph_real(m->g, 1);
+    if (pick(m, 0, 1) || x->rank < 3) {
+        const tw_attribute from[] = {TW_INT("axis", axis), eps};
+        const int64_t first = pick(m, 0, x->rank - 1); /* The scale has other extents than x in this dimension. */
+        const int scale = tw_graph_op(m->g, "ReduceMax", TW_OPERANDS(x->number, integers(m, 1, &first)),
+                                      TW_ATTRIBUTES(TW_INT("keepdims", 1)));
+        y->number =
+            tw_graph_op(m->g, "LayerNormalization", TW_OPERANDS(x->number, pick(m, 0, 1) ? one : scale), from, 2);
+        return true;
+    }
+    const int channels = integers(m, 1, &x->dims[1]);
+    const int gain = tw_graph_op(m->g, "Expand", TW_OPERANDS(one, channels), TW_NO_ATTRIBUTES);
+    const int bias = tw_graph_op(m->g, "Neg", TW_OPERANDS(gain), TW_NO_ATTRIBUTES);
+    y->number = tw_graph_op(m->g, "InstanceNormalization", TW_OPERANDS(x->number, gain, bias), &eps, 1);
+    return true;
+}
+
 static bool multiply(maker *m, const value *x, int64_t axis, value *y) {
     int64_t order[RANK] = {0, 1, 2, 3};
     (void)axis;
@@ -302,10 +322,10 @@ static bool bend(maker *m, const value *x, int64_t axis, value *y) {
     return true;
 }
 
-static make_fn *const makers[] = {transpose,  reshape, slice,  expand,   concat,  split,           reduce,
-                                  soften,     gather,  gather, multiply, combine, combine,         bend,
-                                  triangle,   pad,     tile,   reduce,   find,    gather_elements, scatter_elements,
-                                  accumulate, sort,    measure};
+static make_fn *const makers[] = {transpose,  reshape, slice,   expand,   concat,  split,           reduce,
+                                  soften,     gather,  gather,  multiply, combine, combine,         bend,
+                                  triangle,   pad,     tile,    reduce,   find,    gather_elements, scatter_elements,
+                                  accumulate, sort,    measure, normalise};
 enum { MAKERS = sizeof makers / sizeof *makers };
 
 static tw_graph *draw(uint64_t seed) {

@@ -110,7 +110,10 @@ static void update(tw_call *c, reduction r, int64_t at, const tw_array *updates,
     } else if (tw_element_kind(out->type) == TW_KIND_real) {
         double x = tw_array_real(out, at);
         const double y = tw_array_real(updates, i);
-        x = r == REDUCE_add ? x + y : r == REDUCE_mul ? x * y : r == REDUCE_max ? fmax(x, y) : fmin(x, y);
+        if (r == REDUCE_add || isnan(x) || isnan(y))
+            x += y;
+        else
+            x = r == REDUCE_mul ? x * y : r == REDUCE_max ? fmax(x, y) : fmin(x, y);
         tw_array_set_reals(out->type, tw_call_out(c, 0), at, 1, &x);
     } else {
         const int64_t x = tw_array_integer(out, at), y = tw_array_integer(updates, i);

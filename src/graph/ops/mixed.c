@@ -43,13 +43,13 @@ static double selu(double x, const parameters *p) {
     return p->beta * (x > 0 ? x : p->alpha * expm1(x));
 }
 static double celu(double x, const parameters *p) {
-    return fmax(0, x) + fmin(0, p->alpha * expm1(x / p->alpha));
+    return isnan(x) ? x : fmax(0, x) + fmin(0, p->alpha * expm1(x / p->alpha));
 }
 static double thresholded_relu(double x, const parameters *p) {
     return x > p->alpha ? x : 0;
 }
 static double hard_sigmoid(double x, const parameters *p) {
-    return fmax(0, fmin(1, p->alpha * x + p->beta));
+    return isnan(x) ? x : fmax(0, fmin(1, p->alpha * x + p->beta));
 }
 static double shrink(double x, const parameters *p) { /* alpha: lambd. beta: bias. */
     return x < -p->alpha ? x + p->beta : x > p->alpha ? x - p->beta : 0;

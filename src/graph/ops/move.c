@@ -151,7 +151,7 @@ static tw_status slice_of(const tw_call *c, slice *s) {
     const tw_array *a = c->in[0];
     int64_t from[TW_ARRAY_RANK], to[TW_ARRAY_RANK], axes[TW_ARRAY_RANK], steps[TW_ARRAY_RANK];
     int n = TW_ARRAY_RANK, n_to = TW_ARRAY_RANK, n_axes = TW_ARRAY_RANK, n_steps = TW_ARRAY_RANK;
-    bool given, has_axes, has_steps;
+    bool given, has_axes, has_steps, seen[TW_ARRAY_RANK] = {false};
     tw_status st = tw_call_integers_or(c, 1, "starts", from, &n, &given);
     if (st == TW_OK) st = tw_call_integers_or(c, 2, "ends", to, &n_to, &given);
     if (st == TW_OK) st = tw_call_integers_or(c, 3, "axes", axes, &n_axes, &has_axes);
@@ -168,6 +168,8 @@ static tw_status slice_of(const tw_call *c, slice *s) {
         const int axis = tw_axis(has_axes ? axes[i] : i, a->rank);
         const int64_t step = has_steps ? steps[i] : 1;
         if (axis < 0 || !step || step == INT64_MIN) return tw_call_fail(c, TW_ERR_FORMAT, "has no such axis or step");
+        if (seen[axis]) return tw_call_fail(c, TW_ERR_FORMAT, "has an axis twice");
+        seen[axis] = true;
         const int64_t all = a->dims[axis];
         int64_t begin = from[i] < 0 ? (from[i] < -all ? 0 : from[i] + all) : from[i];
         int64_t end = to[i] < 0 ? (to[i] < -all ? -1 : to[i] + all) : to[i];
@@ -256,22 +258,24 @@ tw_status tw_tile_compute(tw_call *c) {
 
 /* ---- Pad */
 
-typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode;
+tw_pad_mode tw_pad_mode_of(const tw_node *n) {
+    static const char *const names[TW_PAD_MODES] = {"constant", "reflect", "edge", "wrap"};
+    const char *name = tw_node_text(n, "mode", "constant");
+    int m = 0;
+    while (m < TW_PAD_MODES && strcmp(names[m], name) != 0) m++;
+    return (tw_pad_mode)m;
+}
 
-static tw_status pads_of(const tw_call *c, int64_t before[TW_ARRAY_RANK], int64_t behind[TW_ARRAY_RANK],
-                         pad_mode *mode) {
-    static const char *const names[] = {"constant", "reflect", "edge", "wrap"};
+static tw_status pads_of(const tw_call *c, int64_t before[TW_ARRAY_RANK], int64_t behind[TW_ARRAY_RANK]) {
     const tw_array *a = c->in[0];
     int64_t pads[2 * TW_ARRAY_RANK], axes[TW_ARRAY_RANK];
-    int n = 2 * TW_ARRAY_RANK, n_axes = TW_ARRAY_RANK, m = 0;
-    bool given, has_axes = false;
+    int n = 2 * TW_ARRAY_RANK, n_axes = TW_ARRAY_RANK;
+    const tw_pad_mode mode = tw_pad_mode_of(c->node);
+    bool given, has_axes = false, seen[TW_ARRAY_RANK] = {false};
     tw_status st = tw_call_integers_or(c, 1, "pads", pads, &n, &given);
     if (st == TW_OK) st = tw_call_integers_or(c, 3, "", axes, &n_axes, &has_axes);
     if (st != TW_OK) return st;
-    const char *name = tw_node_text(c->node, "mode", "constant");
-    while (m < 4 && strcmp(names[m], name) != 0) m++;
-    if (m == 4) return tw_call_fail(c, TW_ERR_FORMAT, "mode \"%s\"", name);
-    *mode = (pad_mode)m;
+    if (mode == TW_PAD_MODES) return tw_call_fail(c, TW_ERR_FORMAT, "mode \"%s\"", tw_node_text(c->node, "mode", ""));
     const int of = has_axes ? n_axes : a->rank;
     if (n != 2 * of) return tw_call_fail(c, TW_ERR_FORMAT, "has not two pads for each axis");
     memset(before, 0, sizeof(int64_t) * TW_ARRAY_RANK);
@@ -279,13 +283,15 @@ static tw_status pads_of(const tw_call *c, int64_t before[TW_ARRAY_RANK], int64_
     for (int i = 0; i < of; i++) {
         const int axis = tw_axis(has_axes ? axes[i] : i, a->rank);
         if (axis < 0) return tw_call_fail(c, TW_ERR_FORMAT, "has no such axis");
+        if (seen[axis]) return tw_call_fail(c, TW_ERR_FORMAT, "has an axis twice");
+        seen[axis] = true;
         if (pads[i] < -INT32_MAX || pads[i] > INT32_MAX || pads[of + i] < -INT32_MAX || pads[of + i] > INT32_MAX)
             return tw_call_fail(c, TW_ERR_FORMAT, "pads are no sizes");
         before[axis] = pads[i];
         behind[axis] = pads[of + i];
         const int64_t least = a->dims[axis] + (pads[i] < 0 ? pads[i] : 0) + (pads[of + i] < 0 ? pads[of + i] : 0);
         if (least < 0) return tw_call_fail(c, TW_ERR_FORMAT, "pads take more than there is");
-        if (*mode != PAD_CONSTANT && (pads[i] > 0 || pads[of + i] > 0) && a->dims[axis] == 0)
+        if (mode != TW_PAD_CONSTANT && (pads[i] > 0 || pads[of + i] > 0) && least == 0)
             return tw_call_fail(c, TW_ERR_FORMAT, "there is nothing to pad with");
     }
     return TW_OK;
@@ -294,8 +300,7 @@ static tw_status pads_of(const tw_call *c, int64_t before[TW_ARRAY_RANK], int64_
 tw_status tw_pad_shape(tw_call *c) {
     int64_t before[TW_ARRAY_RANK], behind[TW_ARRAY_RANK];
     const tw_array *value = tw_call_in(c, 2);
-    pad_mode mode;
-    const tw_status st = pads_of(c, before, behind, &mode);
+    const tw_status st = pads_of(c, before, behind);
     if (st != TW_OK) return st;
     if (value && (value->type != c->in[0]->type || tw_array_elements(value) != 1))
         return tw_call_fail(c, TW_ERR_FORMAT, "the value is no single element of the operand's type");
@@ -305,16 +310,16 @@ tw_status tw_pad_shape(tw_call *c) {
     return tw_element_kind(c->in[0]->type) == TW_KIND_other ? tw_call_refuse_type(c, c->in[0]->type) : TW_OK;
 }
 
-/* Returns the index, along a dimension of n elements, of the element that stands at index i once the dimension is
-   padded. -1: the pad's value stands there. */
-static int64_t source(int64_t i, int64_t n, pad_mode mode) {
-    if (i >= 0 && i < n) return i;
-    if (mode == PAD_CONSTANT) return -1;
-    if (mode == PAD_EDGE) return i < 0 ? 0 : n - 1;
-    if (mode == PAD_WRAP) return (i % n + n) % n;
-    if (n == 1) return 0;
-    const int64_t period = 2 * (n - 1), at = (i % period + period) % period;
-    return at < n ? at : period - at;
+int64_t tw_pad_source(int64_t i, int64_t n, int64_t before, int64_t behind, tw_pad_mode mode) {
+    const int64_t cut = before < 0 ? -before : 0, left = n - cut - (behind < 0 ? -behind : 0);
+    const int64_t at = before > 0 ? i - before : i;
+    if (at >= 0 && at < left) return cut + at;
+    if (mode == TW_PAD_CONSTANT) return -1;
+    if (mode == TW_PAD_EDGE) return at < 0 ? cut : cut + left - 1;
+    if (mode == TW_PAD_WRAP) return cut + (at % left + left) % left;
+    if (left == 1) return cut;
+    const int64_t period = 2 * (left - 1), turned = (at % period + period) % period;
+    return cut + (turned < left ? turned : period - turned);
 }
 
 tw_status tw_pad_compute(tw_call *c) {
@@ -323,8 +328,8 @@ tw_status tw_pad_compute(tw_call *c) {
     const size_t es = tw_element_bytes(a);
     char *to = tw_call_out(c, 0), value[16] = {0};
     const double attribute = tw_node_real(c->node, "value", 0);
-    pad_mode mode;
-    pads_of(c, before, behind, &mode);
+    const tw_pad_mode mode = tw_pad_mode_of(c->node);
+    pads_of(c, before, behind);
     if (given)
         memcpy(value, given->data, es);
     else
@@ -335,7 +340,7 @@ tw_status tw_pad_compute(tw_call *c) {
         int64_t at = 0;
         bool inside = true;
         for (int i = 0; i < out->rank && inside; i++) {
-            const int64_t from = source(index[i] - before[i], a->dims[i], mode);
+            const int64_t from = tw_pad_source(index[i], a->dims[i], before[i], behind[i], mode);
             inside = from >= 0;
             at += from * strides[i];
         }

@@ -20,6 +20,13 @@ tw_op_shape tw_gather_shape, tw_gather_elements_shape, tw_gather_nd_shape, tw_sc
 tw_op_compute tw_gather_compute, tw_gather_elements_compute, tw_gather_nd_compute, tw_scatter_elements_compute,
     tw_scatter_nd_compute, tw_one_hot_compute, tw_eye_like_compute, tw_cum_sum_compute;
 
+typedef enum tw_pad_mode { TW_PAD_CONSTANT, TW_PAD_REFLECT, TW_PAD_EDGE, TW_PAD_WRAP, TW_PAD_MODES } tw_pad_mode;
+/* The mode of a Pad. TW_PAD_MODES: it has another name. */
+tw_pad_mode tw_pad_mode_of(const tw_node *n);
+/* Returns the index, along a dimension of n elements, of the element that stands at index i once the dimension is
+   padded. Pads below 0 take elements away first, and what is left is padded. -1: the pad's value stands there. */
+int64_t tw_pad_source(int64_t i, int64_t n, int64_t before, int64_t behind, tw_pad_mode mode);
+
 /* Refuses elements that are not whole bytes. */
 tw_status tw_call_whole_bytes(const tw_call *c, const tw_array *a);
 static inline size_t tw_element_bytes(const tw_array *a) {

@@ -171,6 +171,13 @@ tw_status tw_arg_shape(tw_call *c) {
     return tw_element_kind(a->type) == TW_KIND_other ? tw_call_refuse_type(c, a->type) : TW_OK;
 }
 
+/* Above 0: element i is found rather than element j. NaN is taken for the largest, and for the least. */
+static int order_of(const tw_array *a, int64_t i, int64_t j, bool most) {
+    const bool real = tw_element_kind(a->type) == TW_KIND_real;
+    const int x = real && isnan(tw_array_real(a, i)), y = real && isnan(tw_array_real(a, j));
+    return x || y ? x - y : most ? tw_call_compare(a, i, j) : tw_call_compare(a, j, i);
+}
+
 tw_status tw_arg_compute(tw_call *c) {
     const tw_array *a = c->in[0];
     const int axis = tw_axis(tw_node_integer(c->node, "axis", 0), a->rank);
@@ -181,9 +188,8 @@ tw_status tw_arg_compute(tw_call *c) {
         const int64_t first = line / behind * behind * n + line % behind;
         int64_t best = 0;
         for (int64_t i = 1; i < n; i++) {
-            const int order = tw_call_compare(a, first + i * behind, first + best * behind);
-            if (most ? order > 0 : order < 0) best = i;
-            if (last && order == 0) best = i;
+            const int order = order_of(a, first + i * behind, first + best * behind, most);
+            if (order > 0 || (last && order == 0)) best = i;
         }
         out[line] = best;
     }
@@ -205,7 +211,7 @@ static void softmax_line(const char *op, double *x, int64_t n, int64_t step_by) 
     double most = -INFINITY, sum = 0;
     int64_t at = 0;
     for (int64_t i = 0; i < n; i++)
-        if (x[i * step_by] > most) most = x[i * step_by], at = i;
+        if (x[i * step_by] > most || (isnan(x[i * step_by]) && !isnan(most))) most = x[i * step_by], at = i;
     for (int64_t i = 0; i < n; i++) sum += exp(x[i * step_by] - most);
     for (int64_t i = 0; i < n; i++) {
         double *y = &x[i * step_by];

@@ -239,6 +239,14 @@ const tw_lazy *tw_lower_take(tw_lowering *l, int value) {
     return x ? l->values[value] : NULL;
 }
 
+bool tw_lower_reshape(tw_lowering *l, tw_lazy *x, int rank, const int64_t *dims) {
+    if (tw_lazy_reshape(x, rank, dims)) return true;
+    const tw_view copy = tw_lower_scratch(l, "copy", x->type, x->rank, x->dims, NULL);
+    if (l->failed || !tw_lower_store(l, x, &copy)) return false;
+    *x = tw_lazy_of_view(&copy);
+    return tw_lazy_reshape(x, rank, dims);
+}
+
 bool tw_lower_stored(tw_lowering *l, const tw_lazy *x, const char *name, const int *order, tw_view *out) {
     if (tw_lazy_is_view(x)) {
         *out = tw_lazy_view(x);

@@ -2,7 +2,7 @@
 /* Nodes whose results depend on where elements stand, or on places that operands give. */
 #include "graph/program/lower.h"
 
-#include "graph/ops/op.h"
+#include "graph/ops/move.h"
 
 int tw_lower_index(tw_lowering *l, tw_lazy *x, int axis) {
     static const char name[] = "indices";
@@ -131,12 +131,7 @@ bool tw_lower_joined(tw_lowering *l, const tw_view *v, int from, int count, tw_v
         else
             dims[rank++] = v->dims[i];
     tw_lazy x = tw_lazy_of_view(v);
-    if (!tw_lazy_reshape(&x, rank, dims)) {
-        const tw_view copy = tw_lower_scratch(l, "copy", v->type, v->rank, v->dims, NULL);
-        if (l->failed || !tw_lower_store(l, &x, &copy)) return false;
-        x = tw_lazy_of_view(&copy);
-        if (!tw_lazy_reshape(&x, rank, dims)) return false;
-    }
+    if (!tw_lower_reshape(l, &x, rank, dims)) return false;
     *out = tw_lazy_view(&x);
     return true;
 }
@@ -160,29 +155,19 @@ static bool gather_nd(tw_lowering *l, const tw_node *n) {
 
 /* ---- Pad: a gather along each axis that is padded */
 
-typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP, PAD_MODES } pad_mode;
-
-/* The place in a dimension of n elements of what stands at i once it is padded. n: what it is padded with. */
-static int64_t padded_from(int64_t i, int64_t n, pad_mode mode) {
-    if (i >= 0 && i < n) return i;
-    if (mode == PAD_CONSTANT) return n;
-    if (mode == PAD_EDGE) return i < 0 ? 0 : n - 1;
-    if (mode == PAD_WRAP) return (i % n + n) % n;
-    if (n == 1) return 0;
-    const int64_t period = 2 * (n - 1), at = (i % period + period) % period;
-    return at < n ? at : period - at;
-}
-
-/* x[axis] padded to `extent` elements. */
-static bool pad_axis(tw_lowering *l, const tw_node *n, tw_lazy *x, int axis, int64_t before, int64_t extent,
-                     pad_mode mode) {
-    const int64_t from = x->dims[axis];
+/* x with a dimension padded. */
+static bool pad_axis(tw_lowering *l, const tw_node *n, tw_lazy *x, int axis, int64_t before, int64_t behind,
+                     tw_pad_mode mode) {
+    const int64_t from = x->dims[axis], extent = from + before + behind;
     int64_t dims[TW_ARRAY_RANK];
     tw_view table, by = {.type = TW_E_i32};
     int32_t *places = tw_arena_array(&l->p->arena, (size_t)extent + 1, sizeof *places);
     if (!places || from > INT32_MAX || extent > INT32_MAX || !tw_lower_stored(l, x, "padded", NULL, &table))
         return false;
-    for (int64_t i = 0; i < extent; i++) places[i] = (int32_t)padded_from(i - before, from, mode);
+    for (int64_t i = 0; i < extent; i++) {
+        const int64_t at = tw_pad_source(i, from, before, behind, mode);
+        places[i] = (int32_t)(at < 0 ? from : at);
+    }
     by.buffer = tw_lower_constant(l, "places", places, extent * 4);
     memcpy(dims, x->dims, sizeof dims);
     dims[axis] = extent;
@@ -190,7 +175,7 @@ static bool pad_axis(tw_lowering *l, const tw_node *n, tw_lazy *x, int axis, int
     if (by.buffer < 0 || !tw_lower_gathered(&table, axis, &by, &y)) return false;
     y.of[0].strides[axis] = 1;
     for (int i = 0; i < x->rank; i++) y.of[1].strides[i] = i == axis ? 0 : table.strides[i];
-    if (mode == PAD_CONSTANT) {
+    if (mode == TW_PAD_CONSTANT) {
         tw_cells *c = &y.cells;
         const int element = c->value, at = tw_cells_operand(c, 0, TW_M_i32);
         const int inside = tw_cells_apply(c, TW_CELL_less, at, tw_cells_integer(c, from), -1);
@@ -207,17 +192,14 @@ static bool pad_axis(tw_lowering *l, const tw_node *n, tw_lazy *x, int axis, int
 }
 
 static bool pad(tw_lowering *l, const tw_node *n) {
-    static const char *const modes[PAD_MODES] = {"constant", "reflect", "edge", "wrap"};
-    const char *name = tw_node_text(n, "mode", "constant");
+    const tw_pad_mode mode = tw_pad_mode_of(n);
     const tw_value *v = tw_lower_of(l, n->out[0]);
     int64_t pads[2 * TW_ARRAY_RANK], axes[2 * TW_ARRAY_RANK];
     const int n_pads = tw_lower_integers(l, n, 1, "pads", pads, 2 * TW_ARRAY_RANK),
               n_axes = tw_lower_integers(l, n, 3, "", axes, TW_ARRAY_RANK);
     const tw_lazy *from = tw_lower_take(l, n->in[0]);
     tw_memory_type type;
-    int mode = 0;
-    while (mode < PAD_MODES && strcmp(modes[mode], name) != 0) mode++;
-    if (!from || n_pads < 0 || n_axes < 0 || mode == PAD_MODES || !tw_memory_of(v->type, &type)) return false;
+    if (!from || n_pads < 0 || n_axes < 0 || mode == TW_PAD_MODES || !tw_memory_of(v->type, &type)) return false;
     const int count = n_pads / 2;
     tw_lazy x = *from;
     for (int i = 0; i < x.rank; i++)
@@ -225,8 +207,7 @@ static bool pad(tw_lowering *l, const tw_node *n) {
     for (int i = 0; i < count; i++) {
         const int axis = tw_axis(n_axes ? axes[i] : i, x.rank);
         if (axis < 0) return false;
-        const int64_t extent = x.dims[axis] + pads[i] + pads[count + i];
-        if ((pads[i] || pads[count + i]) && !pad_axis(l, n, &x, axis, pads[i], extent, (pad_mode)mode)) return false;
+        if ((pads[i] || pads[count + i]) && !pad_axis(l, n, &x, axis, pads[i], pads[count + i], mode)) return false;
     }
     tw_lower_set(l, n->out[0], &x);
     return true;
@@ -239,7 +220,8 @@ static bool tile_axes(tw_lowering *l, const tw_node *n, const tw_view *from) {
     const tw_value *v = tw_lower_of(l, n->out[0]);
     tw_lazy x = tw_lazy_of_view(from);
     for (int i = 0; i < v->rank; i++)
-        if (v->dims[i] != from->dims[i] && !pad_axis(l, n, &x, i, 0, v->dims[i], PAD_WRAP)) return false;
+        if (v->dims[i] != from->dims[i] && !pad_axis(l, n, &x, i, 0, v->dims[i] - from->dims[i], TW_PAD_WRAP))
+            return false;
     tw_lower_set(l, n->out[0], &x);
     return true;
 }

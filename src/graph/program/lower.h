@@ -102,6 +102,8 @@ const tw_lazy *tw_lower_peek(tw_lowering *l, int value);
 bool tw_lower_in_memory(tw_lowering *l, int value, tw_view *out);
 /* An array in memory: as it is, or stored in a buffer whose dimensions lie in an order. */
 bool tw_lower_stored(tw_lowering *l, const tw_lazy *x, const char *name, const int *order, tw_view *out);
+/* Gives an array other extents, that of a copy where it has no strides that do. False: no kernel stores it. */
+bool tw_lower_reshape(tw_lowering *l, tw_lazy *x, int rank, const int64_t *dims);
 /* Sets what a value is. */
 void tw_lower_set(tw_lowering *l, int value, const tw_lazy *x);
 void tw_lower_set_view(tw_lowering *l, int value, const tw_view *v);
@@ -124,6 +126,9 @@ tw_lower_fn tw_lower_rotary;      /* rotary.c */
 tw_lower_fn tw_lower_places;      /* index.c */
 tw_lower_fn tw_lower_reduce;      /* reduce.c */
 tw_lower_fn tw_lower_scatter;     /* scatter.c */
+
+/* Whole numbers up to this one are reals of 32 bits. */
+enum { TW_LOWER_WHOLES = 1 << 24 };
 
 /* index.c. Adds the index along a dimension as a cell, which is an operand of its own, so that it stays what it is
    however the array is turned. -1: there is no room for it. */

@@ -42,12 +42,7 @@ static int lines_of(tw_lowering *l, const tw_lazy *from, const bool *axes, tw_la
     memcpy(dims, x.dims, (size_t)rest * sizeof *dims);
     dims[rest] = 1;
     for (int i = rest; i < x.rank; i++) dims[rest] *= x.dims[i];
-    if (!tw_lazy_reshape(&x, rest + 1, dims)) {
-        const tw_view stored = tw_lower_scratch(l, "lines", x.type, x.rank, x.dims, NULL);
-        if (l->failed || !tw_lower_store(l, &x, &stored)) return -1;
-        x = tw_lazy_of_view(&stored);
-        if (!tw_lazy_reshape(&x, rest + 1, dims)) return -1;
-    }
+    if (!tw_lower_reshape(l, &x, rest + 1, dims)) return -1;
     *out = x;
     return rest;
 }
@@ -214,7 +209,7 @@ static bool place_of(tw_lowering *l, const tw_lazy *lines, tw_rows_of of, bool l
     tw_view extreme;
     tw_cells *c = &y.cells;
     int m;
-    if (!make_real(&x) || !tw_lower_reduced(l, of, &x, &extreme)) return false;
+    if (x.dims[x.rank - 1] > TW_LOWER_WHOLES || !make_real(&x) || !tw_lower_reduced(l, of, &x, &extreme)) return false;
     const int element = with_each(&x, &extreme, &y, &m), nan = tw_cells_apply(c, TW_CELL_isnan, element, -1, -1);
     const int hit = tw_cells_apply(c, TW_CELL_or, tw_cells_apply(c, TW_CELL_equal, element, m, -1), nan, -1);
     const int at = tw_cells_apply(c, TW_CELL_real, tw_lower_index(l, &y, y.rank - 1), -1, -1);
@@ -322,12 +317,12 @@ static bool accumulate_part(tw_lowering *l, const accumulation *a, int from, int
 
 /* Sums of whole numbers: those of their parts, put together. */
 static bool accumulate_wholes(tw_lowering *l, const accumulation *a, tw_element type, tw_lazy *out) {
-    enum { BITS = 12, REAL_BITS = 24 /* Whole numbers of so many bits are reals. */ };
+    enum { BITS = 12 };
     tw_lazy y = tw_lazy_begin(type, a->once.rank - 1, a->once.dims);
     tw_cells *c = &y.cells;
     tw_cell_op cut;
     int sum = tw_cells_integer(c, 0);
-    if (a->once.dims[a->once.rank - 1] > 1 << (REAL_BITS - BITS)) return false;
+    if (a->once.dims[a->once.rank - 1] > TW_LOWER_WHOLES >> BITS) return false;
     for (int from = 0; from < tw_element_bits(type); from += BITS) {
         tw_view part;
         if (!accumulate_part(l, a, from, BITS, &part)) return false;

@@ -7,9 +7,10 @@
 typedef struct rows {
     tw_rows_of of;
     double eps;
-    int gain, bias; /* Values. -1: there are none. */
-    int keep;       /* Dimensions that the expression numbers, and the last. */
-    int kept;       /* A value that x is, and that others want as well. -1: there is none. */
+    int gain, bias;         /* Values. -1: there are none. */
+    const tw_value *joined; /* The array some of whose dimensions x's last one is. NULL: x has its own. */
+    int keep;               /* Dimensions that the expression numbers, and the last. */
+    int kept;               /* A value that x is, and that others want as well. -1: there is none. */
 } rows;
 
 /* Strides of a vector, or of more, along the dimensions of x, the last of which is its last. */
@@ -23,15 +24,16 @@ static bool along(const tw_view *v, const tw_lazy *x, int64_t strides[TW_ARRAY_R
     return true;
 }
 
-/* A vector of a norm. Its extents may be those of all dimensions that x's last one has joined. */
-static bool vector(tw_lowering *l, int value, const tw_lazy *x, tw_view *out, int64_t strides[TW_ARRAY_RANK]) {
+/* A vector of a norm. */
+static bool vector(tw_lowering *l, int value, const tw_value *joined, const tw_lazy *x, tw_view *out,
+                   int64_t strides[TW_ARRAY_RANK]) {
     if (value < 0) return true;
     if (!tw_lower_in_memory(l, value, out)) return false;
-    const int64_t last = x->dims[x->rank - 1];
-    if (tw_view_elements(out) == last && out->rank > 1 && out->dims[out->rank - 1] != last) {
-        tw_lazy flat = tw_lazy_of_view(out);
-        if (!tw_lazy_reshape(&flat, 1, &last)) return false;
-        *out = tw_lazy_view(&flat);
+    if (joined) {
+        tw_lazy spread = tw_lazy_of_view(out);
+        tw_lazy_expand(&spread, joined->rank, joined->dims);
+        if (!tw_lower_reshape(l, &spread, x->rank, x->dims)) return false;
+        *out = tw_lazy_view(&spread);
     }
     return along(out, x, strides);
 }
@@ -48,7 +50,8 @@ static bool emit(tw_lowering *l, const rows *r, const tw_lazy *x, const tw_view 
     p->eps = (float)r->eps;
     p->has_gain = r->gain >= 0;
     p->has_bias = r->bias >= 0;
-    if (!vector(l, r->gain, x, &gain, strides[1]) || !vector(l, r->bias, x, &bias, strides[2])) return false;
+    if (!vector(l, r->gain, r->joined, x, &gain, strides[1]) || !vector(l, r->bias, r->joined, x, &bias, strides[2]))
+        return false;
     memcpy(strides[0], to->strides, (size_t)to->rank * sizeof *to->strides);
     if (r->kept >= 0) {
         out[1] = tw_lower_target(l, r->kept);
@@ -69,31 +72,20 @@ static bool emit(tw_lowering *l, const rows *r, const tw_lazy *x, const tw_view 
     return !l->failed;
 }
 
-/* Joins the dimensions of x and of a view from `axis` on. */
-static bool join(tw_lazy *x, tw_view *to, int axis) {
-    int64_t dims[TW_ARRAY_RANK], last = 1;
-    memcpy(dims, x->dims, sizeof dims);
-    for (int i = axis; i < x->rank; i++) last *= x->dims[i];
-    dims[axis] = last;
+/* Joins the dimensions from `axis` on of x, or of a copy, and of the result's place. Where the place's cannot be
+   joined, the result gets another. */
+static bool join(tw_lowering *l, tw_lazy *x, int axis, tw_view *to, tw_view *joined) {
+    int64_t dims[TW_ARRAY_RANK];
     tw_lazy flat = tw_lazy_of_view(to);
-    if (!tw_lazy_reshape(x, axis + 1, dims)) return false;
-    if (!tw_lazy_reshape(&flat, axis + 1, dims)) return false;
-    *to = tw_lazy_view(&flat);
-    return true;
-}
-
-/* The same of a copy, where x's dimensions lie otherwise. */
-static bool join_stored(tw_lowering *l, tw_lazy *x, tw_view *to, int axis) {
-    const tw_lazy before = *x;
-    const tw_view before_to = *to;
-    tw_view stored;
-    if (join(x, to, axis)) return true;
-    *x = before;
-    *to = before_to;
-    stored = tw_lower_scratch(l, "rows", x->type, x->rank, x->dims, NULL);
-    if (l->failed || !tw_lower_store(l, x, &stored)) return false;
-    *x = tw_lazy_of_view(&stored);
-    return join(x, to, axis);
+    memcpy(dims, x->dims, sizeof dims);
+    for (int i = axis + 1; i < x->rank; i++) dims[axis] *= x->dims[i];
+    if (!tw_lazy_reshape(&flat, axis + 1, dims)) {
+        *to = tw_lower_scratch(l, "rows", to->type, to->rank, to->dims, NULL);
+        flat = tw_lazy_of_view(to);
+        if (!tw_lazy_reshape(&flat, axis + 1, dims)) return false;
+    }
+    *joined = tw_lazy_view(&flat);
+    return !l->failed && tw_lower_reshape(l, x, axis + 1, dims);
 }
 
 /* x as it is, unless others want it and nobody has stored it: then the step stores it as well, if it can. */
@@ -122,11 +114,11 @@ static bool norm(tw_lowering *l, const tw_node *n, bool layer) {
     if (!from || axis < 0) return false;
     tw_lazy x = *from;
     /* Statistics alone may be wanted. */
-    const tw_view to =
+    tw_view to =
         n->out[0] >= 0 ? tw_lower_target(l, n->out[0]) : tw_lower_scratch(l, "normed", v->type, v->rank, v->dims, NULL);
     tw_view joined = to;
-    if (l->failed || (axis < x.rank - 1 && !join_stored(l, &x, &joined, axis)) || !emit(l, &r, &x, &joined))
-        return false;
+    if (axis < x.rank - 1) r.joined = v;
+    if (l->failed || (axis < x.rank - 1 && !join(l, &x, axis, &to, &joined)) || !emit(l, &r, &x, &joined)) return false;
     if (n->out[0] >= 0) tw_lower_set_view(l, n->out[0], &to);
     return !statistics || tw_lower_moments(l, &x, r.eps, wanted[0], wanted[1]);
 }
@@ -178,7 +170,7 @@ static bool group_norm(tw_lowering *l, const tw_node *n, bool layer) {
     for (int i = 2; i < v->rank; i++) dims[1] *= v->dims[i];
     tw_view normed = tw_lower_scratch(l, "normed", TW_E_f32, v->rank, v->dims, NULL);
     tw_lazy x = tw_lazy_of_view(&stored), to = tw_lazy_of_view(&normed), y;
-    if (l->failed || !tw_lazy_reshape(&x, 2, dims) || !tw_lazy_reshape(&to, 2, dims)) return false;
+    if (l->failed || !tw_lower_reshape(l, &x, 2, dims) || !tw_lazy_reshape(&to, 2, dims)) return false;
     const tw_view lines = tw_lazy_view(&to);
     if (!emit(l, &r, &x, &lines)) return false;
     to = tw_lazy_of_view(&normed);
@@ -238,10 +230,9 @@ static bool softmax(tw_lowering *l, const tw_node *n, tw_rows_of of) {
     const tw_lazy *from = take(l, n->in[0], axis == v->rank - 1, &r);
     if (!from || axis < 0) return false;
     tw_lazy x = *from;
-    const tw_view to = tw_lower_target(l, n->out[0]);
-    tw_view rows_of = to;
+    tw_view to = tw_lower_target(l, n->out[0]), rows_of = to;
     if (l->failed) return false;
-    if (!alone && axis < x.rank - 1 && !join(&x, &rows_of, axis)) return false;
+    if (!alone && axis < x.rank - 1 && !join(l, &x, axis, &to, &rows_of)) return false;
     if (alone && axis < x.rank - 1) {
         int order[TW_ARRAY_RANK];
         for (int i = 0; i < x.rank; i++) order[i] = i < axis ? i : i + 1 < x.rank ? i + 1 : axis;

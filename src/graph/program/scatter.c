@@ -74,7 +74,7 @@ static bool replace(tw_lowering *l, const scatter *s) {
     tw_lazy x;
     tw_view last;
     const int own = begin(l, s, &x);
-    if (own < 0) return false;
+    if (own < 0 || x.dims[rank] > TW_LOWER_WHOLES) return false;
     const int at = tw_cells_apply(&x.cells, TW_CELL_real, tw_lower_index(l, &x, rank), -1, -1);
     x.cells.value = tw_cells_apply(&x.cells, TW_CELL_where, own, at, tw_cells_real(&x.cells, -1));
     if (x.cells.value < 0 || !tw_lower_reduced(l, TW_ROWS_max, &x, &last)) return false;
