@@ -433,8 +433,10 @@ static tw_status count_fetched(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
     if (st == TW_OK) *wrong = tw_gemm_data_compare(r->data, c, &worst, NULL);
     if (worst > r->worst) r->worst = worst;
     /* The gaps between C's rows have garbage, and so do those of the host's copy. */
-    if (st == TW_OK) *wrong += tw_gemm_data_gaps(r->data, c, r->data->of[TW_GEMM_C]);
+    const int64_t gaps = st == TW_OK ? tw_gemm_data_gaps(r->data, c, r->data->of[TW_GEMM_C]) : 0;
     free(c);
+    if (gaps < 0) return tw_fail_memory(diag);
+    *wrong += gaps;
     return st;
 }
 

@@ -103,6 +103,7 @@ static tw_status judge(const run *r, const tw_gemm_data *d, unsigned char *now, 
             "%lld of %lld cells are wrong, the first at row %lld, column %lld; the worst by %.3g times what is allowed",
             (long long)wrong, (long long)d->cells, (long long)(first / tw_gemm_columns(&d->problem) % d->problem.m),
             (long long)(first % tw_gemm_columns(&d->problem)), worst);
+    if (gaps < 0) return tw_fail_memory(diag);
     if (gaps) return tw_fail(diag, TW_ERR_MISMATCH, "%lld elements between C's rows were written", (long long)gaps);
     return TW_OK;
 }

@@ -515,7 +515,7 @@ int64_t tw_gemm_data_gaps(const tw_gemm_data *d, const void *now, const void *be
     const int64_t es = tw_type_bits(p->out) / 8, all = (int64_t)d->bytes[TW_GEMM_C] / es;
     bool *is_cell = calloc((size_t)all, sizeof *is_cell);
     int64_t n = 0;
-    if (!is_cell) return all;
+    if (!is_cell) return -1;
     for (int64_t i = 0; i < p->batch * p->m; i++) {
         const int64_t row = tw_gemm_matrix_place(p, &m, i / p->m) + i % p->m * p->ldc;
         if (is_written(d, i % p->m)) memset(is_cell + row, true, (size_t)m.columns * sizeof *is_cell);

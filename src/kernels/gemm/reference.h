@@ -37,7 +37,7 @@ int64_t tw_gemm_data_squares(const tw_gemm_data *d, const void *c, const tw_gemm
 int64_t tw_gemm_data_scaled(const tw_gemm_data *d, const float *c, const uint16_t *scaled);
 
 /* Counts elements in C's gaps, between rows and between products and in rows of no group, that differ from `before`.
-   Without memory to tell, all elements count. */
+   -1: memory lacks. */
 int64_t tw_gemm_data_gaps(const tw_gemm_data *d, const void *now, const void *before);
 
 /* Runs the kernel of a configuration in the emulator, twice if blocks share tiles. TW_OK: nothing was found, cells
