@@ -56,7 +56,7 @@ static void elements_have_places(void **state) {
 
 static void random_ones_are_right(void **state) {
     (void)state;
-    enum { CASES = TEST_SANITIZED ? 10 : 64 };
+    enum { CASES = TEST_SANITIZED ? 10 : 100 };
     const gemm_limits most = {.m = 150, .n = 200, .k = 900, .parts = 6, .work = 2e7, .code = 256};
     const tw_target *t = tw_target_find("sm_90a");
     int splits = 0, persistent = 0, teams = 0, streamed = 0, together = 0, swapped = 0, groups = 0, masked = 0,
