@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASES = TEST_SANITIZED ? 30 : 220, WARPGROUP_CASES = TEST_SANITIZED ? 16 : 480, SHOWN = 10 };
+enum { CASES = TEST_SANITIZED ? 30 : 320, WARPGROUP_CASES = TEST_SANITIZED ? 16 : 480, SHOWN = 10 };
 
 static tw_status emulate(const gemm_case *c, tw_diag *diag) {
     tw_gemm_data d;
