@@ -99,7 +99,8 @@ typedef struct tw_gpu_kernel_info {
     int64_t workspace_bytes;   /* Bytes of the buffers "workspace" and "counters" together. */
     int registers;             /* Registers per thread. -1: unknown, as in the emulator. */
     int spill_bytes;           /* Spilled bytes per thread. -1: unknown, as in the emulator. */
-    const char *code;          /* Where machine code came from: "package", "cache" or "compiler". NULL: the emulator. */
+    const char
+        *code; /* Where the kernel's machine code came from: "package", "cache" or "compiler". NULL: the emulator. */
 } tw_gpu_kernel_info;
 void tw_gpu_kernel_describe(const tw_gpu_kernel *k, tw_gpu_kernel_info *info);
 

@@ -21,7 +21,8 @@ typedef struct block {
 
 typedef struct crew {
     block *blocks;
-    size_t n, bytes; /* Of blocks, and of all of them together. */
+    size_t n;     /* Number of blocks. */
+    size_t bytes; /* Bytes of all blocks together. */
     _Atomic size_t next;
 } crew;
 

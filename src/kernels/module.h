@@ -15,7 +15,7 @@ typedef struct tw_shared_module {
     int64_t dynamic_shared; /* Bytes of dynamic shared memory that launches may ask for. */
     int registers;          /* Registers of a thread, or -1: unknown. */
     int spill_bytes;        /* Spilled bytes of a thread, or -1: unknown. */
-    const char *code;       /* Where machine code came from: "package", "cache" or "compiler". */
+    const char *code;       /* Where the kernel's machine code came from: "package", "cache" or "compiler". */
     int users;              /* Number of openings that were not closed. */
 } tw_shared_module;
 

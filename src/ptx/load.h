@@ -24,7 +24,7 @@ typedef struct tw_cubin {
 } tw_cubin;
 void tw_cubin_free(tw_cubin *c);
 
-/* Machine code that was compiled before, whoever did it. */
+/* A kernel's machine code that is there before the kernel is loaded, as a package has it. */
 typedef struct tw_machine_code {
     tw_cubin_key key; /* What it was compiled from. */
     const char *target;

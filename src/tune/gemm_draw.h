@@ -21,7 +21,8 @@ typedef struct tw_gemm_drawer {
     tw_random random;              /* Each part of the draws sets its own. */
 } tw_gemm_drawer;
 
-/* Checks the options. `c` is in canonical form (tw_gemm_config_plain). */
+/* Tells whether the search's options and its rig allow a legal configuration. `c` is in canonical form
+   (tw_gemm_config_plain). */
 bool tw_gemm_drawer_allows(const tw_gemm_drawer *d, const tw_gemm_config *c);
 
 /* Draws `sampled` times, on all processors, and estimates what is legal. Returns how many `out` has then. -1: there is

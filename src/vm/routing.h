@@ -14,10 +14,10 @@ typedef struct tw_routing {
     int64_t layers, positions, experts, used; /* Extents. `positions` are those of a sequence, from 0. */
     bool renormalised;                        /* Weights of chosen experts sum to 1. */
     const bool *mixture;                      /* [layers]: the layer has experts. */
-    bool told;                                /* True: a machine follows these choices. False: it enters its own. */
-    int32_t *expert;                          /* [layers][positions][used]: chosen experts. -1: nobody has chosen. */
-    float *weight;                            /* [layers][positions][used]: their weights. */
-    float *score; /* [layers][positions][experts]: scores of the machine that follows. NaN: there are none. */
+    bool told;       /* A machine follows these choices, and enters its scores. False: it enters its choices. */
+    int32_t *expert; /* [layers][positions][used]: chosen experts. -1: nobody has chosen. */
+    float *weight;   /* [layers][positions][used]: their weights. */
+    float *score;    /* [layers][positions][experts]: scores of the machine that follows. NaN: there are none. */
 } tw_routing;
 
 /* How far a machine's score may be from a reference's. */

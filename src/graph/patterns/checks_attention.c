@@ -129,7 +129,8 @@ static bool are_twins(const tw_graph *g, int v) {
     return x->rank == y->rank && x->dims[x->rank - 1] == 1 && begin_alike(x, y);
 }
 
-/* Tells whether a value has each element twice: a constant, or a function of what has. */
+/* Tells whether the last dimension of a value has each element twice: side by side with `neighbours`, otherwise in its
+   two halves. The value is a constant, or is computed from one element by element. */
 static bool come_twice(const tw_graph *g, int v, bool neighbours) {
     static const char *const ops[] = {"Cos", "Sin", "Cast", "Mul", "Reshape", "Unsqueeze", "Squeeze", "Expand"};
     const int64_t width = g->values[v].dims[g->values[v].rank - 1];

@@ -153,7 +153,8 @@ static bool elements(tw_lowering *l, const tw_node *n) {
     return true;
 }
 
-/* Joins a view's dimensions from .. from + count - 1, and the ones behind them: [places][row]. */
+/* Makes a view of two dimensions: the first `count` of v are joined to one, and so are the others. False: strides of v
+   do not allow it. */
 static bool as_rows(tw_lowering *l, const tw_view *v, int count, tw_view *out) {
     tw_view first, second;
     if (!tw_lower_joined(l, v, 0, count, &first)) return false;

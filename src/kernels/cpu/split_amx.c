@@ -63,7 +63,7 @@ static inline __m512i nearest(__m512 x) {
                             _mm512_set1_epi32((int)0xffff0000u));
 }
 
-/* Packs two columns of a panel of f32, `a` and `b`, as a row of a tile. */
+/* Stores two columns of a panel of f32, `a` and `b`, as a row of a tile for each term. */
 static inline void pack_columns(__m512 a, __m512 b, __m512i pairs, char *to) {
     for (int t = 0; t + 1 < TERMS; t++, to += TILE) {
         const __m512i of_a = nearest(a), of_b = nearest(b);

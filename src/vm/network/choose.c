@@ -97,7 +97,7 @@ static bool estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm
     return o.time < 1e30;
 }
 
-/* Tells whether counters are zeroed before a product. */
+/* Tells whether each run zeroes a product's counters of splits, which a late start then waits for. */
 static bool is_cleared(const tw_cuda_network *n, const tw_gemm_problem *p, const tw_gemm_config *c) {
     tw_gemm_config late = *c;
     tw_gemm_resources need;
