@@ -2,9 +2,11 @@
 /* Whether constants of a package are what they were. Reading them is bound by memory, so that all processors read. */
 #include "base/diag.h"
 #include "base/sum.h"
+#include "base/team.h"
 #include "base/thread.h"
 #include "engine/package.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum {
@@ -26,22 +28,24 @@ typedef struct crew {
     _Atomic size_t next;
 } crew;
 
-static void *work(void *context) {
+static void work(void *context, int member) {
     crew *c = context;
+    (void)member;
     for (size_t i; (i = atomic_fetch_add(&c->next, 1)) < c->n;)
         c->blocks[i].sum = tw_sum_block(c->blocks[i].data, c->blocks[i].bytes);
-    return NULL;
 }
 
-/* Fewer threads than were asked for only take longer. */
+/* Without other threads it takes longer. */
 static void sum_all(crew *c) {
-    pthread_t helpers[MOST];
-    int wanted = tw_allowed_cpus(NULL, 0), started = 0;
+    tw_team *team = NULL;
+    int wanted = tw_allowed_cpus(NULL, 0);
     if (wanted > MOST) wanted = MOST;
     if ((size_t)wanted > c->bytes / SHARE + 1) wanted = (int)(c->bytes / SHARE + 1);
-    while (started < wanted - 1 && pthread_create(&helpers[started], NULL, work, c) == 0) started++;
-    work(c);
-    for (int i = 0; i < started; i++) pthread_join(helpers[i], NULL);
+    if (wanted > 1 && tw_team_start(&team, wanted, false, NULL) == TW_OK)
+        tw_team_run(team, work, c);
+    else
+        work(c, 0);
+    tw_team_stop(team);
 }
 
 static size_t blocks_of(const tw_package_constant *c) {
