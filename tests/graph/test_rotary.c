@@ -5,6 +5,7 @@
 #include "graph/program/program.h"
 #include "graph/run.h"
 #include "graph/run_program.h"
+#include "kernels/pointwise/map.h"
 #include "support/graphs.h"
 #include "support/support.h"
 
@@ -51,7 +52,13 @@ static int maps_of(const char *text, bool gpu) {
             fail_msg("element %lld is %g instead of %g\n%s", (long long)i, tw_array_real(&have, i),
                      tw_array_real(&want, i), text);
     int maps = 0;
-    for (int i = 0; i < p->n_steps; i++) maps += p->steps[i].kind == TW_STEP_MAP;
+    for (int i = 0; i < p->n_steps; i++) {
+        if (p->steps[i].kind != TW_STEP_MAP) continue;
+        const tw_map_problem *m = p->steps[i].of.map;
+        for (int d = 0; d + 2 < m->x.rank; d++) /* Rows follow one another as they lie in memory. */
+            assert_true(m->out.strides[d] >= m->out.strides[d + 1]);
+        maps++;
+    }
     tw_program_free(p);
     tw_graph_free(c);
     tw_graph_free(g);
