@@ -100,9 +100,10 @@ static bool rotate(tw_lowering *l, const rotation *r, const tw_view *from, const
     for (int i = 0; i < 5; i++)
         if ((cells[i] = tw_lazy_add(&y, all[i])) < 0) return false;
     tw_cells *c = &y.cells;
-    const int own = tw_cells_apply(c, TW_CELL_mul, cells[0], cells[1], -1);
-    const int turned =
-        tw_cells_apply(c, TW_CELL_mul, tw_cells_apply(c, TW_CELL_mul, cells[2], cells[3], -1), cells[4], -1);
+    /* The sine and its sign are the same for all heads. */
+    const int own = tw_cells_apply(c, TW_CELL_mul, cells[0], cells[1], -1),
+              sine_of = tw_cells_apply(c, TW_CELL_mul, cells[3], cells[4], -1),
+              turned = tw_cells_apply(c, TW_CELL_mul, cells[2], sine_of, -1);
     y.cells.value = tw_cells_apply(c, TW_CELL_add, own, turned, -1);
     return !c->failed && tw_lower_store(l, &y, &out);
 }
