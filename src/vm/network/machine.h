@@ -45,12 +45,21 @@ typedef struct tw_network_vendor {
     int algorithm;
 } tw_network_vendor;
 
+/* Memory that kernels need beside operands and results. Launches share it. */
+typedef struct tw_network_own {
+    uint64_t workspace, zeroed;
+    int64_t workspace_bytes;
+    int64_t zeroed_bytes; /* Of the part of `zeroed` before counters. */
+} tw_network_own;
+
 typedef struct tw_network_launch {
     int step;
-    bool epilogue;                   /* It is the map that computes the epilogue of a product by the vendor. */
+    int choice;    /* Number of the plan's entry that the step follows, from 1, while the network is opened. 0: none. */
+    bool epilogue; /* It is the map that computes the epilogue of a product by the vendor. */
     const tw_network_kernel *kernel; /* NULL: the vendor's. */
     tw_gpu_launch *launch;
     tw_network_vendor vendor;
+    tw_network_own own; /* What it is bound to. */
 } tw_network_launch;
 
 /* What searches of a network share. */
@@ -60,6 +69,7 @@ typedef struct tw_network_searching {
     size_t bytes;       /* Size of the pool. */
     tw_ptx_compiler compiler;
     double seconds; /* What is left for the problem that is searched now. 0: no limit. */
+    double spent;   /* What all searches of the network took. */
 } tw_network_searching;
 
 struct tw_cuda_network {
@@ -74,18 +84,24 @@ struct tw_cuda_network {
     tw_network_kernel *kernels;
     tw_network_launch *launches;
     int n, room;
-    uint64_t scratch, zeroed, workspace; /* Memory of the program, and of kernels, which they share. */
-    uint64_t *at;                        /* By buffer: its address. */
-    uint64_t *tables;                    /* Tables of addresses. */
+    uint64_t scratch; /* Memory of the program. */
+    tw_network_own own;
+    uint64_t *at;     /* By buffer: its address. */
+    uint64_t *tables; /* Blocks of memory, tables of addresses among them. */
     int n_tables, room_tables;
-    int64_t zeroed_bytes; /* Of the part of `zeroed` before counters. */
-    int64_t bytes;        /* Of all memory beside weights. */
+    int64_t bytes; /* Of all memory beside weights. */
     tw_cuda_graph *graph;
     bool ran, one_by_one;
 };
 
 /* cuda.c. Allocates memory of the network, filled with zeros. */
 tw_status tw_network_alloc(tw_cuda_network *n, const char *name, int64_t bytes, uint64_t *address, tw_diag *diag);
+/* Launches all, one after another. */
+tw_status tw_network_launch_all(tw_cuda_network *n, tw_diag *diag);
+/* Captures all launches, which have run before, since what the driver loads lazily cannot be captured. */
+tw_status tw_network_capture(tw_cuda_network *n, tw_cuda_graph **out, tw_diag *diag);
+/* Closes a launch. */
+void tw_network_close_launch(tw_network_launch *l);
 /* The address of a view's first element. */
 static inline uint64_t tw_network_address(const tw_cuda_network *n, const tw_view *v) {
     return v->buffer < 0 ? 0 : n->at[v->buffer] + (uint64_t)v->offset;
@@ -93,10 +109,12 @@ static inline uint64_t tw_network_address(const tw_cuda_network *n, const tw_vie
 
 /* steps.c. Adds the launches of a step, whose buffers are not bound yet. */
 tw_status tw_network_add_step(tw_cuda_network *n, int step, tw_diag *diag);
-/* Binds all buffers of all launches. */
-tw_status tw_network_bind(tw_cuda_network *n, tw_diag *diag);
-/* Allocates what kernels need beside operands and results. */
+/* Binds all buffers of a launch. */
+tw_status tw_network_bind(tw_cuda_network *n, tw_network_launch *l, tw_diag *diag);
+/* Allocates what kernels need beside operands and results, where there is less. Launches that are bound keep theirs. */
 tw_status tw_network_alloc_workspace(tw_cuda_network *n, tw_diag *diag);
+/* Closes kernels that no launch has. */
+void tw_network_close_unused(tw_cuda_network *n);
 /* Zeroes what the kernel of a launch must find zero. */
 tw_status tw_network_clear(const tw_cuda_network *n, const tw_network_launch *l, tw_diag *diag);
 /* The attention of a step as its kernel knows it. */
@@ -119,6 +137,7 @@ tw_gemm_problem tw_network_plain(const tw_gemm_problem *p);
 
 /* How a product is computed. */
 typedef struct tw_network_chosen {
+    int entry; /* Number of the plan's entry, from 1. 0: none. */
     bool vendor;
     tw_gemm_config config;
     bool first; /* The vendor's first choice is taken. */
@@ -130,8 +149,9 @@ tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_net
 /* Chooses a configuration by estimates. False: no kernel computes the problem. */
 bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out);
 
-/* attend.c. Chooses attention's configuration by the plan, or else without a search. */
-void tw_network_choose_attention(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config *out);
+/* attend.c. Chooses attention's configuration by the plan, or else without a search. Returns the number of the plan's
+   entry, from 1, or 0. */
+int tw_network_choose_attention(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config *out);
 
 /* tile.c. Estimates a launch's time, in no unit, so that configurations can be compared. */
 double tw_network_attention_time(const tw_attention_problem *p, const tw_attention_config *c, int sms);
@@ -145,6 +165,9 @@ tw_status tw_network_search_attention(tw_cuda_network *n, const tw_attention_pro
                                       tw_diag *diag);
 /* order.c. Searches all problems of the program that the plan has no entry of. Those that take most time come first. */
 tw_status tw_network_search_all(tw_cuda_network *n, tw_diag *diag);
+/* settle.c. Compares whole passes with the choices of each problem that are the fastest alone, and settles the best.
+   Launches become those of the settled choices. Whatever fails leaves those that there were. */
+void tw_network_settle(tw_cuda_network *n);
 /* The vendor's library, or NULL. */
 tw_cublaslt *tw_network_library(tw_cuda_network *n);
 
