@@ -63,12 +63,12 @@ static int count_splits(const tw_buf *explained) {
 
 /* Leaves no zeros where counters of splits are. */
 static void soil(const tw_cuda_network *n) {
-    const size_t bytes = 2 * (size_t)n->zeroed_bytes;
+    const size_t bytes = 2 * (size_t)n->own.zeroed_bytes;
     char *soiled = malloc(bytes + 1);
     tw_diag diag = {0};
     assert_non_null(soiled);
     memset(soiled, 1, bytes);
-    good(tw_gpu_upload(n->gpu, n->zeroed, soiled, bytes, &diag), &diag);
+    good(tw_gpu_upload(n->gpu, n->own.zeroed, soiled, bytes, &diag), &diag);
     free(soiled);
 }
 
