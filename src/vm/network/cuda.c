@@ -118,10 +118,12 @@ static tw_status open_network(tw_cuda_network *n, tw_diag *diag) {
     tw_status st = n->at ? place_buffers(n, diag) : tw_fail_memory(diag);
     const bool searches = n->options.search && n->plan && n->gpu->cuda;
     if (st == TW_OK && searches) st = tw_network_search_all(n, diag);
+    tw_network_code *code = st == TW_OK && searches ? tw_network_compile(n) : NULL;
     for (int i = 0; i < n->p->n_steps && st == TW_OK; i++) st = tw_network_add_step(n, i, diag);
     if (st == TW_OK) st = tw_network_alloc_workspace(n, diag);
     for (int i = 0; i < n->n && st == TW_OK; i++) st = tw_network_bind(n, &n->launches[i], diag);
     if (st == TW_OK && searches) tw_network_settle(n);
+    tw_network_code_free(n, code);
     return st;
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/gpu.h"
 #include "kernels/kernel.h"
+#include "kernels/plan.h"
 #include "kernels/pointwise/map.h"
 #include "kernels/rows/rows.h"
 #include "kernels/vendor/cublaslt.h"
@@ -143,6 +144,17 @@ typedef struct tw_network_chosen {
     bool first; /* The vendor's first choice is taken. */
     tw_cublaslt_algorithm algorithm;
 } tw_network_chosen;
+
+/* How a step is computed that has choices: a product or attention. */
+typedef struct tw_network_way {
+    tw_gemm_problem product;          /* Of a product. */
+    tw_network_chosen chosen;         /* Of attention only its entry. */
+    char words[TW_PLAN_TEXT];         /* Of the kernel's problem. */
+    char configuration[TW_PLAN_TEXT]; /* Nothing of use where the vendor computes it. */
+} tw_network_way;
+/* steps.c. Finds how a step is computed by the plan. */
+tw_status tw_network_way_of(tw_cuda_network *n, int step, tw_network_way *out, tw_diag *diag);
+
 /* Chooses by the plan, or else by estimates. */
 tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_network_chosen *out, tw_diag *diag);
 
@@ -165,9 +177,22 @@ tw_status tw_network_search_attention(tw_cuda_network *n, const tw_attention_pro
                                       tw_diag *diag);
 /* order.c. Searches all problems of the program that the plan has no entry of. Those that take most time come first. */
 tw_status tw_network_search_all(tw_cuda_network *n, tw_diag *diag);
-/* settle.c. Compares whole passes with the choices of each problem that are the fastest alone, and settles the best.
+/* settle.c. Lists choices of a problem that whole passes are compared with, the fastest alone first. Returns their
+   number: less than 2, if there is nothing to compare or a choice is settled. */
+enum { TW_NETWORK_PROMISING = 16 };
+int tw_network_promising(const tw_network_plan *p, const char *problem, int out[TW_NETWORK_PROMISING]);
+/* Compares whole passes with the choices of each problem that are the fastest alone, and settles the best.
    Launches become those of the settled choices. Whatever fails leaves those that there were. */
 void tw_network_settle(tw_cuda_network *n);
+
+/* Machine code of kernels that passes are compared with. */
+typedef struct tw_network_code tw_network_code;
+/* compile.c. Compiles such kernels side by side, and lends them to the network's GPU. NULL: there are none, or no
+   memory or time for them. Then each is compiled when it is opened. */
+tw_network_code *tw_network_compile(tw_cuda_network *n);
+/* Takes them back. NULL is fine. */
+void tw_network_code_free(tw_cuda_network *n, tw_network_code *c);
+
 /* The vendor's library, or NULL. */
 tw_cublaslt *tw_network_library(tw_cuda_network *n);
 

@@ -14,9 +14,8 @@
 #include <string.h>
 
 enum {
-    TRIED = 4,       /* Choices of our own kernels beside the fastest alone. */
-    MOST_TRIED = 16, /* With those of the vendor. */
-    SOON = 3,        /* Pairs of samples after which a pass that is clearly slower is given up. */
+    TRIED = 4, /* Choices of our own kernels beside the fastest alone. */
+    SOON = 3,  /* Pairs of samples after which a pass that is clearly slower is given up. */
     LEAST_PAIRS = 13,
     MOST_PAIRS = 25,
     REPLAYS = 3, /* Passes of a sample, unless they are long. */
@@ -64,12 +63,13 @@ static const tw_network_choice *choice_of(const tw_cuda_network *n, const tw_net
 
 /* ---- problems and their choices */
 
-/* Lists choices of a problem that are promising, the fastest alone first. Returns their number. */
-static int list_choices(const tw_network_plan *p, const char *words, int out[MOST_TRIED]) {
+int tw_network_promising(const tw_network_plan *p, const char *words, int out[TW_NETWORK_PROMISING]) {
     int n = 0, own = 0, kept = 0;
-    for (int i = tw_network_plan_find(p, words, 0); i >= 0 && n < MOST_TRIED;
+    bool settled = false;
+    for (int i = tw_network_plan_find(p, words, 0); i >= 0 && n < TW_NETWORK_PROMISING;
          i = tw_network_plan_find(p, words, i + 1)) {
         int at = n++;
+        settled |= p->choices[i].settled;
         for (; at > 0 && p->choices[out[at - 1]].us > p->choices[i].us; at--) out[at] = out[at - 1];
         out[at] = i;
     }
@@ -78,21 +78,15 @@ static int list_choices(const tw_network_plan *p, const char *words, int out[MOS
         if (c->us > promising * p->choices[out[0]].us) break;
         if (!strcmp(c->kind, "cublaslt") || own++ <= TRIED) out[kept++] = out[i];
     }
-    return kept;
-}
-
-static bool is_settled(const tw_network_plan *p, const char *words) {
-    for (int i = tw_network_plan_find(p, words, 0); i >= 0; i = tw_network_plan_find(p, words, i + 1))
-        if (p->choices[i].settled) return true;
-    return false;
+    return settled ? 0 : kept;
 }
 
 /* Adds a launch's time to its problem's. False: there is no memory. */
 static bool add(settling *s, const tw_network_choice *c) {
-    int choices[MOST_TRIED], i = 0;
+    int choices[TW_NETWORK_PROMISING], i = 0;
     while (i < s->count && strcmp(s->list[i].words, c->problem) != 0) i++;
     if (i == s->count) {
-        if (is_settled(s->n->plan, c->problem) || list_choices(s->n->plan, c->problem, choices) < 2) return true;
+        if (tw_network_promising(s->n->plan, c->problem, choices) < 2) return true;
         problem *grown = tw_grow(s->list, s->count, &s->room, 16, sizeof *grown);
         if (!grown) return false;
         s->list = grown;
@@ -301,8 +295,8 @@ static bool has_time(const settling *s) {
 /* Settles a problem. False: there is no time or memory for all its choices, and it is as settled as before. */
 static bool settle_problem(settling *s, const char *words) {
     tw_network_plan *p = s->n->plan;
-    int choices[MOST_TRIED], present = note_steps(s, words);
-    const int n = list_choices(p, words, choices), first = present;
+    int choices[TW_NETWORK_PROMISING], present = note_steps(s, words);
+    const int n = tw_network_promising(p, words, choices), first = present;
     bool whole = true;
     for (int i = 0; i < n && whole; i++) {
         if (choices[i] == first) continue;

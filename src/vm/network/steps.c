@@ -105,22 +105,15 @@ static tw_status add_vendor(tw_cuda_network *n, int step, const tw_gemm_problem 
     return st == TW_OK && map ? add_launch(n, &epilogue, diag) : st;
 }
 
-static tw_status add_product(tw_cuda_network *n, int step, tw_diag *diag) {
-    const tw_step *s = &n->p->steps[step];
-    tw_gemm_problem p;
-    tw_network_chosen chosen;
-    char words[TW_PLAN_TEXT], configuration[TW_PLAN_TEXT], problem[TW_PLAN_TEXT - 8];
-    tw_network_launch l = {.step = step};
-    tw_status st = tw_network_problem(n, s, &p, diag);
-    if (st == TW_OK) st = tw_network_choose(n, &p, &chosen, diag);
+static tw_status product_way(tw_cuda_network *n, const tw_step *s, tw_network_way *out, tw_diag *diag) {
+    char problem[TW_PLAN_TEXT - 8];
+    tw_status st = tw_network_problem(n, s, &out->product, diag);
+    if (st == TW_OK) st = tw_network_choose(n, &out->product, &out->chosen, diag);
     if (st != TW_OK) return st;
-    if (chosen.vendor) return add_vendor(n, step, &p, &chosen, diag);
-    l.choice = chosen.entry;
-    tw_gemm_problem_print(&p, problem, sizeof problem);
-    snprintf(words, sizeof words, "gemm %s", problem);
-    tw_gemm_config_print(&chosen.config, configuration, sizeof configuration);
-    st = open_words(n, words, configuration, &l.kernel, diag);
-    return st == TW_OK ? add_launch(n, &l, diag) : st;
+    tw_gemm_problem_print(&out->product, problem, sizeof problem);
+    snprintf(out->words, sizeof out->words, "gemm %s", problem);
+    tw_gemm_config_print(&out->chosen.config, out->configuration, sizeof out->configuration);
+    return TW_OK;
 }
 
 static void describe_mask(const tw_view *mask, tw_attention_problem *out) {
@@ -155,18 +148,33 @@ tw_status tw_network_attention(const tw_step *s, tw_attention_problem *out, tw_d
     return tw_attention_complete(out, diag);
 }
 
-static tw_status add_attention(tw_cuda_network *n, int step, tw_diag *diag) {
+static tw_status attention_way(const tw_cuda_network *n, const tw_step *s, tw_network_way *out, tw_diag *diag) {
     tw_attention_problem p;
-    char words[TW_PLAN_TEXT], configuration[TW_PLAN_TEXT], problem[TW_PLAN_TEXT - 16];
-    tw_network_launch l = {.step = step};
-    tw_status st = tw_network_attention(&n->p->steps[step], &p, diag);
-    if (st != TW_OK) return st;
     tw_attention_config c;
-    l.choice = tw_network_choose_attention(n, &p, &c);
+    char problem[TW_PLAN_TEXT - 16];
+    const tw_status st = tw_network_attention(s, &p, diag);
+    if (st != TW_OK) return st;
+    out->chosen = (tw_network_chosen){.entry = tw_network_choose_attention(n, &p, &c)};
     tw_attention_print(&p, problem, sizeof problem);
-    snprintf(words, sizeof words, "attention %s", problem);
-    tw_attention_config_print(&c, configuration, sizeof configuration);
-    st = open_words(n, words, configuration, &l.kernel, diag);
+    snprintf(out->words, sizeof out->words, "attention %s", problem);
+    tw_attention_config_print(&c, out->configuration, sizeof out->configuration);
+    return TW_OK;
+}
+
+tw_status tw_network_way_of(tw_cuda_network *n, int step, tw_network_way *out, tw_diag *diag) {
+    const tw_step *s = &n->p->steps[step];
+    return s->kind == TW_STEP_PRODUCT ? product_way(n, s, out, diag) : attention_way(n, s, out, diag);
+}
+
+/* Adds a product or attention. */
+static tw_status add_chosen(tw_cuda_network *n, int step, tw_diag *diag) {
+    tw_network_way way;
+    tw_network_launch l = {.step = step};
+    tw_status st = tw_network_way_of(n, step, &way, diag);
+    if (st != TW_OK) return st;
+    if (way.chosen.vendor) return add_vendor(n, step, &way.product, &way.chosen, diag);
+    l.choice = way.chosen.entry;
+    st = open_words(n, way.words, way.configuration, &l.kernel, diag);
     return st == TW_OK ? add_launch(n, &l, diag) : st;
 }
 
@@ -198,10 +206,8 @@ tw_status tw_network_add_step(tw_cuda_network *n, int step, tw_diag *diag) {
     if (!diag) diag = &own;
     switch (s->kind) {
     case TW_STEP_PRODUCT:
-        st = add_product(n, step, diag);
-        break;
     case TW_STEP_ATTENTION:
-        st = add_attention(n, step, diag);
+        st = add_chosen(n, step, diag);
         break;
     case TW_STEP_MAP:
         st = add_map(n, step, diag);
