@@ -388,6 +388,69 @@ static void ways_have_their_workspace(void **state) {
     assert_int_equal(lost, without);
 }
 
+/* A product by the vendor is a way as others are. */
+static void the_vendor_is_a_way(void **state) {
+    (void)state;
+    const tw_cuda_network_options o = {.search = true};
+    const tw_network_choice vendor = {"cublaslt", second, "1 520 1 0 0 0 4 0 5", 10.5, false};
+    tw_cuda_network *n;
+    tw_diag diag = {0};
+    good(tw_network_plan_add(&m.plan, &vendor, &diag), &diag);
+    memcpy(whole_us, (int[]){1000, 1000, 1000, 1000}, sizeof whole_us);
+    fake_cuda_time(us_of);
+    good(tw_cuda_network_open(&n, m.program, m.weights, &o, &m.plan, &diag), &diag);
+    tw_cuda_network_close(n);
+    assert_true(m.plan.choices[m.plan.n - 1].settled && !m.plan.choices[0].settled);
+    assert_int_equal(m.plan.settled.tried, 3);
+    assert_int_equal(settle((int[]){1000, 1000, 1000, 100}, 0, NULL), 0); /* It is not asked. */
+}
+
+/* Each kernel is compiled once: the three ways that are promising, and the other product. */
+static void ways_are_compiled_side_by_side(void **state) {
+    (void)state;
+    const char *folder = getenv("TILEWRIGHT_CACHE");
+    char *before = folder ? strdup(folder) : NULL;
+    setenv("TILEWRIGHT_CACHE", "/dev/null/none", 1);
+    const int compiled = fake_cuda_look()->compiled;
+    assert_int_equal(settle((int[]){1000, 900, 950, 100}, 0, NULL), 1);
+    assert_int_equal(fake_cuda_look()->compiled, compiled + 4);
+    assert_int_equal(m.gpu->n_code, 0);
+    if (before)
+        setenv("TILEWRIGHT_CACHE", before, 1);
+    else
+        unsetenv("TILEWRIGHT_CACHE");
+    free(before);
+}
+
+static void settled_attention_is_taken(void **state) {
+    (void)state;
+    tw_gpu gpu = {.target = tw_target_find("sm_90a")};
+    tw_network_plan plan = {0};
+    const tw_cuda_network n = {.gpu = &gpu, .plan = &plan, .info = {.sm = 90, .sms = 132, .target = gpu.target}};
+    tw_attention_problem p = {.type = TW_T_f16,
+                              .heads = 12,
+                              .kv_heads = 12,
+                              .head = 64,
+                              .queries = 512,
+                              .keys = 512,
+                              .batch = 1,
+                              .scale = 0.125};
+    tw_attention_config c;
+    char words[512];
+    good(tw_attention_complete(&p, NULL), NULL);
+    tw_attention_print(&p, words, sizeof words);
+    assert_int_equal(tw_network_choose_attention(&n, &p, &c), 0);
+    static const char *const tiles[] = {"rows=64 columns=64", "rows=128 columns=128", "rows=192 columns=96"};
+    for (int i = 0; i < 3; i++)
+        good(tw_network_plan_add(&plan, &(tw_network_choice){"attention", words, tiles[i], i + 1, false}, NULL), NULL);
+    assert_int_equal(tw_network_choose_attention(&n, &p, &c), 1);
+    assert_int_equal(c.rows, 64);
+    tw_network_plan_settle(&plan, words, 2);
+    assert_int_equal(tw_network_choose_attention(&n, &p, &c), 3);
+    assert_true(c.rows == 192 && c.columns == 96);
+    tw_network_plan_free(&plan);
+}
+
 static void no_time_settles_nothing(void **state) {
     (void)state;
     const tw_cuda_network_options o = {.by = TW_NETWORK_OWN, .search = true, .seconds = 1e-9};
@@ -440,6 +503,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(whole_passes_decide, open_ways, close_all),
         cmocka_unit_test_setup_teardown(noise_changes_nothing, open_ways, close_all),
         cmocka_unit_test_setup_teardown(ways_have_their_workspace, open_ways, close_all),
+        cmocka_unit_test_setup_teardown(the_vendor_is_a_way, open_ways, close_all),
+        cmocka_unit_test_setup_teardown(ways_are_compiled_side_by_side, open_ways, close_all),
+        cmocka_unit_test(settled_attention_is_taken),
         cmocka_unit_test_setup_teardown(no_time_settles_nothing, open_ways, close_all),
         cmocka_unit_test_setup_teardown(failures_leave_what_there_was, open_ways, close_all),
     };

@@ -188,7 +188,10 @@ static tw_status compare(const settling *s, tw_cuda_graph *first, tw_cuda_graph 
     tw_cuda_graph *const graphs[] = {first, second};
     double gains[MOST_PAIRS], some[SOON];
     int lost = 0;
+    double unused;
     *better = false;
+    const tw_status warm = tw_cuda_graph_time(s->n->gpu->cuda, second, 1, &unused, NULL);
+    if (warm != TW_OK) return warm;
     for (int i = 0; i < s->pairs; i++) {
         double us[2] = {0};
         for (int k = 0; k < 2; k++) {
