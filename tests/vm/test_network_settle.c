@@ -46,18 +46,23 @@ static int open_ways(void **state) {
     return 0;
 }
 
-/* Opens a network with what its ways take in passes. Returns which is settled, or -1, and its bytes beside weights. */
+/* Objects of the driver that the network had which was settled last. */
+static int objects;
+
+/* Opens a network with what its ways take in passes. NULL: it is settled already. Returns which is settled, or -1, and
+   its bytes beside weights. */
 static int settle(const int us[WAYS], int noise, int64_t *bytes) {
     const tw_cuda_network_options o = {.by = TW_NETWORK_OWN, .search = true};
     tw_cuda_network *n;
     tw_diag diag = {0};
-    memcpy(whole_us, us, sizeof whole_us);
+    if (us) memcpy(whole_us, us, sizeof whole_us);
     noise_us = noise;
     fake_cuda_time(us_of);
-    tw_network_plan_settle(&m.plan, second, -1);
+    if (us) tw_network_plan_settle(&m.plan, second, -1);
     m.plan.settled = (tw_network_settled){0};
     good(tw_cuda_network_open(&n, m.program, m.weights, &o, &m.plan, &diag), &diag);
     if (bytes) *bytes = tw_cuda_network_bytes(n);
+    objects = fake_cuda_alive();
     tw_cuda_network_close(n);
     assert_int_equal(m.plan.searched, 0);
     for (int i = 0; i < WAYS; i++)
@@ -121,6 +126,11 @@ static void ways_have_their_workspace(void **state) {
     (void)state;
     int64_t without, with, lost;
     assert_int_equal(settle((int[]){900, 1000, 1000, 100}, 0, &without), 0);
+    const int tried = objects;
+    assert_int_equal(settle(NULL, 0, &lost), 0);
+    assert_int_equal(m.plan.settled.tried, 0);
+    assert_int_equal(lost, without);
+    assert_int_equal(objects, tried);
     assert_int_equal(settle((int[]){1000, 1000, 900, 100}, 0, &with), 2);
     assert_true(with > without);
     assert_true(has_way(&m.plan, 2));
