@@ -75,9 +75,14 @@ static tw_status open_kernel(tw_gpu_kernel *k, const char *words, const char *co
 tw_status tw_kernel_text(const tw_gpu *g, const char *words, const char *configuration, tw_buf *ptx, tw_diag *diag) {
     tw_plan *p = calloc(1, sizeof *p);
     char *problem = strdup(words), *chosen = strdup(configuration);
-    tw_status st = p && problem && chosen ? plan(p, g->target, problem, chosen, diag) : tw_fail_memory(diag);
-    if (st == TW_OK) st = tw_ptx_print(ptx, p->kernel, g->target, diag);
-    if (p) tw_kernel_free(p->kernel);
+    tw_status st = TW_ERR_MEMORY;
+    if (p && problem && chosen) {
+        st = plan(p, g->target, problem, chosen, diag);
+        if (st == TW_OK) st = tw_ptx_print(ptx, p->kernel, g->target, diag);
+        tw_kernel_free(p->kernel);
+    } else {
+        tw_fail_memory(diag);
+    }
     free(p);
     free(problem);
     free(chosen);

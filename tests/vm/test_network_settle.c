@@ -4,6 +4,7 @@
 #include "device/fake_cuda.h"
 #include "vm/network_stand_in.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* Ways to compute the second of two products, by what they take alone. The third has a workspace and counters, and the
@@ -139,6 +140,36 @@ static void ways_have_their_workspace(void **state) {
     assert_int_equal(lost, without);
 }
 
+/* The second way is the fastest once the product before it has its second way. */
+static int us_with_neighbour(unsigned grid, unsigned threads, unsigned shared) {
+    static unsigned before;
+    (void)grid, (void)shared;
+    const int us = threads == 512                   ? 100
+                   : threads == 256                 ? 50
+                   : threads == 32                  ? 1000
+                   : threads == 64 && before == 256 ? 900
+                                                    : 1005;
+    before = threads;
+    return us;
+}
+
+static void neighbours_are_settled_again(void **state) {
+    (void)state;
+    const tw_cuda_network_options o = {.by = TW_NETWORK_OWN, .search = true};
+    const tw_network_choice other = {"gemm", "type=f16 m=32 n=512 k=64",
+                                     "mma=1 ms=16 ns=16 ml=64 nl=32 u=16 stages=2 vec=16", 1.1, false};
+    tw_cuda_network *n;
+    tw_diag diag = {0};
+    good(tw_network_plan_add(&m.plan, &other, &diag), &diag);
+    fake_cuda_time(us_with_neighbour);
+    good(tw_cuda_network_open(&n, m.program, m.weights, &o, &m.plan, &diag), &diag);
+    tw_cuda_network_close(n);
+    assert_true(m.plan.choices[m.plan.n - 1].settled && m.plan.choices[1].settled);
+    assert_int_equal(m.plan.settled.changed, 2);
+    assert_int_equal(m.plan.settled.tried, 6);
+    assert_true(fabs(m.plan.settled.before - 1100) < 1 && fabs(m.plan.settled.after - 950) < 1);
+}
+
 /* A product by the vendor is a way as others are. */
 static void the_vendor_is_a_way(void **state) {
     (void)state;
@@ -245,6 +276,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(whole_passes_decide, open_ways, close_all),
         cmocka_unit_test_setup_teardown(noise_changes_nothing, open_ways, close_all),
         cmocka_unit_test_setup_teardown(ways_have_their_workspace, open_ways, close_all),
+        cmocka_unit_test_setup_teardown(neighbours_are_settled_again, open_ways, close_all),
         cmocka_unit_test_setup_teardown(the_vendor_is_a_way, open_ways, close_all),
         cmocka_unit_test_setup_teardown(ways_are_compiled_side_by_side, open_ways, close_all),
         cmocka_unit_test(settled_attention_is_taken),

@@ -68,7 +68,7 @@ static bool compile(tw_cuda_network *n, tw_network_code *c) {
     tw_gpu *g = n->gpu;
     const int before = g->n_code;
     c->jobs = calloc((size_t)c->n, sizeof *c->jobs);
-    c->all = calloc((size_t)(before + c->n), sizeof *c->all);
+    c->all = calloc((size_t)before + (size_t)c->n, sizeof *c->all);
     if (!c->jobs || !c->all) return false;
     for (int i = 0; i < c->n; i++) c->jobs[i] = (tw_ptx_job){.print = print, .context = &c->texts[i]};
     if (!n->searching.compiler.cuda) n->searching.compiler = tw_ptx_compiler_for_many(g->cuda);

@@ -19,6 +19,7 @@ enum {
     LEAST_PAIRS = 13,
     MOST_PAIRS = 25,
     REPLAYS = 3, /* Passes of a sample, unless they are long. */
+    ROUNDS = 2,
 };
 static const double promising = 1.15;   /* A choice's time alone, as a multiple of the least. */
 static const double least_gain = 0.003; /* Of a pass. What is less is noise. */
@@ -26,10 +27,15 @@ static const double hopeless = -0.01;   /* The gain at which a choice is given u
 static const double long_us = 5000;     /* A pass that is a sample by itself. */
 static const double pairs_us = 60000;   /* What comparing two choices may take, if passes are short. */
 
-/* A problem, and the time of all its steps by the plan. */
+/* A problem that some steps have. */
 typedef struct problem {
-    const char *words; /* The plan's. */
-    double us;
+    const char *words;                 /* The plan's. */
+    double us;                         /* Of all its steps by the plan. */
+    int choices[TW_NETWORK_PROMISING]; /* What passes are compared with. */
+    int n_choices;
+    int first, present; /* The choice that all its steps follow, and followed at first. -1: they follow several. */
+    int changes;        /* How often passes had changed when it was settled. */
+    bool whole;         /* All its choices were tried. */
 } problem;
 
 typedef struct settling {
@@ -40,6 +46,7 @@ typedef struct settling {
     double us; /* Of a pass, when settling began. */
     int replays, pairs;
     double gain; /* The present pass's time divided by the first one's. */
+    int changes; /* How often a choice was taken. */
     int64_t began;
 } settling;
 
@@ -63,11 +70,11 @@ static const tw_network_choice *choice_of(const tw_cuda_network *n, const tw_net
 
 /* ---- problems and their choices */
 
-int tw_network_promising(const tw_network_plan *p, const char *words, int out[TW_NETWORK_PROMISING]) {
+int tw_network_promising(const tw_network_plan *p, const char *problem, int out[TW_NETWORK_PROMISING]) {
     int n = 0, own = 0, kept = 0;
     bool settled = false;
-    for (int i = tw_network_plan_find(p, words, 0); i >= 0 && n < TW_NETWORK_PROMISING;
-         i = tw_network_plan_find(p, words, i + 1)) {
+    for (int i = tw_network_plan_find(p, problem, 0); i >= 0 && n < TW_NETWORK_PROMISING;
+         i = tw_network_plan_find(p, problem, i + 1)) {
         int at = n++;
         settled |= p->choices[i].settled;
         for (; at > 0 && p->choices[out[at - 1]].us > p->choices[i].us; at--) out[at] = out[at - 1];
@@ -83,14 +90,16 @@ int tw_network_promising(const tw_network_plan *p, const char *words, int out[TW
 
 /* Adds a launch's time to its problem's. False: there is no memory. */
 static bool add(settling *s, const tw_network_choice *c) {
-    int choices[TW_NETWORK_PROMISING], i = 0;
+    int i = 0;
     while (i < s->count && strcmp(s->list[i].words, c->problem) != 0) i++;
     if (i == s->count) {
-        if (tw_network_promising(s->n->plan, c->problem, choices) < 2) return true;
+        problem x = {.words = c->problem, .changes = -1};
+        x.n_choices = tw_network_promising(s->n->plan, c->problem, x.choices);
+        if (x.n_choices < 2) return true;
         problem *grown = tw_grow(s->list, s->count, &s->room, 16, sizeof *grown);
         if (!grown) return false;
         s->list = grown;
-        s->list[s->count++] = (problem){c->problem, 0};
+        s->list[s->count++] = x;
     }
     s->list[i].us += c->us;
     return true;
@@ -204,7 +213,8 @@ static tw_status compare(const settling *s, tw_cuda_graph *first, tw_cuda_graph 
         if (lost > may_lose(s->pairs)) return TW_OK;
         if (i + 1 != SOON) continue;
         memcpy(some, gains, sizeof some);
-        if (tw_stats_of(some, SOON).median < hopeless) return TW_OK;
+        *gain = tw_stats_of(some, SOON).median;
+        if (*gain < hopeless) return TW_OK;
     }
     *gain = tw_stats_of(gains, (size_t)s->pairs).median;
     *better = *gain > least_gain;
@@ -217,20 +227,21 @@ static bool follows(const settling *s, int choice) {
     return false;
 }
 
-/* Tries a choice, which the plan settles meanwhile. True: a pass is faster with it, and has it from now on. */
-static bool try_choice(settling *s, int choice) {
+/* Tries a choice, which the plan settles meanwhile. True: a pass is faster with it, and has it from now on. *gain: what
+   it saves of a pass, roughly. */
+static bool try_choice(settling *s, int choice, double *gain) {
     tw_cuda_network *n = s->n;
     const pass old = pass_of(n);
     bool better = false;
-    double gain = 0;
+    *gain = 0;
     tw_status st = make_launches(s, &old);
     if (st == TW_OK && follows(s, choice)) {
         st = capture(n);
         n->plan->settled.tried++;
-        if (st == TW_OK) st = compare(s, old.graph, n->graph, &better, &gain);
+        if (st == TW_OK) st = compare(s, old.graph, n->graph, &better, gain);
     }
     if (st == TW_OK && better) {
-        s->gain *= 1 - gain;
+        s->gain *= 1 - *gain;
         discard(s, &old);
     } else {
         restore(s, &old);
@@ -295,31 +306,43 @@ static bool has_time(const settling *s) {
     return limit <= 0 || limit - s->n->searching.spent - since(s->began) > one;
 }
 
-/* Settles a problem. False: there is no time or memory for all its choices, and it is as settled as before. */
-static bool settle_problem(settling *s, const char *words) {
+/* Tries all choices of a problem, as passes are now. Those that are much slower are not tried again. */
+static void settle_problem(settling *s, problem *x) {
     tw_network_plan *p = s->n->plan;
-    int choices[TW_NETWORK_PROMISING], present = note_steps(s, words);
-    const int n = tw_network_promising(p, words, choices), first = present;
-    bool whole = true;
-    for (int i = 0; i < n && whole; i++) {
-        if (choices[i] == first) continue;
-        whole = has_time(s) && !s->n->arena.failed;
-        if (!whole) break;
-        tw_network_plan_settle(p, words, choices[i]);
-        if (try_choice(s, choices[i])) present = choices[i];
+    const int common = note_steps(s, x->words);
+    if (x->changes < 0) x->first = x->present = common;
+    int kept = 0, i = 0;
+    for (; i < x->n_choices && has_time(s) && !s->n->arena.failed; i++) {
+        const int choice = x->choices[i];
+        double gain = 0;
+        if (choice != x->present) {
+            tw_network_plan_settle(p, x->words, choice);
+            const bool better = try_choice(s, choice, &gain);
+            if (better) x->present = choice;
+            s->changes += better;
+        }
+        if (gain > hopeless) x->choices[kept++] = choice;
     }
+    x->whole |= i == x->n_choices;
+    x->n_choices = kept;
+    x->changes = s->changes;
     /* What was found faster stays. */
-    tw_network_plan_settle(p, words, whole || present != first ? present : -1);
-    p->settled.changed += present != first;
-    return whole;
+    tw_network_plan_settle(p, x->words, x->whole || x->present != x->first ? x->present : -1);
 }
 
 static void settle_all(settling *s) {
     tw_network_plan *p = s->n->plan;
     if (begin(s) != TW_OK) return;
+    /* The best for a problem may be another when its neighbours have changed. */
+    for (int i = 0; i < ROUNDS * s->count; i++) {
+        problem *x = &s->list[i % s->count];
+        if (x->changes != s->changes) settle_problem(s, x);
+    }
+    for (int i = 0; i < s->count; i++) {
+        p->settled.changed += s->list[i].present != s->list[i].first;
+        p->cut += !s->list[i].whole;
+    }
     p->settled.problems += s->count;
-    for (int i = 0; i < s->count; i++)
-        if (!settle_problem(s, s->list[i].words)) p->cut++;
     p->settled.before += s->us;
     p->settled.after += s->us * s->gain;
 }
