@@ -180,7 +180,7 @@ tw_status tw_network_search_all(tw_cuda_network *n, tw_diag *diag);
 /* settle.c. Lists choices of a problem that whole passes are compared with, the fastest alone first. Returns their
    number: less than 2, if there is nothing to compare or a choice is settled. */
 enum { TW_NETWORK_PROMISING = 16 };
-int tw_network_promising(const tw_network_plan *p, const char *problem, int out[TW_NETWORK_PROMISING]);
+int tw_network_promising(const tw_network_plan *p, const char *words, int out[TW_NETWORK_PROMISING]);
 /* Compares whole passes with the choices of each problem that are the fastest alone, and settles the best.
    Launches become those of the settled choices. Whatever fails leaves those that there were. */
 void tw_network_settle(tw_cuda_network *n);

@@ -70,11 +70,11 @@ static const tw_network_choice *choice_of(const tw_cuda_network *n, const tw_net
 
 /* ---- problems and their choices */
 
-int tw_network_promising(const tw_network_plan *p, const char *problem, int out[TW_NETWORK_PROMISING]) {
+int tw_network_promising(const tw_network_plan *p, const char *words, int out[TW_NETWORK_PROMISING]) {
     int n = 0, own = 0, kept = 0;
     bool settled = false;
-    for (int i = tw_network_plan_find(p, problem, 0); i >= 0 && n < TW_NETWORK_PROMISING;
-         i = tw_network_plan_find(p, problem, i + 1)) {
+    for (int i = tw_network_plan_find(p, words, 0); i >= 0 && n < TW_NETWORK_PROMISING;
+         i = tw_network_plan_find(p, words, i + 1)) {
         int at = n++;
         settled |= p->choices[i].settled;
         for (; at > 0 && p->choices[out[at - 1]].us > p->choices[i].us; at--) out[at] = out[at - 1];
