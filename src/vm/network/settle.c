@@ -210,7 +210,10 @@ static tw_status compare(const settling *s, tw_cuda_graph *first, tw_cuda_graph 
         }
         gains[i] = us[0] > 0 ? 1 - us[1] / us[0] : 0;
         lost += gains[i] <= 0;
-        if (lost > may_lose(s->pairs)) return TW_OK;
+        if (lost > may_lose(s->pairs)) {
+            *gain = tw_stats_of(gains, (size_t)i + 1).median;
+            return TW_OK;
+        }
         if (i + 1 != SOON) continue;
         memcpy(some, gains, sizeof some);
         *gain = tw_stats_of(some, SOON).median;
