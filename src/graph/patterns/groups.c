@@ -109,9 +109,8 @@ static int rotate(tw_maker *k, const group *x, int value, int64_t heads) {
     tw_attribute *a = tw_arena_array(&k->g->arena, 3, sizeof *a);
     if (!a) return -1;
     a[0] = (tw_attribute){.name = "num_heads", .kind = TW_ATTRIBUTE_INT, .integer = heads};
-    a[1] = (tw_attribute){.name = "interleaved",
-                          .kind = TW_ATTRIBUTE_INT,
-                          .integer = tw_node_integer(n, "rotary_interleaved", 0) != 0};
+    a[1] = (tw_attribute){
+        .name = "interleaved", .kind = TW_ATTRIBUTE_INT, .integer = tw_node_integer(n, "rotary_interleaved", 0) != 0};
     a[2] = (tw_attribute){.name = "rotary_embedding_dim", .kind = TW_ATTRIBUTE_INT, .integer = 2 * width};
     if (tw_node_has(n, POSITIONS)) {
         in[3] = n->in[POSITIONS];
@@ -185,6 +184,7 @@ int tw_make_known(tw_maker *k, const int *args, int n, int want) {
     group x;
     (void)n, (void)want;
     if (args[1] < 0 || !group_of(k->g, args[0], &x)) return -1;
+    if (x.first) return args[2];
     return x.total == x.present ? args[1] : tw_make_slice(k, args[1], 2, 0, x.total, 1);
 }
 

@@ -26,7 +26,8 @@ int tw_make_constant(tw_maker *k, const tw_array *content);
 /* Adds Reshape(x) to extents. x itself: it has them already. */
 int tw_make_reshape(tw_maker *k, int x, int rank, const int64_t *dims, int want);
 
-/* Adds a node of the format's own, or of ours, with one result. Its attributes are the arena's. -1: an operand is, or memory lacks.
+/* Adds a node of the format's own, or of ours, with one result. Its attributes are the arena's. -1: an operand is, or
+ * memory lacks.
  */
 int tw_make_op(tw_maker *k, const char *op, const int *operands, int n, tw_attribute *attributes, int n_attributes,
                int want);
