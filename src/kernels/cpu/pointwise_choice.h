@@ -9,7 +9,8 @@
 typedef struct choice {
     const tw_map_problem *q;
     const tw_point_data *data;
-    bool steady[TW_CELLS]; /* Of each cell: its value is the same all along a row. */
+    bool steady[TW_CELLS];      /* Of each cell: its value is the same all along a row. */
+    uint8_t operands[TW_CELLS]; /* Of each cell: how many it has. */
 } choice;
 
 static bool is_steady(const choice *c, const tw_cell *cell) {
@@ -17,7 +18,7 @@ static bool is_steady(const choice *c, const tw_cell *cell) {
     const tw_point_operand *o = &p->operands[cell->of[0]];
     if (cell->op == TW_CELL_operand) return !o->gathers && tw_points_step(p, o) == 0;
     if (cell->op == TW_CELL_index) return cell->of[0] != p->rank - 1;
-    for (int i = 0; i < operands_of(cell); i++)
+    for (int i = 0; i < c->operands[cell - p->cells.of]; i++)
         if (!c->steady[cell->of[i]]) return false;
     return true;
 }
@@ -37,7 +38,10 @@ static bool find_choice(choice *c, const tw_map_problem *q, const tw_point_data 
     const tw_cells *e = &q->x.cells;
     *c = (choice){.q = q, .data = data};
     if (e->of[e->value].op != TW_CELL_where || q->out.type == TW_M_bool) return false;
-    for (int i = 0; i <= e->value; i++) c->steady[i] = is_steady(c, &e->of[i]);
+    for (int i = 0; i <= e->value; i++) {
+        c->operands[i] = (uint8_t)operands_of(&e->of[i]);
+        c->steady[i] = is_steady(c, &e->of[i]);
+    }
     return is_copied(c, e->value);
 }
 
@@ -45,15 +49,16 @@ static bool find_choice(choice *c, const tw_map_problem *q, const tw_point_data 
 static tw_cell_value steady_value(const choice *c, const segment *s, int at) {
     const tw_cells *e = &c->q->x.cells;
     const tw_cell *cell = &e->of[at];
-    tw_cell_value x[3] = {{0}};
     if (cell->op == TW_CELL_number) return cell->value;
     if (cell->op == TW_CELL_index) return (tw_cell_value){.whole = s->index[cell->of[0]]};
     if (cell->op == TW_CELL_operand) {
         const int i = cell->of[0];
         return tw_memory_read(c->q->x.operands[i].type, c->data->operands[i], s->place[i]);
     }
-    for (int i = 0; i < operands_of(cell); i++) x[i] = steady_value(c, s, cell->of[i]);
-    return tw_cell_apply(cell, (tw_class)e->of[cell->of[0]].class, x[0], x[1], x[2]);
+    const tw_cell_value x = steady_value(c, s, cell->of[0]), none = {0};
+    const tw_cell_value y = c->operands[at] > 1 ? steady_value(c, s, cell->of[1]) : none;
+    const tw_cell_value z = c->operands[at] > 2 ? steady_value(c, s, cell->of[2]) : none;
+    return tw_cell_apply(cell, (tw_class)e->of[cell->of[0]].class, x, y, z);
 }
 
 /* Repeats the first of n elements, which are `step` apart. */
