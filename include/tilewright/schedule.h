@@ -78,11 +78,16 @@ typedef enum tw_prompts {
     TW_PROMPTS_APART     /* As auto, but norms and rope are kernels of their own, which products could do. */
 } tw_prompts;
 
+enum { TW_PROMPT_PARTS = 8 /* The most parts of a prompt's product. */ };
+
 /* Every choice: what a search or a person edits. */
 typedef struct tw_schedule_config {
     tw_lowering lowering;
     tw_machine_tuning machine; /* A processor ignores it. */
     int prompts;               /* tw_prompts. A processor ignores it. */
+    /* Of short prompts on a GPU. Parts along the columns of products whose result is added to the residual stream. The
+       norm behind each adds them up. 1: none. 0: choose. A processor ignores it. */
+    int prompt_parts;
 } tw_schedule_config;
 
 /* Sets the fields that the JSON object in this file names, the machine's in an object "machine" within; the others

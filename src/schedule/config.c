@@ -91,6 +91,12 @@ static const tw_param params[] = {
      .meaning = "how a GPU runs prompts: auto: long ones by kernels for all positions at once where these cover model "
                 "and GPU; steps: by steps of the machine that decodes; unpacked: as auto, with matrices unpacked "
                 "before each product; apart: as auto, with kernels of their own for what products could do"},
+    {.name = "prompt_parts",
+     .role = TW_SPACE_GIVEN,
+     .at = offsetof(tw_schedule_config, prompt_parts),
+     INT32(0, TW_PROMPT_PARTS), VALUES(0, 1, 2, 4, 8),
+     .meaning = "parts along the columns of products that are added to the residual stream, which the norm behind each "
+                "adds up, in short prompts on a GPU; 1: none; 0: choose"},
 };
 
 static tw_status legal(const void *context, const void *config, tw_diag *diag) {

@@ -142,9 +142,9 @@ typedef struct tw_gemm_problem {
        the integer times its scale, rounded to `type`, which the scale has, too. 0: elements are the integers, whose
        columns tw_gemm_epilogue.scale_columns may scale. */
     int64_t scales;
-    bool scale_sums;   /* Scales multiply the sums of such elements in f32. Elements are then not rounded. */
-    /* C is so many matrices of f32, one behind the other, which add up to the product: each is the sum over a part of k,
-       which a block has for itself (tw_gemm_config.kg). 0: C is the product. */
+    bool scale_sums; /* Scales multiply the sums of such elements in f32. Elements are then not rounded. */
+    /* C is so many matrices of f32, one behind the other, which add up to the product: each is the sum over a part of
+       k, which a block has for itself (tw_gemm_config.kg). 0: C is the product. */
     int64_t addends;
     tw_gemm_tape tape; /* How B lies on tapes. Its matrix, as tw_gemm_matrix_of describes it, is n x k without gaps. */
     tw_gemm_epilogue epilogue;

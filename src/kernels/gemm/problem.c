@@ -171,18 +171,12 @@ static tw_status check_extents(const tw_gemm_problem *p, int64_t least_a, int64_
     const struct {
         const char *name;
         int64_t is, least, most;
-    } ranges[] = {{"m", p->m, 1, INT32_MAX / 2},
-                  {"n", p->n, 1, INT32_MAX / 2},
-                  {"k", p->k, 1, INT32_MAX / 2},
-                  {"batch", p->batch, 1, 65535},
-                  {"groups", p->groups, 0, 65535},
-                  {"rows_a", p->rows_a, 0, INT32_MAX / 2},
-                  {"lda", p->lda, least_a, INT32_MAX},
-                  {"ldb", p->ldb, least_b, INT32_MAX},
-                  {"scales", p->scales, 0, p->k},
-                  {"sums", p->sums, 0, p->k},
-                  {"addends", p->addends, 0, p->k},
-                  {"ldc", p->ldc, tw_gemm_columns(p), INT32_MAX}};
+    } ranges[] = {{"m", p->m, 1, INT32_MAX / 2},       {"n", p->n, 1, INT32_MAX / 2},
+                  {"k", p->k, 1, INT32_MAX / 2},       {"batch", p->batch, 1, 65535},
+                  {"groups", p->groups, 0, 65535},     {"rows_a", p->rows_a, 0, INT32_MAX / 2},
+                  {"lda", p->lda, least_a, INT32_MAX}, {"ldb", p->ldb, least_b, INT32_MAX},
+                  {"scales", p->scales, 0, p->k},      {"sums", p->sums, 0, p->k},
+                  {"addends", p->addends, 0, p->k},    {"ldc", p->ldc, tw_gemm_columns(p), INT32_MAX}};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (ranges[i].is < ranges[i].least || ranges[i].is > ranges[i].most)
             return tw_fail(diag, TW_ERR_USAGE, "%s = %lld is not within %lld..%lld", ranges[i].name,

@@ -3,13 +3,15 @@
 #include "base/divide.h"
 #include "kernels/parts/meet.h"
 #include "kernels/parts/reduce.h"
+#include "tilewright/schedule.h"
 #include "vm/cuda/generate.h"
 #include "vm/prefill/generate.h"
 
 enum {
     WIDE = 4,
     ROUND = WIDE * TW_PREFILL_THREADS, /* Columns that a block's threads take together. */
-    MOST_ROUNDS = 8                    /* The most rounds whose columns a thread keeps in registers. */
+    MOST_PARTS = TW_PROMPT_PARTS,
+    MOST_ROUNDS = 8 /* The most rounds whose columns a thread keeps in registers. */
 };
 
 static int64_t row_each(const tw_prefill_shape *s) {
@@ -146,6 +148,44 @@ static void load_row(tw_prefill_gen *g, tw_val from, row *r) {
     }
 }
 
+/* Loads four columns of a row and of all parts of a product, and adds them up in the parts' order. */
+static void add_parts(tw_prefill_gen *g, tw_val from, tw_val c, tw_val inside, tw_val x[WIDE]) {
+    tw_builder *b = g->b;
+    const int parts = g->s->parts;
+    const int64_t bytes = g->s->columns * 4;
+    tw_val y[MOST_PARTS][WIDE], at = tw_prefill_at(g, tw_prefill_at(g, g->buffer[5], g->block, bytes), c, 4);
+    tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, from, c, 4), WIDE, inside, x);
+    for (int i = 0; i < parts; i++)
+        tw_prefill_load(g, TW_T_f32, tw_add_imm(b, at, i * g->s->tokens * bytes), WIDE, inside, y[i]);
+    for (int i = 0; i < parts; i++)
+        for (int j = 0; j < WIDE; j++) x[j] = tw_add(b, x[j], y[i][j]);
+}
+
+/* Adds the parts to a row of x. What is kept is loaded before anything is stored, since loads do not pass stores. */
+static void load_sum(tw_prefill_gen *g, tw_val from, row *r) {
+    tw_builder *b = g->b;
+    tw_val inside;
+    *r = (row){.from = from, .kept = rounds_of(g) <= MOST_ROUNDS};
+    if (!r->kept) {
+        TW_LOOP (b, c, columns_of(g)) {
+            tw_val x[WIDE];
+            add_parts(g, from, c, TW_NONE, x);
+            tw_prefill_store(g, TW_T_f32, tw_prefill_at(g, from, c, 4), WIDE, x);
+        }
+        return;
+    }
+    for (int i = 0; i < rounds_of(g); i++) {
+        tw_val c = column_of(g, i, &inside);
+        add_parts(g, from, c, inside, r->x[i]);
+    }
+    for (int i = 0; i < rounds_of(g); i++) {
+        tw_val c = column_of(g, i, &inside);
+        const tw_scope scope = inside.id ? tw_push_if(b, inside) : TW_NO_BLOCK;
+        tw_prefill_store(g, TW_T_f32, tw_prefill_at(g, from, c, 4), WIDE, r->x[i]);
+        if (inside.id) tw_pop(b, scope);
+    }
+}
+
 /* What a pass does with four columns from c on. */
 typedef void visit(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *context);
 
@@ -217,7 +257,7 @@ static void build_norm(tw_prefill_gen *g) {
         normed n = {.sum = tw_var_of(b, tw_f32(b, 0))};
         tw_val part = tw_f32(b, 1.0f / (float)columns);
         row r;
-        load_row(g, tw_prefill_at(g, g->buffer[1], g->block, columns * 4), &r);
+        (g->s->parts ? load_sum : load_row)(g, tw_prefill_at(g, g->buffer[1], g->block, columns * 4), &r);
         if (g->s->m->norm == TW_NORM_LAYER) {
             pass(g, &r, add_up, &n);
             n.center = tw_mul(b, tw_prefill_sum(g, n.sum, "means"), part);
@@ -238,6 +278,12 @@ const tw_prefill_kind tw_prefill_norm = {
     build_norm,
     row_each,
     {{"step", false}, {"x", false}, {"weight", false}, {"y", true}, {"bias", false}}};
+
+const tw_prefill_kind tw_prefill_sum_norm = {
+    "prefill_sum_norm",
+    build_norm,
+    row_each,
+    {{"step", false}, {"x", true}, {"weight", false}, {"y", true}, {"bias", false}, {"parts", false}}};
 
 /* ---- residual: step, y, weight, x. x += norm(y) */
 

@@ -93,22 +93,50 @@ static bool suits(const tw_gemm_problem *problem, const tw_prefill_shape *rope, 
     return problem->m <= FEW || !problem->epilogue.gated || !c->pingpong;
 }
 
-bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
-                     tw_gemm_config *out) {
+/* Makes a measured tile one of the problem. False: its time would say nothing. */
+static bool adapt(const tw_gemm_problem *problem, int sms, tile *t) {
+    tw_gemm_config *c = &t->c;
+    if (problem->addends) {
+        /* A block computes one tile's part, like those of one wave whose blocks stay. */
+        if (c->kg > 1 || c->multicast || c->pingpong) return false;
+        c->kg = (int)problem->addends;
+        c->persistent = 0;
+    }
+    /* Groups need blocks that stay. */
+    if (c->persistent || problem->groups) c->persistent = sms;
+    return true;
+}
+
+/* Finds the tile with the least time. Returns that time, in microseconds. 1e30: no tile is legal. */
+static double fastest(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
+                      tw_gemm_config *out) {
     double least = 1e30;
-    if (problem->type != TW_GEMM_BF16 && problem->type != TW_GEMM_F16) return false;
-    if (tw_prefill_few(problem, rope, target, sms, out)) return true;
     const int all = (int)(sizeof tiles / sizeof *tiles);
     const int from = problem->m <= LONG ? 0 : FIRST_LONG, to = problem->m <= LONG ? FIRST_LONG : all;
     for (int i = from; i < to; i++) {
-        tw_gemm_config c = tiles[i].c;
-        const double time = time_of(problem, &tiles[i], sms);
-        /* Groups need blocks that stay. */
-        if (c.persistent || problem->groups) c.persistent = sms;
-        if (!suits(problem, rope, &c)) continue;
-        if (time >= least || !tw_prefill_complete(problem, target, &c)) continue;
+        tile t = tiles[i];
+        if (!adapt(problem, sms, &t)) continue;
+        const double time = time_of(problem, &t, sms);
+        if (!suits(problem, rope, &t.c)) continue;
+        if (time >= least || !tw_prefill_complete(problem, target, &t.c)) continue;
         least = time;
-        *out = c;
+        *out = t.c;
     }
-    return least < 1e30;
+    return least;
+}
+
+static bool known(const tw_gemm_problem *problem) {
+    return problem->type == TW_GEMM_BF16 || problem->type == TW_GEMM_F16;
+}
+
+bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
+                     tw_gemm_config *out) {
+    if (!known(problem)) return false;
+    if (tw_prefill_few(problem, rope, target, sms, out)) return true;
+    return fastest(problem, rope, target, sms, out) < 1e30;
+}
+
+double tw_prefill_tile_time(const tw_gemm_problem *problem, const tw_target *target, int sms) {
+    tw_gemm_config unused;
+    return known(problem) ? fastest(problem, NULL, target, sms, &unused) : 1e30;
 }
