@@ -166,9 +166,11 @@ double tw_prefill_product_time(const tw_prefill *p, const tw_prefill_list *list,
 int64_t tw_prefill_vectors(const tw_prefill *p, const tw_prefill_list *list, const tw_prefill_kernel *k);
 
 /* parts.c. Chooses in how many parts along k a product is computed that is added to x, if the instruction behind it
-   begins with a norm. `whole` has the words of its epilogue if it is in one part. 1: in one. */
+   begins with a norm. `whole` has the words of its epilogue if it is in one part. `fused`: the norm is then no kernel.
+   `asked` is as in tw_prefill_options. 1: in one. */
 int tw_prefill_parts(const tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
-                     const char *whole);
+                     const char *whole, bool fused, int asked);
+enum { TW_PREFILL_CACHED = 10000000 /* Bytes that the L2 cache moves in a microsecond. */ };
 int64_t tw_prefill_parts_bytes(const tw_prefill *p, int64_t rows); /* Bytes of tw_prefill_memory.parts. */
 
 /* tiles.c. Chooses a product's configuration by what was measured, for one that also does the work of `rope`

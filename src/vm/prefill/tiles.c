@@ -56,7 +56,8 @@ enum {
    that is longer. They overlap, but not quite. bench/tiles.py fits tiles.def to this. */
 static double time_of(const tw_gemm_problem *p, const tile *t, int sms) {
     enum { STEP = 64 };
-    const double launch = 1.5, bytes = 4.0e6 /* Bytes that memory moves in a microsecond. */, both = 0.15;
+    const double launch = 1.5, bytes = 4.0e6 /* Bytes that memory moves in a microsecond. */, both = 0.15,
+                 cached = TW_PREFILL_CACHED;
     const tw_gemm_config *c = &t->c;
     /* Blocks that fetch the other operand together are neighbours along the columns of B. */
     const int64_t of_b = c->swap ? c->ml : c->nl, of_a = c->swap ? c->nl : c->ml,
@@ -65,7 +66,10 @@ static double time_of(const tw_gemm_problem *p, const tile *t, int sms) {
     const int64_t blocks = along_b * tw_ceil_div(p->m, of_a) * c->kg * p->batch;
     const double waves = (double)tw_ceil_div(blocks, sms);
     const double steps = (double)(tw_ceil_div(tw_ceil_div(tw_gemm_depth(p), c->u), c->kg) * c->u) / STEP;
-    const double computing = waves * steps * t->step + (c->pingpong ? 1 : waves) * t->wave;
+    double computing = waves * steps * t->step + (c->pingpong ? 1 : waves) * t->wave;
+    /* Tiles were measured in products of fewer blocks, or of fewer steps. The L2 cache serves all blocks. */
+    const double fetched = (double)blocks * steps * STEP * (double)(c->ml + c->nl) * 2;
+    if (p->addends) computing = fmax(computing, fetched / cached);
     const double moving = tw_gemm_bytes(p) / bytes;
     return launch + fmax(computing, moving) + both * fmin(computing, moving);
 }
