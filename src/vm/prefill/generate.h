@@ -78,6 +78,7 @@ typedef struct tw_prefill_shape {
 enum { TW_PREFILL_HEAD = 256 /* The most elements of a head. */ };
 enum { TW_PREFILL_ROW = 10240 /* The most elements of a row of x. */ };
 enum { TW_PREFILL_BUFFERS = 10, TW_PREFILL_THREADS = 128, TW_PREFILL_WARPS = TW_PREFILL_THREADS / 32 };
+enum { TW_PREFILL_MOST_WARPS = 16 /* Of a block whose rows have parts. */ };
 
 /* A kernel that is built. */
 typedef struct tw_prefill_gen {
@@ -85,6 +86,7 @@ typedef struct tw_prefill_gen {
     const tw_prefill_shape *s;
     tw_val buffer[TW_PREFILL_BUFFERS]; /* Addresses of the kind's buffers. */
     tw_val block, thread, warp, lane;  /* Numbers. */
+    int threads;                       /* Threads of a block. */
 } tw_prefill_gen;
 
 /* A kind of kernel. */

@@ -9,7 +9,6 @@
 
 enum {
     WIDE = 4,
-    ROUND = WIDE * TW_PREFILL_THREADS, /* Columns that a block's threads take together. */
     MOST_PARTS = TW_PROMPT_PARTS,
     MOST_ROUNDS = 8 /* The most rounds whose columns a thread keeps in registers. */
 };
@@ -18,10 +17,15 @@ static int64_t row_each(const tw_prefill_shape *s) {
     return s->tokens;
 }
 
+/* Returns the columns that a block's threads take together. */
+static int round_of(const tw_prefill_gen *g) {
+    return WIDE * g->threads;
+}
+
 /* Opens a loop over a thread's columns. */
 static tw_scope columns_of(tw_prefill_gen *g) {
     tw_builder *b = g->b;
-    return tw_push_for(b, tw_mul_imm(b, g->thread, WIDE), tw_i32(b, (int)g->s->columns), tw_i32(b, ROUND), false);
+    return tw_push_for(b, tw_mul_imm(b, g->thread, WIDE), tw_i32(b, (int)g->s->columns), tw_i32(b, round_of(g)), false);
 }
 
 /* ---- embed: step, table, x, positions, gains, scaled, squares, found */
@@ -107,17 +111,20 @@ const tw_prefill_kind tw_prefill_embed = {"prefill_embed",
 
 tw_val tw_prefill_sum(tw_prefill_gen *g, tw_val x, const char *name) {
     tw_builder *b = g->b;
-    tw_shared_add(b, name, TW_PREFILL_WARPS * 4, 16, false);
+    const int warps = g->threads / 32;
+    tw_shared_add(b, name, warps * 4, 16, false);
     tw_val shared = tw_shared_base(b, name), of_warp = tw_part_warp_sum(b, x, 1, 32);
-    tw_val sums[TW_PREFILL_WARPS] = {{0}};
+    tw_val sums[TW_PREFILL_MOST_WARPS] = {{0}};
     TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
         tw_val to = tw_add(b, shared, tw_mul_imm(b, g->warp, 4));
         tw_st(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared}, to, &of_warp);
     }
     tw_part_meet(b, &(tw_meeting){0});
-    tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .vec = TW_PREFILL_WARPS}, shared, sums);
+    for (int i = 0; i < warps; i += 4)
+        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .vec = 4, .offset = 4 * i}, shared,
+                  sums + i);
     tw_val sum = sums[0];
-    for (int i = 1; i < TW_PREFILL_WARPS; i++) sum = tw_add(b, sum, sums[i]);
+    for (int i = 1; i < warps; i++) sum = tw_add(b, sum, sums[i]);
     return sum;
 }
 
@@ -131,13 +138,14 @@ typedef struct row {
 /* Returns the thread's column of a round. *inside becomes whether the row has it, or TW_NONE: it does. */
 static tw_val column_of(tw_prefill_gen *g, int round, tw_val *inside) {
     tw_builder *b = g->b;
-    tw_val c = tw_add_imm(b, tw_mul_imm(b, g->thread, WIDE), (int64_t)round * ROUND);
-    *inside = (round + 1) * ROUND <= g->s->columns ? TW_NONE : tw_lt(b, c, tw_i32(b, (int)g->s->columns));
+    tw_val c = tw_add_imm(b, tw_mul_imm(b, g->thread, WIDE), (int64_t)round * round_of(g));
+    const bool whole = (round + 1) * round_of(g) <= g->s->columns;
+    *inside = whole ? TW_NONE : tw_lt(b, c, tw_i32(b, (int)g->s->columns));
     return c;
 }
 
 static int rounds_of(const tw_prefill_gen *g) {
-    return (int)tw_ceil_div(g->s->columns, ROUND);
+    return (int)tw_ceil_div(g->s->columns, round_of(g));
 }
 
 static void load_row(tw_prefill_gen *g, tw_val from, row *r) {
@@ -161,19 +169,11 @@ static void add_parts(tw_prefill_gen *g, tw_val from, tw_val c, tw_val inside, t
         for (int j = 0; j < WIDE; j++) x[j] = tw_add(b, x[j], y[i][j]);
 }
 
-/* Adds the parts to a row of x. What is kept is loaded before anything is stored, since loads do not pass stores. */
+/* Adds the parts to a row of x, whose columns the block keeps. All loads come first, since none passes a store. */
 static void load_sum(tw_prefill_gen *g, tw_val from, row *r) {
     tw_builder *b = g->b;
     tw_val inside;
-    *r = (row){.from = from, .kept = rounds_of(g) <= MOST_ROUNDS};
-    if (!r->kept) {
-        TW_LOOP (b, c, columns_of(g)) {
-            tw_val x[WIDE];
-            add_parts(g, from, c, TW_NONE, x);
-            tw_prefill_store(g, TW_T_f32, tw_prefill_at(g, from, c, 4), WIDE, x);
-        }
-        return;
-    }
+    *r = (row){.from = from, .kept = true};
     for (int i = 0; i < rounds_of(g); i++) {
         tw_val c = column_of(g, i, &inside);
         add_parts(g, from, c, inside, r->x[i]);
@@ -278,6 +278,8 @@ const tw_prefill_kind tw_prefill_norm = {
     build_norm,
     row_each,
     {{"step", false}, {"x", false}, {"weight", false}, {"y", true}, {"bias", false}}};
+
+_Static_assert(TW_PREFILL_ROW <= MOST_ROUNDS * WIDE * 32 * TW_PREFILL_MOST_WARPS, "blocks keep rows that have parts");
 
 const tw_prefill_kind tw_prefill_sum_norm = {
     "prefill_sum_norm",
