@@ -7,6 +7,8 @@
 #include "vm/cuda/generate.h"
 #include "vm/prefill/generate.h"
 
+#include <string.h>
+
 enum {
     WIDE = 4,
     MOST_PARTS = TW_PROMPT_PARTS,
@@ -186,8 +188,8 @@ static void load_sum(tw_prefill_gen *g, tw_val from, row *r) {
     }
 }
 
-/* What a pass does with four columns from c on. */
-typedef void visit(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *context);
+/* What a pass does with four columns from c on, in a round (-1: any). */
+typedef void visit(tw_prefill_gen *g, int round, tw_val c, tw_val x[WIDE], void *context);
 
 /* Visits the thread's columns. */
 static void pass(tw_prefill_gen *g, row *r, visit *each, void *context) {
@@ -195,14 +197,14 @@ static void pass(tw_prefill_gen *g, row *r, visit *each, void *context) {
     for (int i = 0; r->kept && i < rounds_of(g); i++) {
         tw_val inside, c = column_of(g, i, &inside);
         const tw_scope scope = inside.id ? tw_push_if(b, inside) : TW_NO_BLOCK;
-        each(g, c, r->x[i], context);
+        each(g, i, c, r->x[i], context);
         if (inside.id) tw_pop(b, scope);
     }
     if (r->kept) return;
     TW_LOOP (b, c, columns_of(g)) {
         tw_val x[WIDE];
         tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, r->from, c, 4), WIDE, TW_NONE, x);
-        each(g, c, x, context);
+        each(g, -1, c, x, context);
     }
 }
 
@@ -212,11 +214,13 @@ typedef struct normed {
     tw_val center; /* The row's mean. TW_NONE: 0. */
     tw_val factor; /* What elements are multiplied by. */
     tw_val to;     /* Address of the row's result. */
+    /* The norm's weights and biases of the thread's columns. Only if the row is kept. */
+    tw_val weight[MOST_ROUNDS][WIDE], bias[MOST_ROUNDS][WIDE];
 } normed;
 
-static void add_up(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *context) {
+static void add_up(tw_prefill_gen *g, int round, tw_val c, tw_val x[WIDE], void *context) {
     const normed *n = context;
-    (void)c;
+    (void)round, (void)c;
     for (int i = 0; i < WIDE; i++) tw_op_to(g->b, n->sum, TW_OP_add_f32, n->sum, x[i], TW_NONE);
 }
 
@@ -224,16 +228,30 @@ static tw_val centered(tw_prefill_gen *g, const normed *n, tw_val x) {
     return n->center.id ? tw_sub(g->b, x, n->center) : x;
 }
 
-static void add_squares(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *context) {
+static void add_squares(tw_prefill_gen *g, int round, tw_val c, tw_val x[WIDE], void *context) {
     const normed *n = context;
-    (void)c;
+    (void)round, (void)c;
     for (int i = 0; i < WIDE; i++) {
         tw_val y = centered(g, n, x[i]);
         tw_op_to(g->b, n->sum, TW_OP_fma_f32, y, y, n->sum);
     }
 }
 
-static void store_normed(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *context) {
+/* Loads the norm's weights, and its biases if there are any, of four columns. */
+static void load_weights(tw_prefill_gen *g, tw_val c, tw_val inside, tw_val w[WIDE], tw_val bias[WIDE]) {
+    tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[2], c, 4), WIDE, inside, w);
+    if (g->s->bias) tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[4], c, 4), WIDE, inside, bias);
+}
+
+/* Loads those of all columns of a row that is kept, so that they are there when its sums are. */
+static void load_ahead(tw_prefill_gen *g, const row *r, normed *n) {
+    for (int i = 0; r->kept && !g->s->bare && i < rounds_of(g); i++) {
+        tw_val inside, c = column_of(g, i, &inside);
+        load_weights(g, c, inside, n->weight[i], n->bias[i]);
+    }
+}
+
+static void store_normed(tw_prefill_gen *g, int round, tw_val c, tw_val x[WIDE], void *context) {
     tw_builder *b = g->b;
     const normed *n = context;
     tw_val w[WIDE], bias[WIDE], y[WIDE];
@@ -241,8 +259,10 @@ static void store_normed(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *cont
         tw_prefill_store(g, g->s->type, tw_prefill_at(g, n->to, c, tw_prefill_bytes(g->s->type)), WIDE, x);
         return;
     }
-    tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[2], c, 4), WIDE, TW_NONE, w);
-    if (g->s->bias) tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[4], c, 4), WIDE, TW_NONE, bias);
+    if (round < 0)
+        load_weights(g, c, TW_NONE, w, bias);
+    else
+        memcpy(w, n->weight[round], sizeof w), memcpy(bias, n->bias[round], sizeof bias);
     for (int i = 0; i < WIDE; i++) {
         y[i] = tw_mul(b, tw_mul(b, centered(g, n, x[i]), n->factor), w[i]);
         if (g->s->bias) y[i] = tw_add(b, y[i], bias[i]);
@@ -258,6 +278,7 @@ static void build_norm(tw_prefill_gen *g) {
         tw_val part = tw_f32(b, 1.0f / (float)columns);
         row r;
         (g->s->parts ? load_sum : load_row)(g, tw_prefill_at(g, g->buffer[1], g->block, columns * 4), &r);
+        load_ahead(g, &r, &n);
         if (g->s->m->norm == TW_NORM_LAYER) {
             pass(g, &r, add_up, &n);
             n.center = tw_mul(b, tw_prefill_sum(g, n.sum, "means"), part);
@@ -289,9 +310,10 @@ const tw_prefill_kind tw_prefill_sum_norm = {
 
 /* ---- residual: step, y, weight, x. x += norm(y) */
 
-static void add_normed(tw_prefill_gen *g, tw_val c, tw_val y[WIDE], void *context) {
+static void add_normed(tw_prefill_gen *g, int round, tw_val c, tw_val y[WIDE], void *context) {
     tw_builder *b = g->b;
     const normed *n = context;
+    (void)round;
     tw_val w[WIDE], x[WIDE], at = tw_prefill_at(g, n->to, c, 4);
     tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[2], c, 4), WIDE, TW_NONE, w);
     tw_prefill_load(g, TW_T_f32, at, WIDE, TW_NONE, x);
