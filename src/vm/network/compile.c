@@ -33,6 +33,9 @@ static tw_status print(const void *context, tw_buf *ptx, tw_diag *diag) {
 
 /* Adds a kernel. False: there is no memory. */
 static bool add(tw_network_code *c, const tw_network_way *w, const tw_gpu *g) {
+    /* A choice that is not legal for the step leaves it with another, which may be there. */
+    for (int i = 0; i < c->n; i++)
+        if (!strcmp(c->texts[i]->words, w->words) && !strcmp(c->texts[i]->configuration, w->configuration)) return true;
     text **grown = tw_grow(c->texts, c->n, &c->room, 32, sizeof *grown);
     if (grown) c->texts = grown;
     text *t = grown ? tw_arena_alloc(&c->arena, sizeof *t) : NULL;
