@@ -240,6 +240,15 @@ static void no_time_settles_nothing(void **state) {
     assert_int_equal(m.plan.cut, 1);
     assert_int_equal(m.plan.settled.problems, 0);
     assert_true(!m.plan.choices[0].settled);
+    /* Passes of a second are too long for what is left. */
+    tw_cuda_network *n;
+    const tw_cuda_network_options some = {.by = TW_NETWORK_OWN, .search = true, .seconds = 20};
+    memcpy(whole_us, (int[]){1000000, 900000, 1000000, 100}, sizeof whole_us);
+    fake_cuda_time(us_of);
+    good(tw_cuda_network_open(&n, m.program, m.weights, &some, &m.plan, NULL), NULL);
+    tw_cuda_network_close(n);
+    assert_int_equal(m.plan.cut, 2);
+    assert_true(m.plan.settled.problems == 1 && m.plan.settled.tried == 0 && !m.plan.choices[0].settled);
 }
 
 /* Whatever fails in the middle, the network is as it was, or is not opened. */
