@@ -401,7 +401,8 @@ static bool in_products(tw_lowering *l, attention *a) {
 
 bool tw_lower_attention(tw_lowering *l, const tw_node *n) {
     attention a = {0};
-    if (!tw_is_op(n, "", "Attention") || n->n_in < 3 || n->out[0] < 0) return false;
+    if (!tw_is_op(n, "", "Attention") || !tw_lower_rotations(l, n)) return false;
+    if (n->n_in < 3 || n->out[0] < 0) return false;
     const tw_value *out = tw_lower_of(l, n->out[0]);
     if (!operands_of(l, n, &a) || !has_types(l, &a)) return false;
     const tw_program_fuse fuse = l->options.attention;
