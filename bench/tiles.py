@@ -19,6 +19,9 @@ import sys
 SMS, LAUNCH, BYTES, BOTH = 132, 1.5, 4.0e6, 0.15  # As in src/vm/prefill/tiles.c.
 KEYS = ("ml", "ms", "nl", "u", "kg", "multicast", "swap", "pingpong", "persistent", "blocks")
 FEW_GATED = 256  # Gated products of so many rows may have teams.
+NARROW, SUMS = 64, 128  # Columns of swapped tiles that rotate, and sums of a thread that adds to C.
+HEADS = {"0.6b": 128}  # Columns of heads that have norms, which lie within a tile.
+TORN, FEW_TILES = 0.3, 4  # The share of a tile's rows that A lacks, and tiles along A's rows, up to which it counts.
 NEAR = 1.35  # Tiles slower than the fastest by more than this are not compared.
 CLOCK = 1750.0  # Clocks of a microsecond, under load.
 REFINED, STAY = 20000, 0.01  # Changes that are tried for better choices, and the price of distance from what was fitted.
@@ -131,6 +134,27 @@ def bytes_of(m, n, k, epilogue):
     return 2 * (n * k + m * k) + m * columns * (4 if "out=f32" in epilogue else 2) * (2 if "beta=1" in epilogue else 1)
 
 
+def suits(name, m, gated, adds, key):
+    """Tells whether prompts have such a tile (src/vm/prefill/tiles.c)."""
+    _, ms, nl, _, kg, _, swap, pingpong, _, _ = key
+    model, matrix = name.split("-")[:2]
+    if matrix == "qkv" and swap and nl > NARROW:
+        return False
+    if matrix == "qkv" and model in HEADS and (swap or kg > 1 or nl % HEADS[model]):
+        return False
+    if adds and ms // 64 * nl // 2 > SUMS:
+        return False
+    # In whole prompts these took 16 to 23 % longer than by themselves.
+    return not (m > FEW_GATED and gated and pingpong)
+
+
+def torn(m, key):
+    """Tells whether rows that A lacks make a tile slow. Fetching one takes longer than fetching one that A has, and prompts'
+    matrices have them (rows_a), which logs made without rows_a do not."""
+    rows = key[2] if key[6] else key[0]
+    return -m % rows > TORN * rows and m <= FEW_TILES * rows
+
+
 def read(path, least=0, most=1 << 30):
     """Returns the extents of each product of `least` to `most` rows, and the least time of each of its tiles."""
     extents, times = {}, {}
@@ -143,11 +167,10 @@ def read(path, least=0, most=1 << 30):
         if not least <= int(d["m"]) <= most or float(d["us"]) <= 0 or int(d["stream"]) or not 32 <= int(d["m"]) <= 8192 or (int(d["kg"]) > 1 and d["split"] != "3"):
             continue
         d["persistent"] = int(int(d["persistent"]) > 0)
-        # In whole prompts these took 16 to 23 % longer than by themselves, and prompts have none (tiles.c).
-        if int(d["m"]) > FEW_GATED and "gated=1" in line and int(d["pingpong"]):
-            continue
         key = tuple(int(d[k]) for k in KEYS)
         m, n, k = (int(d[x]) for x in "mnk")
+        if not suits(words[0], m, "gated" in d, "beta" in d, key) or ("rows_a" not in d and torn(m, key)):
+            continue
         extents[words[0]] = m, n, k, bytes_of(m, n, k, line)
         of = times.setdefault(words[0], {})
         of[key] = min(of.get(key, 1e9), float(d["us"]))

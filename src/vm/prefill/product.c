@@ -181,11 +181,14 @@ tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, co
     const tw_prefill_shape *s = &matrix->shape;
     const char *type = p->type == TW_T_f32 ? "tf32x3" : tw_type_name(p->type);
     const int64_t experts = matrix->groups, used = p->vm->m->n_experts_used;
+    enum { FEW = 8 /* Rows of tiles that lack none worth mentioning. */ };
     char groups[48] = "";
     if (experts)
         snprintf(groups, sizeof groups, "groups=%lld", (long long)experts);
     else if (list->masked)
         snprintf(groups, sizeof groups, "groups=1 masked=1");
+    else if (list->tokens > FEW && matrix != &p->head)
+        snprintf(groups, sizeof groups, "rows_a=%lld", (long long)tw_prefill_most_rows(p));
     snprintf(words, sizeof words, "type=%s m=%lld n=%lld k=%lld tb=1 %s %s", type,
              (long long)(experts ? list->tokens * used : list->tokens),
              (long long)(experts ? matrix->rows / experts : matrix->rows), (long long)matrix->columns, groups,

@@ -92,20 +92,19 @@ bool tw_prefill_gates_apart(const tw_model *m, bool biases) {
     return m->activation == TW_ACT_RELU || (gated && biases);
 }
 
-/* Returns the most rows of what is computed at once. */
-static int64_t most_rows(const tw_prefill *p) {
+int64_t tw_prefill_most_rows(const tw_prefill *p) {
     const int64_t ends = p->sequences > 1 ? tw_prefill_many_ends(p, p->sequences) : 1;
     return p->rows > ends ? p->rows : ends;
 }
 
 int64_t tw_prefill_route_bytes(const tw_prefill *p) {
-    return tw_ceil_div(most_rows(p) * p->vm->m->n_experts_used * 8, 16) * 16;
+    return tw_ceil_div(tw_prefill_most_rows(p) * p->vm->m->n_experts_used * 8, 16) * 16;
 }
 
 static void count(tw_prefill *p, need out[NEEDS]) {
     const tw_model *m = p->vm->m;
     const bool many = p->sequences > 1;
-    const int64_t ends = many ? tw_prefill_many_ends(p, p->sequences) : 1, T = most_rows(p);
+    const int64_t ends = many ? tw_prefill_many_ends(p, p->sequences) : 1, T = tw_prefill_most_rows(p);
     const int64_t es = tw_prefill_bytes(p->type), heads = m->n_heads * m->head_dim;
     int64_t sums = (m->n_heads + 2 * m->n_kv_heads) * m->head_dim;
     for (int64_t i = 0; i < m->n_layers; i++)

@@ -126,6 +126,9 @@ tw_status tw_prefill_alloc(tw_prefill *p, const char *name, int64_t bytes, uint6
    lists in finer steps would save no work. */
 int64_t tw_prefill_list_tokens(const tw_prefill *p, int64_t n);
 
+/* Returns the most rows of what is computed at once, which all activations have room for. */
+int64_t tw_prefill_most_rows(const tw_prefill *p);
+
 /* Returns the bytes of a layer's choices of experts. 0: the model is no mixture. */
 int64_t tw_prefill_route_bytes(const tw_prefill *p);
 
