@@ -5,6 +5,7 @@
 #include "vm/prefill/program.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SMS = 132 };
@@ -108,6 +109,42 @@ static void products_of_a_batch_fill_the_device(void **state) {
     assert_true(many.ml * many.nl > one.ml * one.nl);
 }
 
+/* The products of a layer of Llama 3.2 1B, or of 3.1 8B. */
+static void layer_of(bool large, tw_prefill_layer_product out[4]) {
+    static const char *const small[] = {"n=3072 k=2048 tape=8x4x8 out=f32", "n=2048 k=2048 tape=8x4x8 out=f32 beta=1",
+                                        "n=16384 k=2048 tape=8x4x8 gated=1 activation=silu",
+                                        "n=2048 k=8192 tape=8x4x32 out=f32 beta=1"};
+    static const char *const more[] = {"n=6144 k=4096 tape=8x4x16 out=f32", "n=4096 k=4096 tape=8x4x16 out=f32 beta=1",
+                                       "n=28672 k=4096 tape=8x4x16 gated=1 activation=silu",
+                                       "n=4096 k=14336 tape=8x4x56 out=f32 beta=1"};
+    for (int i = 0; i < 4; i++) {
+        char words[256];
+        snprintf(words, sizeof words, "type=bf16 m=1 tb=1 weights=1 %s", large ? more[i] : small[i]);
+        out[i] = (tw_prefill_layer_product){.problem = problem_of(words)};
+    }
+}
+
+/* A list has no more rows than take hardly longer than the fewest. */
+static void lists_have_few_rows_where_these_are_faster(void **state) {
+    (void)state;
+    const tw_target *t = tw_target_find("sm_90a");
+    for (int large = 0; large < 2; large++) {
+        tw_prefill_layer_product products[4];
+        double times[TW_PREFILL_TOLD / TW_PREFILL_GRAIN] = {0};
+        layer_of(large, products);
+        for (int64_t n = 129; n <= TW_PREFILL_TOLD; n++) {
+            const int64_t step = n <= 512 ? 64 : 128, enough = (n + step - 1) / step * step;
+            const int64_t rows = tw_prefill_list_fit(products, 4, n, enough, t, SMS, times);
+            double of[TW_PREFILL_TOLD / TW_PREFILL_GRAIN + 1] = {0};
+            memcpy(of + 1, times, sizeof times);
+            const int64_t fewest = (n + TW_PREFILL_GRAIN - 1) / TW_PREFILL_GRAIN;
+            if (getenv("SHOW") && n % 16 == 1) printf("%d %d: %d %.1f %.1f %.1f\n", large, (int)n, (int)rows, of[fewest], of[rows/16], of[enough/16]);
+            if (rows < n || rows > enough || rows % TW_PREFILL_GRAIN) fail_msg("%d: %d", (int)n, (int)rows);
+            if (of[rows / TW_PREFILL_GRAIN] > 1.04 * of[fewest]) fail_msg("%d: %d is slow", (int)n, (int)rows);
+        }
+    }
+}
+
 static void other_products_have_none(void **state) {
     (void)state;
     tw_gemm_config c;
@@ -126,6 +163,7 @@ int main(void) {
         cmocka_unit_test(sums_leave_registers_for_cells),
         cmocka_unit_test(products_of_a_row_are_dealt_out),
         cmocka_unit_test(products_of_a_batch_fill_the_device),
+        cmocka_unit_test(lists_have_few_rows_where_these_are_faster),
         cmocka_unit_test(other_products_have_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

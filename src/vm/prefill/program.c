@@ -219,6 +219,7 @@ static tw_status open_program(tw_prefill *p, int decode, tw_diag *diag) {
     if (st == TW_OK) st = allocate(p, diag);
     if (st == TW_OK) st = allocate_shared(p, diag);
     if (st == TW_OK) st = tw_prefill_find_matrices(p, diag);
+    if (st == TW_OK) st = tw_prefill_find_products(p, diag);
     if (st == TW_OK && p->sequences > 1) st = tw_prefill_many_open(p, diag);
     /* From now on they have an address. */
     return st == TW_OK ? tw_mega_make_angles(vm, p->s->max_seq, 0, 1, 1, diag) : st;
@@ -274,15 +275,6 @@ void tw_prefill_close(tw_prefill *p) {
     tw_mega_free(p->vm, p);
     tw_arena_free(&p->arena);
     free(p);
-}
-
-/* Returns the positions of the list for a step of n: the least that is enough. Tiles have 64 or 128 rows, so that lists
-   in finer steps would save no work. Every list has kernels of its own, so that few are better where rows are many. */
-int64_t tw_prefill_list_tokens(const tw_prefill *p, int64_t n) {
-    enum { LEAST = 16, FEW = 32, SOME = 64, MANY = 128, MOST = 256, FROM = 512, LONG = 4096 };
-    const int64_t step = n <= LEAST ? LEAST : n <= FEW ? FEW : n <= FROM ? SOME : n <= LONG ? MANY : MOST;
-    const int64_t enough = tw_ceil_div(n, step) * step;
-    return enough < p->rows ? enough : p->rows;
 }
 
 /* Returns the positions that the sequence of a step's list may reach: few values, from which attention chooses in how

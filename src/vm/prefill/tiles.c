@@ -95,9 +95,14 @@ static bool suits(const tw_gemm_problem *problem, const tw_prefill_shape *rope, 
 
 bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
                      tw_gemm_config *out) {
-    double least = 1e30;
     if (problem->type != TW_GEMM_BF16 && problem->type != TW_GEMM_F16) return false;
-    if (tw_prefill_few(problem, rope, target, sms, out)) return true;
+    return tw_prefill_few(problem, rope, target, sms, out) || tw_prefill_tile_time(problem, rope, target, sms, out) > 0;
+}
+
+double tw_prefill_tile_time(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target,
+                            int sms, tw_gemm_config *out) {
+    double least = 1e30;
+    if (problem->type != TW_GEMM_BF16 && problem->type != TW_GEMM_F16) return 0;
     const int all = (int)(sizeof tiles / sizeof *tiles);
     const int from = problem->m <= LONG ? 0 : FIRST_LONG, to = problem->m <= LONG ? FIRST_LONG : all;
     for (int i = from; i < to; i++) {
@@ -110,5 +115,5 @@ bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rop
         least = time;
         *out = c;
     }
-    return least < 1e30;
+    return least < 1e30 ? least : 0;
 }
