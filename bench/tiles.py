@@ -144,6 +144,8 @@ def suits(name, m, key):
         return False
     if matrix == "qkv" and model in HEADS and (swap or kg > 1 or nl % HEADS[model]):
         return False
+    if matrix == "gateup" and kg > 1:
+        return False
     if matrix in ("o", "down") and ms // 64 * nl // 2 > SUMS:
         return False
     # In whole prompts these took 16 to 23 % longer than by themselves.
@@ -274,10 +276,20 @@ def refine(p, known, shapes, times):
         far[r] = {k: x + SLOWER * max(0, x - before) for k, x in far[r].items()}
     tiles = sorted(p)
     random.seed(4)
+    rows = sorted(times)
     for i in range(REFINED):
         k, j = random.choice(tiles), random.randrange(2)
+        by = math.exp(random.gauss(0, (0.2, 0.08, 0.03)[i % 3]))
+        r = random.choice(rows)
+        faster = [x for x in of_row[r] if far[r][x] < far[r][best[r]] - 0.01] if i % 2 else ()
+        if faster:
+            # A tile that is faster becomes the chosen one, or the chosen one another.
+            k, to = (random.choice(faster), time[r][best[r]]) if random.random() < 0.7 else (best[r], 1.03 * time[r][best[r]])
+            waves, steps, _ = shapes[k, r]
+            along = waves * steps if j == 0 else 1 if k[7] else waves
+            by = max(0.01, 1 + (to * random.uniform(0.95, 1) - time[r][k]) / (along * p[k][j]))
         old, now, change = p[k][j], {}, 0
-        p[k][j] = old * math.exp(random.gauss(0, (0.2, 0.08, 0.03)[i % 3]))
+        p[k][j] = old * by
         for r in rows_of[k]:
             t, of = time_of(k, shapes[k, r], p[k]), time[r]
             if best[r] == k:
