@@ -24,7 +24,7 @@ HEADS = {"0.6b": 128}  # Columns of heads that have norms, which lie within a ti
 TORN, FEW_TILES = 0.3, 4  # The share of a tile's rows that A lacks, and tiles along A's rows, up to which it counts.
 NEAR = 1.35  # Tiles slower than the fastest by more than this are not compared.
 CLOCK = 1750.0  # Clocks of a microsecond, under load.
-REFINED, STAY = 300000, 0.003  # Changes that are tried for better choices, and the price of distance from what was fitted.
+REFINED, STAY = 100000, 0.003  # Changes that are tried for better choices, and the price of distance from what was fitted.
 SLOWER = 3  # The price of what is slower than by known times, beside that of all that is slow.
 WARM = 0.02  # How much worse choices may become by a change at first, in the mean.
 
@@ -321,6 +321,7 @@ def fit(a):
     extents, times = {}, {}
     for path in a.logs:
         e, t = read(path, a.least_rows, a.most_rows)
+        t = {row: of for row, of in t.items() if not a.without or not a.without[0] <= e[row][0] <= a.without[1]}
         extents.update(e)
         times.update(t)
     known = known_of(a.known)
@@ -362,6 +363,7 @@ def main():
     v.add_argument("--known", help="a table whose tiles and times are the first ones")
     v.add_argument("--least-rows", type=int, default=0, help="leave out products of fewer rows")
     v.add_argument("--most-rows", type=int, default=1 << 30, help="leave out products of more rows")
+    v.add_argument("--without", nargs=2, type=int, metavar=("LEAST", "MOST"), help="leave out products of these rows")
     v.set_defaults(run=fit)
     a = a.parse_args()
     sys.exit(a.run(a))

@@ -5,7 +5,6 @@
 #include "vm/prefill/program.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { SMS = 132 };
@@ -32,7 +31,7 @@ static void every_product_has_a_tile(void **state) {
     static const struct {
         int dim, qkv, heads, ffn, run;
     } models[] = {{2048, 3072, 2048, 8192, 8}, {4096, 6144, 4096, 14336, 16}, {1024, 4096, 2048, 3072, 4}};
-    static const int rows[] = {1, 8, 32, 64, 128, 192, 256, 384, 512, 1024, 2048};
+    static const int rows[] = {1, 8, 32, 64, 128, 144, 192, 256, 384, 512, 1024, 2048};
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         for (size_t j = 0; j < sizeof rows / sizeof *rows; j++)
@@ -75,7 +74,7 @@ static void measured_products_get_fast_tiles(void **state) {
 /* A thread with more than 128 sums loads cells that it adds to with no other ones on their way. */
 static void sums_leave_registers_for_cells(void **state) {
     (void)state;
-    for (int rows = 64; rows <= 8192; rows += 64) {
+    for (int rows = 64; rows <= 8192; rows += rows < 1024 ? 16 : 64) {
         char words[160];
         snprintf(words, sizeof words, "type=bf16 m=%d n=2048 k=2048 tb=1 out=f32 beta=1 weights=1 tape=8x4x8", rows);
         const tw_gemm_config c = tile_of(words);
@@ -138,10 +137,14 @@ static void lists_have_few_rows_where_these_are_faster(void **state) {
             double of[TW_PREFILL_TOLD / TW_PREFILL_GRAIN + 1] = {0};
             memcpy(of + 1, times, sizeof times);
             const int64_t fewest = (n + TW_PREFILL_GRAIN - 1) / TW_PREFILL_GRAIN;
-            if (getenv("SHOW") && n % 16 == 1) printf("%d %d: %d %.1f %.1f %.1f\n", large, (int)n, (int)rows, of[fewest], of[rows/16], of[enough/16]);
             if (rows < n || rows > enough || rows % TW_PREFILL_GRAIN) fail_msg("%d: %d", (int)n, (int)rows);
             if (of[rows / TW_PREFILL_GRAIN] > 1.04 * of[fewest]) fail_msg("%d: %d is slow", (int)n, (int)rows);
         }
+        assert_int_equal(tw_prefill_list_fit(products, 4, 129, 192, t, SMS, times), 160);
+        assert_int_equal(tw_prefill_list_fit(products, 4, 700, 768, t, SMS, times), 704);
+        assert_int_equal(tw_prefill_list_fit(products, 4, 192, 192, t, SMS, times), 192);
+        assert_int_equal(tw_prefill_list_fit(products, 4, 130, 150, t, SMS, times),
+                         150); /* There is no room for more. */
     }
 }
 

@@ -37,20 +37,26 @@ static const tile tiles[] = {
      STEP,                                                                                                             \
      WAVE},
 #include "vm/prefill/tiles.def"
+#include "vm/prefill/tiles_between.def"
 #include "vm/prefill/tiles_long.def"
 #undef TILE
 };
 
-/* Products of more rows draw all the power that a board has, and have the tiles of tiles_long.def. */
-enum { LONG = 1024 };
+/* Products of FROM to UP_TO rows have tiles_between.def, with times of their own: its tiles hardly fill the
+   multiprocessors, and then more blocks take longer although there are no more waves. Products of more than LONG rows
+   draw all the power that a board has, and have tiles_long.def. */
+enum { FROM = 129, UP_TO = 192, LONG = 1024 };
 
-/* The number of tiles for fewer rows, which come first. */
-enum {
-    FIRST_LONG = 0
+/* The first tiles of each table. */
 #define TILE(...) +1
+enum {
+    FIRST_BETWEEN = 0
 #include "vm/prefill/tiles.def"
-#undef TILE
+    ,
+    FIRST_LONG = FIRST_BETWEEN
+#include "vm/prefill/tiles_between.def"
 };
+#undef TILE
 
 /* Returns the time of a product with a tile, in microseconds: of the multiprocessors' waves, or of memory's bytes if
    that is longer. They overlap, but not quite. bench/tiles.py fits tiles.def to this. */
@@ -104,7 +110,9 @@ double tw_prefill_tile_time(const tw_gemm_problem *problem, const tw_prefill_sha
     double least = 1e30;
     if (problem->type != TW_GEMM_BF16 && problem->type != TW_GEMM_F16) return 0;
     const int all = (int)(sizeof tiles / sizeof *tiles);
-    const int from = problem->m <= LONG ? 0 : FIRST_LONG, to = problem->m <= LONG ? FIRST_LONG : all;
+    const bool between = problem->m >= FROM && problem->m <= UP_TO, is_long = problem->m > LONG;
+    const int from = is_long ? FIRST_LONG : between ? FIRST_BETWEEN : 0;
+    const int to = is_long ? all : between ? FIRST_LONG : FIRST_BETWEEN;
     for (int i = from; i < to; i++) {
         tw_gemm_config c = tiles[i].c;
         const double time = time_of(problem, &tiles[i], sms);
