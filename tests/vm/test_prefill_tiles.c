@@ -71,6 +71,22 @@ static void measured_products_get_fast_tiles(void **state) {
     is("type=bf16 m=2048 n=2048 k=8192 tb=1 out=f32 beta=1 weights=1 tape=8x4x32", 128, 256, 0);
 }
 
+/* Where heads have norms, tiles have whole heads, for any number of rows. */
+static void heads_with_norms_have_a_tile(void **state) {
+    (void)state;
+    tw_layer layer = {.q_norm = {.rows = 128}};
+    const tw_model m = {.n_layers = 1, .head_dim = 128, .layers = &layer};
+    const tw_prefill_shape rope = {.m = &m, .type = TW_T_bf16, .kv = TW_BF16};
+    for (int rows = 16; rows <= 2048; rows += 16) {
+        char words[160];
+        tw_gemm_config c;
+        snprintf(words, sizeof words, "type=bf16 m=%d n=4096 k=1024 tb=1 out=f32 weights=1 tape=8x4x4", rows);
+        const tw_gemm_problem p = problem_of(words);
+        if (!tw_prefill_tile(&p, &rope, tw_target_find("sm_90a"), SMS, &c)) fail_msg("%s: no tile", words);
+        if (c.swap || c.nl % 128) fail_msg("%s: %d x %d, swap %d", words, c.ml, c.nl, c.swap);
+    }
+}
+
 /* A thread with more than 128 sums loads cells that it adds to with no other ones on their way. */
 static void sums_leave_registers_for_cells(void **state) {
     (void)state;
@@ -163,6 +179,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_product_has_a_tile),
         cmocka_unit_test(measured_products_get_fast_tiles),
+        cmocka_unit_test(heads_with_norms_have_a_tile),
         cmocka_unit_test(sums_leave_registers_for_cells),
         cmocka_unit_test(products_of_a_row_are_dealt_out),
         cmocka_unit_test(products_of_a_batch_fill_the_device),

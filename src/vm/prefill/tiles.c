@@ -105,15 +105,16 @@ bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rop
     return tw_prefill_few(problem, rope, target, sms, out) || tw_prefill_tile_time(problem, rope, target, sms, out) > 0;
 }
 
-double tw_prefill_tile_time(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target,
-                            int sms, tw_gemm_config *out) {
+/* A table of tiles: those from number `from` to `to` - 1. */
+typedef struct table {
+    int from, to;
+} table;
+
+/* Chooses a table's tile of the least time, and returns that. 0: none is legal. */
+static double choose(const table *of, const tw_gemm_problem *problem, const tw_prefill_shape *rope,
+                     const tw_target *target, int sms, tw_gemm_config *out) {
     double least = 1e30;
-    if (problem->type != TW_GEMM_BF16 && problem->type != TW_GEMM_F16) return 0;
-    const int all = (int)(sizeof tiles / sizeof *tiles);
-    const bool between = problem->m >= FROM && problem->m <= UP_TO, is_long = problem->m > LONG;
-    const int from = is_long ? FIRST_LONG : between ? FIRST_BETWEEN : 0;
-    const int to = is_long ? all : between ? FIRST_LONG : FIRST_BETWEEN;
-    for (int i = from; i < to; i++) {
+    for (int i = of->from; i < of->to; i++) {
         tw_gemm_config c = tiles[i].c;
         const double time = time_of(problem, &tiles[i], sms);
         /* Groups need blocks that stay. */
@@ -124,4 +125,16 @@ double tw_prefill_tile_time(const tw_gemm_problem *problem, const tw_prefill_sha
         *out = c;
     }
     return least < 1e30 ? least : 0;
+}
+
+double tw_prefill_tile_time(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target,
+                            int sms, tw_gemm_config *out) {
+    static const table most = {0, FIRST_BETWEEN}, between = {FIRST_BETWEEN, FIRST_LONG},
+                       many = {FIRST_LONG, (int)(sizeof tiles / sizeof *tiles)};
+    double time = 0;
+    if (problem->type != TW_GEMM_BF16 && problem->type != TW_GEMM_F16) return 0;
+    if (problem->m >= FROM && problem->m <= UP_TO) time = choose(&between, problem, rope, target, sms, out);
+    if (time > 0) return time;
+    /* Norms of heads need tiles of whole heads, which a short table may lack. */
+    return choose(problem->m > LONG ? &many : &most, problem, rope, target, sms, out);
 }
