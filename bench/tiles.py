@@ -42,6 +42,7 @@ MOST, MOST_LONG, LONG = 64, 32, 4096  # Tiles of a product, and of one of more t
 FEW = 512  # Products of so many rows also have tiles that leave room on an SM for another block, of the next launch, too.
 
 
+FURTHER = 256  # Rows that A has beside the product's, as in prompts, which are fetched in whole tiles.
 BETWEEN = (144, 176)  # Columns that suit rows of a prompt, which swapped operands have there: 144, 176, 704.
 
 
@@ -112,6 +113,7 @@ def lines(rows):
             for name, (n, k) in matrices.items():
                 run = -(-k // (32 * 8 * 4)) * 4  # Pieces of a run: 8 warps read them 4 at a time.
                 problem = "type=bf16 m=%d n=%d k=%d tb=1 weights=1 tape=8x4x%d %s" % (m, n, k, run, EPILOGUES[name])
+                problem += " rows_a=%d" % (m + FURTHER) if m > 8 else ""
                 gated = "gated" in EPILOGUES[name]
                 keys = few() if rows == FEWEST else candidates((m, n, k, bytes_of(m, n, k, EPILOGUES[name])), gated)
                 for key in keys:
