@@ -191,24 +191,14 @@ static void words_of(const tw_prefill *p, const tw_prefill_list *list, const tw_
         snprintf(groups, sizeof groups, "groups=%lld", (long long)experts);
     else if (list->masked)
         snprintf(groups, sizeof groups, "groups=1 masked=1");
-<<<<<<< HEAD
     else if (list->tokens > FEW && matrix != &p->head)
         snprintf(groups, sizeof groups, "rows_a=%lld", (long long)tw_prefill_most_rows(p));
-    snprintf(words, sizeof words, "type=%s m=%lld n=%lld k=%lld tb=1 %s %s", type,
-             (long long)(experts ? list->tokens * used : list->tokens),
-             (long long)(experts ? matrix->rows / experts : matrix->rows), (long long)matrix->columns, groups,
-             epilogue);
-    *reads_tapes = !p->options.unpack && (s->format.dtype == TW_F16 || s->format.dtype == TW_BF16);
-    if (*reads_tapes) {
-        snprintf(tape, sizeof tape, "%s weights=1 tape=%dx%dx%d%s", words, s->warps, s->blocks, s->run,
-=======
     const int n = snprintf(out, size, "type=%s m=%lld n=%lld k=%lld tb=1 %s %s", type,
                            (long long)(experts ? list->tokens * used : list->tokens),
                            (long long)(experts ? matrix->rows / experts : matrix->rows), (long long)matrix->columns,
                            groups, epilogue);
     if (tapes && n >= 0 && (size_t)n < size)
         snprintf(out + n, size - (size_t)n, " weights=1 tape=%dx%dx%d%s", s->warps, s->blocks, s->run,
->>>>>>> main
                  s->chunks ? "a" : "");
 }
 
@@ -223,7 +213,7 @@ double tw_prefill_product_time(const tw_prefill *p, const tw_prefill_list *list,
     tw_gemm_problem problem;
     words_of(p, list, matrix, epilogue, on_tapes(p, matrix), words, sizeof words);
     if (tw_gemm_problem_parse(&problem, words, NULL) != TW_OK) return 1e30;
-    return tw_prefill_tile_time(&problem, p->gpu.target, p->info.sms);
+    return tw_prefill_tile_time(&problem, NULL, p->gpu.target, p->info.sms);
 }
 
 tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,

@@ -203,20 +203,12 @@ int64_t tw_prefill_parts_bytes(const tw_prefill *p, int64_t rows); /* Bytes of t
 bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
                      tw_gemm_config *out);
 
-<<<<<<< HEAD
-/* tiles.c. Chooses among all tiles that were measured, and returns the product's time by them in microseconds. 0: no
-   tile of those is legal, or they know no such products. */
+/* Returns the time of the tile that it chooses of those that were measured, in microseconds. 1e30: it chooses none. */
 double tw_prefill_tile_time(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target,
-                            int sms, tw_gemm_config *out);
+                            int sms);
 
 /* few.c. Does what tw_prefill_tile does for products of a few rows, by rules. False: there are more, or no such tile is
- * legal. */
-=======
-/* Returns the time of the tile that it chooses, in microseconds. 1e30: it chooses none. */
-double tw_prefill_tile_time(const tw_gemm_problem *problem, const tw_target *target, int sms);
-
-/* few.c. The same for products of a few rows, by rules. False: there are more, or no such tile is legal. */
->>>>>>> main
+   legal. */
 bool tw_prefill_few(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
                     tw_gemm_config *out);
 

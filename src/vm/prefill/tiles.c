@@ -103,30 +103,6 @@ static bool suits(const tw_gemm_problem *problem, const tw_prefill_shape *rope, 
     return problem->m <= FEW || !problem->epilogue.gated || !c->pingpong;
 }
 
-<<<<<<< HEAD
-bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
-                     tw_gemm_config *out) {
-    if (problem->type != TW_GEMM_BF16 && problem->type != TW_GEMM_F16) return false;
-    return tw_prefill_few(problem, rope, target, sms, out) || tw_prefill_tile_time(problem, rope, target, sms, out) > 0;
-}
-
-/* A table of tiles: those from number `from` to `to` - 1. */
-typedef struct table {
-    int from, to;
-} table;
-
-/* Chooses a table's tile of the least time, and returns that. 0: none is legal. */
-static double choose(const table *of, const tw_gemm_problem *problem, const tw_prefill_shape *rope,
-                     const tw_target *target, int sms, tw_gemm_config *out) {
-    double least = 1e30;
-    for (int i = of->from; i < of->to; i++) {
-        tw_gemm_config c = tiles[i].c;
-        const double time = time_of(problem, &tiles[i], sms);
-        /* Groups need blocks that stay. */
-        if (c.persistent || problem->groups) c.persistent = sms;
-        if (!suits(problem, rope, &c)) continue;
-        if (time >= least || !tw_prefill_complete(problem, target, &c)) continue;
-=======
 /* Makes a measured tile one of the problem. False: its time would say nothing. */
 static bool adapt(const tw_gemm_problem *problem, int sms, tile *t) {
     tw_gemm_config *c = &t->c;
@@ -141,38 +117,37 @@ static bool adapt(const tw_gemm_problem *problem, int sms, tile *t) {
     return true;
 }
 
-/* Finds the tile with the least time. Returns that time, in microseconds. 1e30: no tile is legal. */
-static double fastest(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
-                      tw_gemm_config *out) {
+/* A table of tiles: those from number `from` to `to` - 1. */
+typedef struct table {
+    int from, to;
+} table;
+
+/* Finds a table's tile with the least time. Returns that time, in microseconds. 1e30: no tile is legal. */
+static double fastest_of(const table *of, const tw_gemm_problem *problem, const tw_prefill_shape *rope,
+                         const tw_target *target, int sms, tw_gemm_config *out) {
     double least = 1e30;
-    const int all = (int)(sizeof tiles / sizeof *tiles);
-    const int from = problem->m <= LONG ? 0 : FIRST_LONG, to = problem->m <= LONG ? FIRST_LONG : all;
-    for (int i = from; i < to; i++) {
+    for (int i = of->from; i < of->to; i++) {
         tile t = tiles[i];
         if (!adapt(problem, sms, &t)) continue;
         const double time = time_of(problem, &t, sms);
         if (!suits(problem, rope, &t.c)) continue;
         if (time >= least || !tw_prefill_complete(problem, target, &t.c)) continue;
->>>>>>> main
         least = time;
         *out = t.c;
     }
-<<<<<<< HEAD
-    return least < 1e30 ? least : 0;
+    return least;
 }
 
-double tw_prefill_tile_time(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target,
-                            int sms, tw_gemm_config *out) {
+static double fastest(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
+                      tw_gemm_config *out) {
     static const table most = {0, FIRST_BETWEEN}, between = {FIRST_BETWEEN, FIRST_LONG},
                        many = {FIRST_LONG, (int)(sizeof tiles / sizeof *tiles)};
-    double time = 0;
-    if (problem->type != TW_GEMM_BF16 && problem->type != TW_GEMM_F16) return 0;
-    if (problem->m >= FROM && problem->m <= UP_TO) time = choose(&between, problem, rope, target, sms, out);
-    if (time > 0) return time;
-    /* Norms of heads need tiles of whole heads, which a short table may lack. */
-    return choose(problem->m > LONG ? &many : &most, problem, rope, target, sms, out);
-=======
-    return least;
+    if (problem->m >= FROM && problem->m <= UP_TO) {
+        const double time = fastest_of(&between, problem, rope, target, sms, out);
+        if (time < 1e30) return time;
+        /* Norms of heads need tiles of whole heads, which a short table may lack. */
+    }
+    return fastest_of(problem->m > LONG ? &many : &most, problem, rope, target, sms, out);
 }
 
 static bool known(const tw_gemm_problem *problem) {
@@ -186,8 +161,8 @@ bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rop
     return fastest(problem, rope, target, sms, out) < 1e30;
 }
 
-double tw_prefill_tile_time(const tw_gemm_problem *problem, const tw_target *target, int sms) {
+double tw_prefill_tile_time(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target,
+                            int sms) {
     tw_gemm_config unused;
-    return known(problem) ? fastest(problem, NULL, target, sms, &unused) : 1e30;
->>>>>>> main
+    return known(problem) ? fastest(problem, rope, target, sms, &unused) : 1e30;
 }
