@@ -19,9 +19,14 @@ import sys
 SMS, LAUNCH, BYTES, BOTH = 132, 1.5, 4.0e6, 0.15  # As in src/vm/prefill/tiles.c.
 KEYS = ("ml", "ms", "nl", "u", "kg", "multicast", "swap", "pingpong", "persistent", "blocks")
 FEW_GATED = 256  # Gated products of so many rows may have teams.
+NARROW, SUMS = 64, 128  # Columns of swapped tiles that rotate, and sums of a thread that adds to C.
+HEADS = {"0.6b": 128}  # Columns of heads that have norms, which lie within a tile.
+TORN, FEW_TILES = 0.3, 4  # The share of a tile's rows that A lacks, and tiles along A's rows, up to which it counts.
 NEAR = 1.35  # Tiles slower than the fastest by more than this are not compared.
 CLOCK = 1750.0  # Clocks of a microsecond, under load.
-REFINED, STAY = 20000, 0.01  # Changes that are tried for better choices, and the price of distance from what was fitted.
+REFINED, STAY = 100000, 0.003  # Changes that are tried for better choices, and the price of distance from what was fitted.
+SLOWER = 3  # The price of what is slower than by known times, beside that of all that is slow.
+WARM = 0.02  # How much worse choices may become by a change at first, in the mean.
 
 # ---- what is measured
 
@@ -37,6 +42,7 @@ MOST, MOST_LONG, LONG = 64, 32, 4096  # Tiles of a product, and of one of more t
 FEW = 512  # Products of so many rows also have tiles that leave room on an SM for another block, of the next launch, too.
 
 
+FURTHER = 256  # Rows that A has beside the product's, as in prompts, which are fetched in whole tiles.
 BETWEEN = (144, 176)  # Columns that suit rows of a prompt, which swapped operands have there: 144, 176, 704.
 
 
@@ -107,6 +113,7 @@ def lines(rows):
             for name, (n, k) in matrices.items():
                 run = -(-k // (32 * 8 * 4)) * 4  # Pieces of a run: 8 warps read them 4 at a time.
                 problem = "type=bf16 m=%d n=%d k=%d tb=1 weights=1 tape=8x4x%d %s" % (m, n, k, run, EPILOGUES[name])
+                problem += " rows_a=%d" % (m + FURTHER) if m > 8 else ""
                 gated = "gated" in EPILOGUES[name]
                 keys = few() if rows == FEWEST else candidates((m, n, k, bytes_of(m, n, k, EPILOGUES[name])), gated)
                 for key in keys:
@@ -131,9 +138,46 @@ def bytes_of(m, n, k, epilogue):
     return 2 * (n * k + m * k) + m * columns * (4 if "out=f32" in epilogue else 2) * (2 if "beta=1" in epilogue else 1)
 
 
+def suits(name, m, key):
+    """Tells whether prompts have such a tile (src/vm/prefill/tiles.c)."""
+    _, ms, nl, _, kg, _, swap, pingpong, _, _ = key
+    model, matrix = name.split("-")[:2]
+    if matrix == "qkv" and swap and nl > NARROW:
+        return False
+    if matrix == "qkv" and model in HEADS and (swap or kg > 1 or nl % HEADS[model]):
+        return False
+    if matrix == "gateup" and kg > 1:
+        return False
+    if matrix in ("o", "down") and ms // 64 * nl // 2 > SUMS:
+        return False
+    # In whole prompts these took 16 to 23 % longer than by themselves.
+    return not (m > FEW_GATED and matrix == "gateup" and pingpong)
+
+
+def torn(m, key):
+    """Tells whether rows that A lacks make a tile slow. Fetching one takes longer than fetching one that A has."""
+    rows = key[2] if key[6] else key[0]
+    return -m % rows > TORN * rows and m <= FEW_TILES * rows
+
+
+def mend(times, extents):
+    """Gives torn tiles the time of as many whole ones, or none. A prompt's A has the rows (rows_a), and the logs' had not."""
+    at = {(row.rsplit("-", 1)[0], extents[row][0]): dict(t) for row, t in times.items()}
+    for row, of in times.items():
+        m = extents[row][0]
+        for key in [k for k in of if torn(m, k)]:
+            rows = key[2] if key[6] else key[0]
+            same = [n for (name, n), t in at.items() if name == row.rsplit("-", 1)[0] and key in t and
+                    -(-n // rows) == -(-m // rows) and not torn(n, key)]
+            if same:
+                of[key] = at[row.rsplit("-", 1)[0], min(same)][key]
+            else:
+                del of[key]
+
+
 def read(path, least=0, most=1 << 30):
     """Returns the extents of each product of `least` to `most` rows, and the least time of each of its tiles."""
-    extents, times = {}, {}
+    extents, times, whole = {}, {}, True
     opened = lzma.open(path, "rt") if path.endswith(".xz") else open(path)
     for line in opened:
         words = line.split()
@@ -143,21 +187,24 @@ def read(path, least=0, most=1 << 30):
         if not least <= int(d["m"]) <= most or float(d["us"]) <= 0 or int(d["stream"]) or not 32 <= int(d["m"]) <= 8192 or (int(d["kg"]) > 1 and d["split"] != "3"):
             continue
         d["persistent"] = int(int(d["persistent"]) > 0)
-        # In whole prompts these took 16 to 23 % longer than by themselves, and prompts have none (tiles.c).
-        if int(d["m"]) > FEW_GATED and "gated=1" in line and int(d["pingpong"]):
-            continue
         key = tuple(int(d[k]) for k in KEYS)
         m, n, k = (int(d[x]) for x in "mnk")
+        if not suits(words[0], m, key):
+            continue
+        whole = whole and "rows_a" in d
         extents[words[0]] = m, n, k, bytes_of(m, n, k, line)
         of = times.setdefault(words[0], {})
         of[key] = min(of.get(key, 1e9), float(d["us"]))
+    if not whole:
+        mend(times, extents)
     return extents, {row: t for row, t in times.items() if len(t) > 4}
 
 
-def cover(times, most):
-    """Chooses tiles one after another, each the one that takes the most off the rows' distances to their fastest."""
-    chosen, at = [], {row: 9.0 for row in times}
+def cover(times, first, most):
+    """Chooses tiles one after another, each the one that takes the most off the rows' distances to their fastest. The tiles
+    `first` are chosen already."""
     times = {row: {k: v / min(t.values()) for k, v in t.items()} for row, t in times.items()}
+    chosen, at = list(first), {row: min([t[k] for k in first if k in t], default=9.0) for row, t in times.items()}
     while len(chosen) < most:
         def gain(k):
             return sum(max(0, min(at[r], 1.5) - max(1.01, t[k])) for r, t in times.items() if k in t and t[k] < at[r])
@@ -186,8 +233,10 @@ def time_of(key, shape, p):
     return LAUNCH + max(t, memory) + BOTH * min(t, memory)
 
 
-def fit_times(chosen, extents, times):
+def fit_times(chosen, known, extents, times):
     p = {k: [max(k[0] * k[2] * 64 / 2048 / 0.85, (k[0] + k[2]) * 128 / 60) / CLOCK, 0.8] for k in chosen}
+    p.update({k: list(v) for k, v in known.items()})
+    new = [k for k in chosen if k not in known]
     shapes = {(k, r): shape_of(k, extents[r]) for k in chosen for r in times}
     rows_of = {k: [r for r in times if k in times[r]] for k in chosen}
 
@@ -203,8 +252,8 @@ def fit_times(chosen, extents, times):
 
     random.seed(3)
     errors = {r: error(r) for r in times}
-    for i in range(20000):
-        k, j = random.choice(chosen), random.randrange(2)
+    for i in range(20000 if new else 0):
+        k, j = random.choice(new), random.randrange(2)
         old = p[k][j]
         p[k][j] = old * math.exp(random.gauss(0, 0.1 if i < 8000 else 0.03))
         now = {r: error(r) for r in rows_of[k]}
@@ -215,45 +264,78 @@ def fit_times(chosen, extents, times):
     return p, shapes
 
 
-def refine(p, shapes, times):
-    """Changes times such that what is chosen by them is nearer to the fastest, and they stay near what was fitted."""
+def refine(p, known, shapes, times):
+    """Changes times such that what is chosen by them is nearer to the fastest, hardly ever slower than what is chosen by those
+    that were known, and they stay near what was fitted."""
     fitted = {k: list(v) for k, v in p.items()}
+    of_row = {r: [k for k in sorted(p) if suits(r, int(r.rsplit("-", 1)[1]), k)] for r in times}
+    rows_of = {k: [r for r in times if k in of_row[r]] for k in p}
+    time = {r: {k: time_of(k, shapes[k, r], p[k]) for k in of_row[r]} for r in times}
+    far = {r: {k: math.log(of.get(k, NEAR * min(of.values())) / min(of.values())) for k in p} for r, of in times.items()}
+    best = {r: min(t, key=t.get) for r, t in time.items()}
+    for r in times if known else ():
+        before = far[r][min((k for k in of_row[r] if k in known), key=lambda k: time_of(k, shapes[k, r], known[k]))]
+        far[r] = {k: x + SLOWER * max(0, x - before) for k, x in far[r].items()}
     tiles = sorted(p)
-    time = {r: {k: time_of(k, shapes[k, r], p[k]) for k in tiles} for r in times}
-    far = {r: {k: math.log(of.get(k, NEAR * min(of.values())) / min(of.values())) for k in tiles} for r, of in times.items()}
-    loss = {r: far[r][min(time[r], key=time[r].get)] for r in times}
     random.seed(4)
+    rows = sorted(times)
     for i in range(REFINED):
         k, j = random.choice(tiles), random.randrange(2)
-        old, before = p[k][j], {r: time[r][k] for r in times}
-        p[k][j] = old * math.exp(random.gauss(0, 0.08 if i < REFINED // 2 else 0.03))
-        now = {}
-        for r in times:
-            time[r][k] = time_of(k, shapes[k, r], p[k])
-            now[r] = far[r][min(time[r], key=time[r].get)]
+        by = math.exp(random.gauss(0, (0.2, 0.08, 0.03)[i % 3]))
+        r = random.choice(rows)
+        faster = [x for x in of_row[r] if far[r][x] < far[r][best[r]] - 0.01] if i % 2 else ()
+        if faster:
+            # A tile that is faster becomes the chosen one, or the chosen one another.
+            k, to = (random.choice(faster), time[r][best[r]]) if random.random() < 0.7 else (best[r], 1.03 * time[r][best[r]])
+            waves, steps, _ = shapes[k, r]
+            along = waves * steps if j == 0 else 1 if k[7] else waves
+            by = max(0.01, 1 + (to * random.uniform(0.95, 1) - time[r][k]) / (along * p[k][j]))
+        old, now, change = p[k][j], {}, 0
+        p[k][j] = old * by
+        for r in rows_of[k]:
+            t, of = time_of(k, shapes[k, r], p[k]), time[r]
+            if best[r] == k:
+                to = min(of_row[r], key=lambda x: t if x == k else of[x])
+            else:
+                to = k if t < of[best[r]] else best[r]
+            now[r] = t, to
+            change += far[r][to] - far[r][best[r]]
         away = STAY * (math.log(p[k][j] / fitted[k][j]) ** 2 - math.log(old / fitted[k][j]) ** 2)
-        if sum(now.values()) + away < sum(loss.values()):
-            loss = now
+        if change + away < WARM * (1 - i / REFINED) * -math.log(1 - random.random()):  # Worse ones at first, too.
+            for r, (t, to) in now.items():
+                time[r][k], best[r] = t, to
         else:
             p[k][j] = old
-            for r in times:
-                time[r][k] = before[r]
+    return best
+
+
+def known_of(path):
+    """Returns the tiles of a table, and their times."""
+    out = {}
+    for line in open(path) if path else ():
+        if line.startswith("TILE("):
+            words = line[5:line.index(")")].split(",")
+            out[tuple(int(x) for x in words[:10])] = tuple(float(x) for x in words[10:])
+    return out
 
 
 def fit(a):
     extents, times = {}, {}
     for path in a.logs:
         e, t = read(path, a.least_rows, a.most_rows)
+        t = {row: of for row, of in t.items() if not a.without or not a.without[0] <= e[row][0] <= a.without[1]}
         extents.update(e)
         times.update(t)
-    chosen = cover(times, a.most)
-    p, shapes = fit_times(chosen, extents, times)
-    refine(p, shapes, times)
+    known = known_of(a.known)
+    chosen = cover(times, sorted(known), a.most)
+    p, shapes = fit_times(chosen, known, extents, times)
+    best = refine(p, known, shapes, times)
     far = []
     for row, of in times.items():
-        mine = min((k for k in chosen if k in of), key=lambda k: time_of(k, shapes[k, row], p[k]))
-        far.append(of[mine] / min(of.values()))
-        print("tiles: %-22s %9.2f us, the fastest %9.2f: %.3f" % (row, of[mine], min(of.values()), far[-1]), file=sys.stderr)
+        mine = of.get(best[row], NEAR * min(of.values()))
+        far.append(mine / min(of.values()))
+        print("tiles: %-22s %9.2f us%s, the fastest %9.2f: %.3f" %
+              (row, mine, "" if best[row] in of else " (not measured)", min(of.values()), far[-1]), file=sys.stderr)
     print("tiles: %d products, mean %.3f, most %.3f" % (len(far), sum(far) / len(far), max(far)), file=sys.stderr)
     print("/* SPDX-License-Identifier: Apache-2.0 */")
     print("/* Tiles of a prompt's products, of which each product takes the one with the least time (tiles.c):")
@@ -280,8 +362,10 @@ def main():
     v.add_argument("--device", required=True)
     v.add_argument("--command", required=True)
     v.add_argument("--most", type=int, default=32)
+    v.add_argument("--known", help="a table whose tiles and times are the first ones")
     v.add_argument("--least-rows", type=int, default=0, help="leave out products of fewer rows")
     v.add_argument("--most-rows", type=int, default=1 << 30, help="leave out products of more rows")
+    v.add_argument("--without", nargs=2, type=int, metavar=("LEAST", "MOST"), help="leave out products of these rows")
     v.set_defaults(run=fit)
     a = a.parse_args()
     sys.exit(a.run(a))

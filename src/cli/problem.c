@@ -25,7 +25,7 @@ json_t *cli_problem_json(const tw_gemm_problem *p) {
     if (p->groups) json_object_set_new(o, "groups", json_integer((json_int_t)p->groups));
     if (p->masked) json_object_set_new(o, "masked", json_true());
     if (p->gather) json_object_set_new(o, "gather", json_true());
-    if (p->gather) json_object_set_new(o, "rows_a", json_integer((json_int_t)p->rows_a));
+    if (p->rows_a) json_object_set_new(o, "rows_a", json_integer((json_int_t)p->rows_a));
     if (p->epilogue.scaled) json_object_set_new(o, "scaled", json_true());
     if (p->sums) json_object_set_new(o, "sums", json_integer((json_int_t)p->sums));
     if (p->sums) json_object_set_new(o, "eps", json_real(p->eps));

@@ -252,6 +252,13 @@ static void draw_tape(tw_gemm_problem *p, tw_gemm_config *keep, uint64_t number)
     p->ldb = p->stride_a = p->stride_b = p->rows_a = 0;
 }
 
+/* Gives some A more rows than the product is of. */
+static void draw_rows(tw_gemm_problem *p, uint64_t number) {
+    tw_random r = tw_random_seed(number + 0x726f7773);
+    const bool fits = p->batch == 1 && !p->groups && !p->trans_a;
+    if (fits) p->rows_a = chance(&r, 20) ? p->m + below(&r, 200) : 0;
+}
+
 /* Groups whose rows are reserved, gathered or scattered, or none of these. */
 static void draw_groups(tw_gemm_problem *p, tw_random *r) {
     p->masked = chance(r, 25);
@@ -328,6 +335,7 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         p->scale_sums = false;
         if (!bytes && !words && !p->groups && chance(&r, 40)) draw_narrow(p, &keep, &r);
         draw_tape(p, &keep, number);
+        draw_rows(p, number);
         if (tw_gemm_problem_complete(p, NULL) != TW_OK) continue;
         const int way = p->groups ? 0 : below(&r, TW_JOIN_WAYS + 1);
         keep.mma = 2;

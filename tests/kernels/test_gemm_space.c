@@ -288,6 +288,28 @@ static void groups_without_sense_are_refused(void **state) {
     for (int i = 0; i < N; i++) assert_int_equal(tw_gemm_problem_complete(&p[i], &d), i ? TW_ERR_USAGE : TW_OK);
 }
 
+/* One product may be of the first rows of an A that is stored row by row. */
+static void further_rows_are_of_one_product(void **state) {
+    (void)state;
+    const tw_gemm_problem good = {.type = TW_GEMM_BF16, .m = 64, .n = 64, .k = 64, .rows_a = 100, .alpha = 1};
+    enum { N = 5 };
+    tw_gemm_problem p[N];
+    tw_diag d;
+    char words[160];
+    for (int i = 0; i < N; i++) p[i] = good;
+    p[1].rows_a = 63;
+    p[2].batch = 2;
+    p[3].trans_a = true;
+    p[4].groups = 2, p[4].trans_b = true;
+    for (int i = 0; i < N; i++) assert_int_equal(tw_gemm_problem_complete(&p[i], &d), i ? TW_ERR_USAGE : TW_OK);
+    assert_int_equal(tw_gemm_matrix_of(&p[0], TW_GEMM_A).rows, 100);
+    tw_gemm_problem plain = p[0];
+    plain.rows_a = 0;
+    assert_true(tw_gemm_bytes(&p[0]) == tw_gemm_bytes(&plain));
+    tw_gemm_problem_print(&p[0], words, sizeof words);
+    assert_non_null(strstr(words, " rows_a=100"));
+}
+
 static void groups_refuse_configurations(void **state) {
     (void)state;
     static const char own[] = "mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=4 kg=1 vec=16 group=1";
@@ -651,6 +673,7 @@ int main(void) {
                                        cmocka_unit_test(names_are_read_back),
 
                                        cmocka_unit_test(groups_without_sense_are_refused),
+                                       cmocka_unit_test(further_rows_are_of_one_product),
                                        cmocka_unit_test(groups_refuse_configurations),
                                        cmocka_unit_test(bounds_of_groups_are_low),
                                        cmocka_unit_test(problems_without_sense_are_refused),

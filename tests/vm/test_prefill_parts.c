@@ -130,7 +130,7 @@ static double time_of(const char *words, int addends) {
     const tw_target *t = tw_target_find("sm_90a");
     snprintf(text, sizeof text, addends ? "%s addends=%d" : "%s beta=1 squares=1 scaled=1", words, addends);
     if (tw_gemm_problem_parse(&p, text, &d) != TW_OK) fail_msg("%s: %s", words, d.message);
-    const double time = tw_prefill_tile_time(&p, t, SMS);
+    const double time = tw_prefill_tile_time(&p, NULL, t, SMS);
     assert_true(tw_prefill_tile(&p, NULL, t, SMS, &c) == (time < 1e30));
     if (time < 1e30 && addends) assert_int_equal(c.kg, addends);
     return time;

@@ -31,7 +31,7 @@ static void every_product_has_a_tile(void **state) {
     static const struct {
         int dim, qkv, heads, ffn, run;
     } models[] = {{2048, 3072, 2048, 8192, 8}, {4096, 6144, 4096, 14336, 16}, {1024, 4096, 2048, 3072, 4}};
-    static const int rows[] = {1, 8, 32, 64, 128, 192, 256, 384, 512, 1024, 2048};
+    static const int rows[] = {1, 8, 32, 64, 128, 144, 192, 256, 384, 512, 1024, 2048};
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         for (size_t j = 0; j < sizeof rows / sizeof *rows; j++)
@@ -71,10 +71,26 @@ static void measured_products_get_fast_tiles(void **state) {
     is("type=bf16 m=2048 n=2048 k=8192 tb=1 out=f32 beta=1 weights=1 tape=8x4x32", 128, 256, 0);
 }
 
+/* Where heads have norms, tiles have whole heads, for any number of rows. */
+static void heads_with_norms_have_a_tile(void **state) {
+    (void)state;
+    tw_layer layer = {.q_norm = {.rows = 128}};
+    const tw_model m = {.n_layers = 1, .head_dim = 128, .layers = &layer};
+    const tw_prefill_shape rope = {.m = &m, .type = TW_T_bf16, .kv = TW_BF16};
+    for (int rows = 16; rows <= 2048; rows += 16) {
+        char words[160];
+        tw_gemm_config c;
+        snprintf(words, sizeof words, "type=bf16 m=%d n=4096 k=1024 tb=1 out=f32 weights=1 tape=8x4x4", rows);
+        const tw_gemm_problem p = problem_of(words);
+        if (!tw_prefill_tile(&p, &rope, tw_target_find("sm_90a"), SMS, &c)) fail_msg("%s: no tile", words);
+        if (c.swap || c.nl % 128) fail_msg("%s: %d x %d, swap %d", words, c.ml, c.nl, c.swap);
+    }
+}
+
 /* A thread with more than 128 sums loads cells that it adds to with no other ones on their way. */
 static void sums_leave_registers_for_cells(void **state) {
     (void)state;
-    for (int rows = 64; rows <= 8192; rows += 64) {
+    for (int rows = 64; rows <= 8192; rows += rows < 1024 ? 16 : 64) {
         char words[160];
         snprintf(words, sizeof words, "type=bf16 m=%d n=2048 k=2048 tb=1 out=f32 beta=1 weights=1 tape=8x4x8", rows);
         const tw_gemm_config c = tile_of(words);
@@ -108,6 +124,46 @@ static void products_of_a_batch_fill_the_device(void **state) {
     assert_true(many.ml * many.nl > one.ml * one.nl);
 }
 
+/* The products of a layer of Llama 3.2 1B, or of 3.1 8B. */
+static void layer_of(bool large, tw_prefill_layer_product out[4]) {
+    static const char *const small[] = {"n=3072 k=2048 tape=8x4x8 out=f32", "n=2048 k=2048 tape=8x4x8 out=f32 beta=1",
+                                        "n=16384 k=2048 tape=8x4x8 gated=1 activation=silu",
+                                        "n=2048 k=8192 tape=8x4x32 out=f32 beta=1"};
+    static const char *const more[] = {"n=6144 k=4096 tape=8x4x16 out=f32", "n=4096 k=4096 tape=8x4x16 out=f32 beta=1",
+                                       "n=28672 k=4096 tape=8x4x16 gated=1 activation=silu",
+                                       "n=4096 k=14336 tape=8x4x56 out=f32 beta=1"};
+    for (int i = 0; i < 4; i++) {
+        char words[256];
+        snprintf(words, sizeof words, "type=bf16 m=1 tb=1 weights=1 %s", large ? more[i] : small[i]);
+        out[i] = (tw_prefill_layer_product){.problem = problem_of(words)};
+    }
+}
+
+/* A list has no more rows than take hardly longer than the fewest. */
+static void lists_have_few_rows_where_these_are_faster(void **state) {
+    (void)state;
+    const tw_target *t = tw_target_find("sm_90a");
+    for (int large = 0; large < 2; large++) {
+        tw_prefill_layer_product products[4];
+        double times[TW_PREFILL_TOLD / TW_PREFILL_GRAIN] = {0};
+        layer_of(large, products);
+        for (int64_t n = 129; n <= TW_PREFILL_TOLD; n++) {
+            const int64_t step = n <= 512 ? 64 : 128, enough = (n + step - 1) / step * step;
+            const int64_t rows = tw_prefill_list_fit(products, 4, n, enough, t, SMS, times);
+            double of[TW_PREFILL_TOLD / TW_PREFILL_GRAIN + 1] = {0};
+            memcpy(of + 1, times, sizeof times);
+            const int64_t fewest = (n + TW_PREFILL_GRAIN - 1) / TW_PREFILL_GRAIN;
+            if (rows < n || rows > enough || rows % TW_PREFILL_GRAIN) fail_msg("%d: %d", (int)n, (int)rows);
+            if (of[rows / TW_PREFILL_GRAIN] > 1.04 * of[fewest]) fail_msg("%d: %d is slow", (int)n, (int)rows);
+        }
+        assert_int_equal(tw_prefill_list_fit(products, 4, 129, 192, t, SMS, times), 160);
+        assert_int_equal(tw_prefill_list_fit(products, 4, 700, 768, t, SMS, times), 704);
+        assert_int_equal(tw_prefill_list_fit(products, 4, 192, 192, t, SMS, times), 192);
+        assert_int_equal(tw_prefill_list_fit(products, 4, 130, 150, t, SMS, times),
+                         150); /* There is no room for more. */
+    }
+}
+
 static void other_products_have_none(void **state) {
     (void)state;
     tw_gemm_config c;
@@ -123,9 +179,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_product_has_a_tile),
         cmocka_unit_test(measured_products_get_fast_tiles),
+        cmocka_unit_test(heads_with_norms_have_a_tile),
         cmocka_unit_test(sums_leave_registers_for_cells),
         cmocka_unit_test(products_of_a_row_are_dealt_out),
         cmocka_unit_test(products_of_a_batch_fill_the_device),
+        cmocka_unit_test(lists_have_few_rows_where_these_are_faster),
         cmocka_unit_test(other_products_have_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,7 +125,9 @@ typedef struct tw_gemm_problem {
     /* Only with groups. Group i has the first TW_GEMM_COUNTS[i] of its m / groups rows, and there are no ends. */
     bool masked;
     bool gather;    /* Only with groups, except of tf32x3. Row i of the product is row TW_GEMM_ROWS[i] of A. */
-    int64_t rows_a; /* Only with `gather`: rows of A. 0: m. */
+    /* Rows that A has in memory. 0: m. Without `gather` the product is of the first m, and has no batch and no groups.
+       Tensor copies fetch whole tiles, and rows that A has faster than zeros in the place of rows that it lacks. */
+    int64_t rows_a;
     /* Only with groups. Row i of the result, times TW_GEMM_FACTORS[i], is row TW_GEMM_PLACES[i] of C. Places differ. */
     bool scatter;
     /* B, and the scales of a narrow one, are constant while launches that may overlap run. An early launch may read

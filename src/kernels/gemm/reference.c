@@ -107,11 +107,17 @@ static double narrow_element(const tw_gemm_data *d, int64_t column, int64_t k) {
     return element_read(t, &rounded, 0);
 }
 
+/* Tells whether A has rows in memory that the product is not of. */
+static bool has_further_rows(const tw_gemm_problem *p) {
+    return !p->gather && p->rows_a > p->m;
+}
+
 /* Reads a product's A or B as doubles without gaps, and multiplies them by the scales of their rows of A or columns of
    B, and of their blocks. Elements of tf32 are rounded as tensor cores need them. */
 static void widen(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, double *out, double *magnitude) {
-    const tw_gemm_matrix m = tw_gemm_matrix_of(&d->problem, which);
+    tw_gemm_matrix m = tw_gemm_matrix_of(&d->problem, which);
     const int64_t k = d->problem.k;
+    if (which == TW_GEMM_A && has_further_rows(&d->problem)) m.rows = d->problem.m;
     for (int64_t i = 0; i < d->problem.n * k && which == TW_GEMM_B && d->problem.narrow; i++) {
         *out = narrow_element(d, i / k, i % k) * scale_of(d, which, product, i / k);
         *magnitude++ = fabs(*out++);
@@ -400,7 +406,7 @@ static void draw_counts(const tw_gemm_problem *p, tw_random *r, int32_t *out) {
     }
 }
 
-/* Makes the matrices. Their gaps hold NaNs. */
+/* Makes the matrices. Their gaps hold NaNs, and so do rows of A that the product is not of. */
 static bool make_matrices(tw_gemm_data *d, uint64_t seed) {
     tw_random r = tw_random_seed(seed);
     for (int i = 0; i < TW_GEMM_MATRICES; i++) {
@@ -424,6 +430,11 @@ static bool make_matrices(tw_gemm_data *d, uint64_t seed) {
             draw_places(d->problem.m, &r, d->of[i]);
         else
             fill(&m, i >= TW_GEMM_SCALE_ROWS && i <= TW_GEMM_SCALE_B, d->of[i], &r);
+    }
+    if (has_further_rows(&d->problem)) {
+        const size_t row = (size_t)d->problem.lda * (size_t)tw_type_bits(tw_gemm_types[d->problem.type].element) / 8;
+        memset((char *)d->of[TW_GEMM_A] + (size_t)d->problem.m * row, 0xff,
+               d->bytes[TW_GEMM_A] - (size_t)d->problem.m * row);
     }
     if (!mark_written(d)) return false;
     /* Rows of C that are not written hold NaNs, too. */

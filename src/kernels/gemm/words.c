@@ -18,6 +18,7 @@ const char tw_gemm_problem_words[] =
     "pointers=1: matrices of a batch lie anywhere, and buffers hold their addresses;\n"
     "groups=E: rows of A in E groups, each with a B of its own; masked=1: each has a count in the place of an end;\n"
     "gather=1: rows of A, of which there are rows_a, by number; scatter=1: rows of C by number, with a factor each;\n"
+    "rows_a=R: A has R rows in memory, of which the product is of the first m;\n"
     "weights=1: nothing writes B while launches may overlap;\n"
     "tape=WxBxR: B's columns lie on a tape of the GPU's machine: W runs of R pieces, B pieces of each at a time;\n"
     "tape=WxBxRa: and chunks of so many pieces lie apart;\n"

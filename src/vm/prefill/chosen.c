@@ -54,7 +54,9 @@ bool tw_prefill_chosen(tw_prefill *p, const tw_gemm_problem *problem, tw_gemm_co
     if (problem->addends) return false; /* They do not know how many blocks there are along k. */
     const tw_selector *s = find(p, tw_gemm_kind_of(problem));
     tw_select_source source = TW_SELECT_NONE;
-    if (!s || tw_gemm_choose(s, problem, p->gpu.target, 0, out, &source, NULL) != TW_OK) return false;
+    tw_gemm_problem plain = *problem;
+    plain.rows_a = 0; /* Artefacts learnt from matrices without further rows. */
+    if (!s || tw_gemm_choose(s, &plain, p->gpu.target, 0, out, &source, NULL) != TW_OK) return false;
     return source == TW_SELECT_EXACT || source == TW_SELECT_MODEL;
 }
 

@@ -185,11 +185,14 @@ static void words_of(const tw_prefill *p, const tw_prefill_list *list, const tw_
     const tw_prefill_shape *s = &matrix->shape;
     const char *type = p->type == TW_T_f32 ? "tf32x3" : tw_type_name(p->type);
     const int64_t experts = matrix->groups, used = p->vm->m->n_experts_used;
+    enum { FEW = 8 /* Rows of tiles that lack none worth mentioning. */ };
     char groups[48] = "";
     if (experts)
         snprintf(groups, sizeof groups, "groups=%lld", (long long)experts);
     else if (list->masked)
         snprintf(groups, sizeof groups, "groups=1 masked=1");
+    else if (list->tokens > FEW && matrix != &p->head)
+        snprintf(groups, sizeof groups, "rows_a=%lld", (long long)tw_prefill_most_rows(p));
     const int n = snprintf(out, size, "type=%s m=%lld n=%lld k=%lld tb=1 %s %s", type,
                            (long long)(experts ? list->tokens * used : list->tokens),
                            (long long)(experts ? matrix->rows / experts : matrix->rows), (long long)matrix->columns,
@@ -210,7 +213,7 @@ double tw_prefill_product_time(const tw_prefill *p, const tw_prefill_list *list,
     tw_gemm_problem problem;
     words_of(p, list, matrix, epilogue, on_tapes(p, matrix), words, sizeof words);
     if (tw_gemm_problem_parse(&problem, words, NULL) != TW_OK) return 1e30;
-    return tw_prefill_tile_time(&problem, p->gpu.target, p->info.sms);
+    return tw_prefill_tile_time(&problem, NULL, p->gpu.target, p->info.sms);
 }
 
 tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,

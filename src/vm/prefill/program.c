@@ -92,20 +92,19 @@ bool tw_prefill_gates_apart(const tw_model *m, bool biases) {
     return m->activation == TW_ACT_RELU || (gated && biases);
 }
 
-/* Returns the most rows of what is computed at once. */
-static int64_t most_rows(const tw_prefill *p) {
+int64_t tw_prefill_most_rows(const tw_prefill *p) {
     const int64_t ends = p->sequences > 1 ? tw_prefill_many_ends(p, p->sequences) : 1;
     return p->rows > ends ? p->rows : ends;
 }
 
 int64_t tw_prefill_route_bytes(const tw_prefill *p) {
-    return tw_ceil_div(most_rows(p) * p->vm->m->n_experts_used * 8, 16) * 16;
+    return tw_ceil_div(tw_prefill_most_rows(p) * p->vm->m->n_experts_used * 8, 16) * 16;
 }
 
 static void count(tw_prefill *p, need out[NEEDS]) {
     const tw_model *m = p->vm->m;
     const bool many = p->sequences > 1;
-    const int64_t ends = many ? tw_prefill_many_ends(p, p->sequences) : 1, T = most_rows(p);
+    const int64_t ends = many ? tw_prefill_many_ends(p, p->sequences) : 1, T = tw_prefill_most_rows(p);
     const int64_t es = tw_prefill_bytes(p->type), heads = m->n_heads * m->head_dim;
     int64_t sums = (m->n_heads + 2 * m->n_kv_heads) * m->head_dim;
     for (int64_t i = 0; i < m->n_layers; i++)
@@ -221,6 +220,7 @@ static tw_status open_program(tw_prefill *p, int decode, tw_diag *diag) {
     if (st == TW_OK) st = allocate(p, diag);
     if (st == TW_OK) st = allocate_shared(p, diag);
     if (st == TW_OK) st = tw_prefill_find_matrices(p, diag);
+    if (st == TW_OK) st = tw_prefill_find_products(p, diag);
     if (st == TW_OK && p->sequences > 1) st = tw_prefill_many_open(p, diag);
     /* From now on they have an address. */
     return st == TW_OK ? tw_mega_make_angles(vm, p->s->max_seq, 0, 1, 1, diag) : st;
@@ -276,15 +276,6 @@ void tw_prefill_close(tw_prefill *p) {
     tw_mega_free(p->vm, p);
     tw_arena_free(&p->arena);
     free(p);
-}
-
-/* Returns the positions of the list for a step of n: the least that is enough. Tiles have 64 or 128 rows, so that lists
-   in finer steps would save no work. Every list has kernels of its own, so that few are better where rows are many. */
-int64_t tw_prefill_list_tokens(const tw_prefill *p, int64_t n) {
-    enum { LEAST = 16, FEW = 32, SOME = 64, MANY = 128, MOST = 256, FROM = 512, LONG = 4096 };
-    const int64_t step = n <= LEAST ? LEAST : n <= FEW ? FEW : n <= FROM ? SOME : n <= LONG ? MANY : MOST;
-    const int64_t enough = tw_ceil_div(n, step) * step;
-    return enough < p->rows ? enough : p->rows;
 }
 
 /* Returns the positions that the sequence of a step's list may reach: few values, from which attention chooses in how

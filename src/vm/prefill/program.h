@@ -92,6 +92,15 @@ typedef struct tw_prefill_flights {
     _Atomic int32_t *out;          /* Host memory of tw_prefill_memory.out. NULL: the machine is emulated. */
 } tw_prefill_flights;
 
+/* A product of layers. */
+typedef struct tw_prefill_layer_product {
+    tw_gemm_problem problem;      /* Of any number of rows. */
+    const tw_prefill_shape *rope; /* What the product also does. NULL: nothing. */
+} tw_prefill_layer_product;
+/* The most rows that lengths.c tells apart by time, and the multiples that lists of them have. */
+enum { TW_PREFILL_TOLD = 1024, TW_PREFILL_GRAIN = 16 };
+enum { TW_PREFILL_PRODUCTS = 8 /* The most of a program that differ. */ };
+
 struct tw_prefill {
     tw_cuda_vm *vm;
     const tw_mega_program *decode; /* The program whose tapes and caches are used. */
@@ -111,6 +120,10 @@ struct tw_prefill {
     tw_prefill_memory memory;
     tw_prefill_matrix *matrices; /* Of each instruction of the schedule. The head has none here. */
     tw_prefill_matrix head;
+    tw_prefill_layer_product products[TW_PREFILL_PRODUCTS]; /* Products of layers that differ, for lengths.c. */
+    int n_products;        /* Number of these. 0: times do not decide on rows of lists. */
+    tw_prefill_shape rope; /* What the product with q, k and v also does. Without a model: it does not. */
+    double *times;         /* Microseconds of a layer's products, as tw_prefill_list_fit has them. */
     tw_prefill_list *lists;
     int n_lists, room_lists; /* Number of lists, and how many `lists` has room for. */
     char *artefact;          /* Path of the only artefact. "": none decides. NULL: tw_prefill_choose says which do. */
@@ -123,9 +136,21 @@ struct tw_prefill {
 /* program.c. Allocates zeroed memory. */
 tw_status tw_prefill_alloc(tw_prefill *p, const char *name, int64_t bytes, uint64_t *address, tw_diag *diag);
 
-/* Returns the rows of the list for a step of n: the least that is enough. Tiles of many rows have 64 or 128, so that
-   lists in finer steps would save no work. */
+/* lengths.c. Returns the rows of the list for a step of n: at least n, and few values, since every list has kernels of
+   its own. */
 int64_t tw_prefill_list_tokens(const tw_prefill *p, int64_t n);
+
+/* lengths.c. Finds the products of layers. */
+tw_status tw_prefill_find_products(tw_prefill *p, tw_diag *diag);
+
+/* lengths.c. Returns the rows of a list for a step of n, from n to `enough`: the most that take hardly longer than the
+   fewest. `times` has a place for each TW_PREFILL_GRAIN rows up to TW_PREFILL_TOLD, for times that are known. 0: they
+   are not. */
+int64_t tw_prefill_list_fit(const tw_prefill_layer_product *products, int n_products, int64_t n, int64_t enough,
+                            const tw_target *target, int sms, double *times);
+
+/* Returns the most rows of what is computed at once, which all activations have room for. */
+int64_t tw_prefill_most_rows(const tw_prefill *p);
 
 /* Returns the bytes of a layer's choices of experts. 0: the model is no mixture. */
 int64_t tw_prefill_route_bytes(const tw_prefill *p);
@@ -178,10 +203,12 @@ int64_t tw_prefill_parts_bytes(const tw_prefill *p, int64_t rows); /* Bytes of t
 bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
                      tw_gemm_config *out);
 
-/* Returns the time of the tile that it chooses, in microseconds. 1e30: it chooses none. */
-double tw_prefill_tile_time(const tw_gemm_problem *problem, const tw_target *target, int sms);
+/* Returns the time of the tile that it chooses of those that were measured, in microseconds. 1e30: it chooses none. */
+double tw_prefill_tile_time(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target,
+                            int sms);
 
-/* few.c. The same for products of a few rows, by rules. False: there are more, or no such tile is legal. */
+/* few.c. Does what tw_prefill_tile does for products of a few rows, by rules. False: there are more, or no such tile is
+   legal. */
 bool tw_prefill_few(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
                     tw_gemm_config *out);
 

@@ -37,20 +37,26 @@ static const tile tiles[] = {
      STEP,                                                                                                             \
      WAVE},
 #include "vm/prefill/tiles.def"
+#include "vm/prefill/tiles_between.def"
 #include "vm/prefill/tiles_long.def"
 #undef TILE
 };
 
-/* Products of more rows draw all the power that a board has, and have the tiles of tiles_long.def. */
-enum { LONG = 1024 };
+/* Products of FROM to UP_TO rows have tiles_between.def, with times of their own: its tiles hardly fill the
+   multiprocessors, and then more blocks take longer although there are no more waves. Products of more than LONG rows
+   draw all the power that a board has, and have tiles_long.def. */
+enum { FROM = 129, UP_TO = 192, LONG = 1024 };
 
-/* The number of tiles for fewer rows, which come first. */
-enum {
-    FIRST_LONG = 0
+/* The first tiles of each table. */
 #define TILE(...) +1
+enum {
+    FIRST_BETWEEN = 0
 #include "vm/prefill/tiles.def"
-#undef TILE
+    ,
+    FIRST_LONG = FIRST_BETWEEN
+#include "vm/prefill/tiles_between.def"
 };
+#undef TILE
 
 /* Returns the time of a product with a tile, in microseconds: of the multiprocessors' waves, or of memory's bytes if
    that is longer. They overlap, but not quite. bench/tiles.py fits tiles.def to this. */
@@ -111,13 +117,16 @@ static bool adapt(const tw_gemm_problem *problem, int sms, tile *t) {
     return true;
 }
 
-/* Finds the tile with the least time. Returns that time, in microseconds. 1e30: no tile is legal. */
-static double fastest(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
-                      tw_gemm_config *out) {
+/* A table of tiles: those from number `from` to `to` - 1. */
+typedef struct table {
+    int from, to;
+} table;
+
+/* Finds a table's tile with the least time. Returns that time, in microseconds. 1e30: no tile is legal. */
+static double fastest_of(const table *of, const tw_gemm_problem *problem, const tw_prefill_shape *rope,
+                         const tw_target *target, int sms, tw_gemm_config *out) {
     double least = 1e30;
-    const int all = (int)(sizeof tiles / sizeof *tiles);
-    const int from = problem->m <= LONG ? 0 : FIRST_LONG, to = problem->m <= LONG ? FIRST_LONG : all;
-    for (int i = from; i < to; i++) {
+    for (int i = of->from; i < of->to; i++) {
         tile t = tiles[i];
         if (!adapt(problem, sms, &t)) continue;
         const double time = time_of(problem, &t, sms);
@@ -127,6 +136,18 @@ static double fastest(const tw_gemm_problem *problem, const tw_prefill_shape *ro
         *out = t.c;
     }
     return least;
+}
+
+static double fastest(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
+                      tw_gemm_config *out) {
+    static const table most = {0, FIRST_BETWEEN}, between = {FIRST_BETWEEN, FIRST_LONG},
+                       many = {FIRST_LONG, (int)(sizeof tiles / sizeof *tiles)};
+    if (problem->m >= FROM && problem->m <= UP_TO) {
+        const double time = fastest_of(&between, problem, rope, target, sms, out);
+        if (time < 1e30) return time;
+        /* Norms of heads need tiles of whole heads, which a short table may lack. */
+    }
+    return fastest_of(problem->m > LONG ? &many : &most, problem, rope, target, sms, out);
 }
 
 static bool known(const tw_gemm_problem *problem) {
@@ -140,7 +161,8 @@ bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rop
     return fastest(problem, rope, target, sms, out) < 1e30;
 }
 
-double tw_prefill_tile_time(const tw_gemm_problem *problem, const tw_target *target, int sms) {
+double tw_prefill_tile_time(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target,
+                            int sms) {
     tw_gemm_config unused;
-    return known(problem) ? fastest(problem, NULL, target, sms, &unused) : 1e30;
+    return known(problem) ? fastest(problem, rope, target, sms, &unused) : 1e30;
 }
