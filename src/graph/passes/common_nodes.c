@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    SHORT = 4096 /* Bytes of reals that are compared. Longer ones are the same if they lie at the same place. */
-};
+enum { HASHED = 4096 /* The most bytes of a constant that its hash is of. */ };
 
 /* Entries by hashes: numbers of nodes, or of constants. -1: empty. */
 typedef struct table {
@@ -44,11 +42,10 @@ static bool is_same_array(const tw_array *a, const tw_array *b) {
 
 static uint32_t hash_array(const tw_array *a) {
     const int64_t bytes = tw_array_bytes(a);
-    const bool places = a->type == TW_E_i32 || a->type == TW_E_i64; /* Few are long, and layers have them alike. */
     uint32_t h = mix(2166136261u, &a->type, sizeof a->type);
     h = mix(h, a->dims, (size_t)a->rank * sizeof *a->dims);
-    if (bytes < 0 || (bytes > SHORT && !places)) return mix(h, &a->data, sizeof a->data);
-    return bytes ? mix(h, a->data, bytes < SHORT ? (size_t)bytes : SHORT) : h;
+    if (bytes < 0 || !a->data) return mix(h, &a->data, sizeof a->data);
+    return bytes ? mix(h, a->data, bytes < HASHED ? (size_t)bytes : HASHED) : h;
 }
 
 /* Lets constants stand for those that are the same. */
