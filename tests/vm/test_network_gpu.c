@@ -7,9 +7,11 @@
 #include "graph/run.h"
 #include "graph/specialize.h"
 #include "graph/text.h"
+#include "kernels/fake_cudnn.h"
 #include "support/support.h"
 #include "vm/network/machine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,8 +61,10 @@ static int open_text(const char *text) {
     tw_diag diag = {0};
     setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);
     setenv("TILEWRIGHT_LIBCUBLASLT", TW_FAKE_CUBLASLT, 1);
+    setenv("TILEWRIGHT_LIBCUDNN", TW_FAKE_CUDNN, 1);
     unsetenv("TILEWRIGHT_PTXAS");
     fake_cuda_reset();
+    fake_cudnn_reset();
     good(tw_graph_parse(&g, text, strlen(text), "text", &diag), &diag);
     good(tw_graph_resolve(g, "text", &diag), &diag);
     good(tw_graph_specialize(&m.graph, g, in, &diag), &diag);
@@ -91,7 +95,7 @@ static int close_all(void **state) {
     tw_graph_free(m.graph);
     tw_network_plan_free(&m.plan);
     m = (made){0};
-    return fake_cuda_alive(); /* An error for cmocka. */
+    return fake_cuda_alive() + fake_cudnn_alive(); /* An error for cmocka. */
 }
 
 /* Opens a network, runs it twice, times it, and shows it. Returns its number of launches. */
@@ -133,9 +137,76 @@ static void products_are_searched_once(void **state) {
     /* Two products and attention. */
     assert_int_equal(m.plan.searched, 3);
     assert_true(m.plan.n > 3 && m.plan.measured > 6);
-    /* No attention that does nothing is right, so that there is no entry of it. */
     use(&o, &m.plan);
-    assert_int_equal(m.plan.searched, 4);
+    assert_int_equal(m.plan.searched, 3);
+}
+
+/* Opens a network, runs it, and tells what computes its attention. *left_out is the reason why that is not cuDNN. */
+static void attention_by(const tw_cuda_network_options *o, tw_network_plan *plan, char by[256], char left_out[256]) {
+    static char x[2 * 16 * 64 * 2], y[sizeof x];
+    const void *in[] = {x};
+    void *out[] = {y};
+    tw_cuda_network *n;
+    tw_diag diag = {0};
+    tw_buf text = {0};
+    good(tw_cuda_network_open(&n, m.program, m.weights, o, plan, &diag), &diag);
+    for (int i = 0; i < 2; i++) good(tw_cuda_network_run(n, in, out, &diag), &diag);
+    good(tw_cuda_network_explain(n, false, &text, &diag), &diag);
+    const char *line = strstr(text.data, "; Attention"), *reason = strstr(text.data, "# cudnn is left out: ");
+    if (!line) fail_msg("%s", text.data);
+    line = strchr(line + 1, ';') + 2;
+    snprintf(by, 256, "%.*s", (int)strcspn(line, "\n"), line);
+    snprintf(left_out, 256, "%s", reason ? reason : "");
+    tw_buf_free(&text);
+    tw_cuda_network_close(n);
+}
+
+/* A plan of the layer's products leaves its attention alone to be searched. */
+static void plan_products(void) {
+    static const char *const products_of_it[] = {"type=f16 m=32 n=192 k=64", "type=f16 m=32 n=64 k=64"};
+    tw_diag diag = {0};
+    for (int i = 0; i < 2; i++)
+        good(tw_network_plan_add(&m.plan, &(tw_network_choice){"gemm", products_of_it[i], "none", 1}, &diag), &diag);
+}
+
+/* The stand-in's second engine is faster and wrong, and the third is none. */
+static void attention_is_the_vendors(void **state) {
+    (void)state;
+    char by[256], left_out[256];
+    attention_by(&(tw_cuda_network_options){0}, NULL, by, left_out);
+    assert_null(strstr(by, "cudnn"));
+    assert_int_equal(fake_cudnn_runs(), 0);
+    attention_by(&(tw_cuda_network_options){.by = TW_NETWORK_VENDOR}, NULL, by, left_out);
+    assert_string_equal(by, "cudnn 2 24=7");
+    assert_string_equal(left_out, "");
+    assert_int_equal(fake_cudnn_runs(), 2); /* A run, and what is captured behind it. */
+    plan_products();
+    attention_by(&(tw_cuda_network_options){.search = true, .measured = 1}, &m.plan, by, left_out);
+    assert_int_equal(m.plan.searched, 1);
+    assert_string_equal(by, "cudnn 2 24=7");
+    int at = 0;
+    while (at < m.plan.n && strcmp(m.plan.choices[at].kind, "cudnn") != 0) at++;
+    assert_true(at < m.plan.n);
+    assert_string_equal(m.plan.choices[at].configuration, "2 24=7");
+    attention_by(&(tw_cuda_network_options){.by = TW_NETWORK_OWN}, &m.plan, by, left_out);
+    assert_null(strstr(by, "cudnn"));
+    /* What another version knew is not made, and a reason is given. */
+    m.plan.choices[at].configuration = "9 24=7";
+    attention_by(&(tw_cuda_network_options){0}, &m.plan, by, left_out);
+    assert_null(strstr(by, "cudnn"));
+    assert_non_null(strstr(left_out, "use this engine"));
+}
+
+static void attention_without_the_library(void **state) {
+    (void)state;
+    char by[256], left_out[256];
+    setenv("TILEWRIGHT_LIBCUDNN", "none", 1);
+    attention_by(&(tw_cuda_network_options){.by = TW_NETWORK_VENDOR}, NULL, by, left_out);
+    assert_null(strstr(by, "cudnn"));
+    assert_non_null(strstr(left_out, "no cuDNN"));
+    plan_products();
+    attention_by(&(tw_cuda_network_options){.search = true, .measured = 1}, &m.plan, by, left_out);
+    assert_null(strstr(by, "cudnn"));
 }
 
 static void the_longest_is_searched_first(void **state) {
@@ -265,6 +336,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(networks_are_captured, open_all, close_all),
         cmocka_unit_test_setup_teardown(products_are_searched_once, open_all, close_all),
+        cmocka_unit_test_setup_teardown(attention_is_the_vendors, open_all, close_all),
+        cmocka_unit_test_setup_teardown(attention_without_the_library, open_all, close_all),
         cmocka_unit_test_setup_teardown(the_longest_is_searched_first, open_products, close_all),
         cmocka_unit_test_setup_teardown(a_limit_ends_searches, open_all, close_all),
         cmocka_unit_test(few_heads_have_small_tiles),

@@ -10,6 +10,7 @@
 #include "kernels/pointwise/map.h"
 #include "kernels/rows/rows.h"
 #include "kernels/vendor/cublaslt.h"
+#include "kernels/vendor/cudnn.h"
 #include "ptx/load.h"
 #include "tune/gemm_pool.h"
 #include "vm/network/network.h"
@@ -28,6 +29,9 @@ struct tw_network_weights {
     int64_t bytes;
     tw_cublaslt *vendor; /* NULL: it is not opened. */
     bool asked;          /* It was looked for. */
+    tw_cudnn *cudnn;     /* NULL: it is not opened. */
+    bool asked_cudnn;    /* It was looked for. */
+    char left_out[256];  /* The first reason why cuDNN does not compute attention. "": there is none. */
 };
 
 /* A kernel, which launches share. */
@@ -45,10 +49,18 @@ typedef struct tw_network_vendor {
     int algorithm;
 } tw_network_vendor;
 
+/* Attention by cuDNN, which launches share. */
+typedef struct tw_network_foreign {
+    struct tw_network_foreign *next;
+    const char *words, *engine; /* What it was made by. */
+    tw_cudnn_plan *plan;
+} tw_network_foreign;
+
 typedef struct tw_network_launch {
     int step;
     bool epilogue;                   /* It is the map that computes the epilogue of a product by the vendor. */
     const tw_network_kernel *kernel; /* NULL: the vendor's. */
+    const tw_network_foreign *cudnn; /* Attention by cuDNN. NULL: it is something else. */
     tw_gpu_launch *launch;
     tw_network_vendor vendor;
 } tw_network_launch;
@@ -72,6 +84,7 @@ struct tw_cuda_network {
     tw_cuda_info info; /* Describes the device, or one that the emulator stands for. */
     tw_arena arena;
     tw_network_kernel *kernels;
+    tw_network_foreign *foreign;
     tw_network_launch *launches;
     int n, room;
     uint64_t scratch, zeroed, workspace; /* Memory of the program, and of kernels, which they share. */
@@ -130,8 +143,24 @@ tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_net
 /* Chooses a configuration by estimates. False: no kernel computes the problem. */
 bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out);
 
-/* attend.c. Chooses attention's configuration by the plan, or else without a search. */
-void tw_network_choose_attention(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config *out);
+/* How attention is computed. */
+typedef struct tw_network_attending {
+    const tw_network_foreign *cudnn; /* NULL: our kernel computes it. */
+    tw_attention_config config;
+} tw_network_attending;
+/* attend.c. Chooses by the plan, or else without a search. TW_ERR_MEMORY. */
+tw_status tw_network_choose_attention(tw_cuda_network *n, const tw_attention_problem *p, tw_network_attending *out,
+                                      tw_diag *diag);
+
+/* attend_cudnn.c. Tells whether there is cuDNN, and attention that it may know. */
+bool tw_network_has_cudnn(tw_cuda_network *n, const tw_attention_problem *p);
+/* Makes attention by an engine, or if that is NULL by the first that computes it. *out is NULL: cuDNN does not compute
+   it so. TW_ERR_MEMORY. */
+tw_status tw_network_open_cudnn(tw_cuda_network *n, const tw_attention_problem *p, const char *words,
+                                const char *engine, const tw_network_foreign **out, tw_diag *diag);
+/* Measures cuDNN's engines, and enters the fastest into the plan. `began` is when the search did. */
+tw_status tw_network_search_cudnn(tw_cuda_network *n, const tw_attention_problem *p, tw_attention_rig *rig,
+                                  const char *words, int64_t began, tw_diag *diag);
 
 /* tile.c. Estimates a launch's time, in no unit, so that configurations can be compared. */
 double tw_network_attention_time(const tw_attention_problem *p, const tw_attention_config *c, int sms);

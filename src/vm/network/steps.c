@@ -140,11 +140,14 @@ static tw_status add_attention(tw_cuda_network *n, int step, tw_diag *diag) {
     tw_network_launch l = {.step = step};
     tw_status st = tw_network_attention(&n->p->steps[step], &p, diag);
     if (st != TW_OK) return st;
-    tw_attention_config c;
-    tw_network_choose_attention(n, &p, &c);
+    tw_network_attending chosen;
+    st = tw_network_choose_attention(n, &p, &chosen, diag);
+    if (st != TW_OK) return st;
+    l.cudnn = chosen.cudnn;
+    if (l.cudnn) return add_launch(n, &l, diag);
     tw_attention_print(&p, problem, sizeof problem);
     snprintf(words, sizeof words, "attention %s", problem);
-    tw_attention_config_print(&c, configuration, sizeof configuration);
+    tw_attention_config_print(&chosen.config, configuration, sizeof configuration);
     st = open_words(n, words, configuration, &l.kernel, diag);
     return st == TW_OK ? add_launch(n, &l, diag) : st;
 }
