@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in for cuDNN over the host's memory. It takes no attribute but those that its table has, of the type that the
    table says, before the descriptor is finalized. A descriptor is finalized when it has all attributes that it needs,
-   and when what it refers to is finalized. A graph is computed operation by operation, in f32.
+   and when what it refers to is finalized. A product's factors are of one type, and a graph has logarithms, as the real
+   one wants them. A graph is computed operation by operation, in f32. A query whose scores are all infinite gets zeros,
+   which the real one may not do.
 
    Its heuristics propose three engines: 2 with knob 24 = 7, which needs 256 bytes of workspace and takes as long as two
    kernels; 1 with knob 24 = 6, which takes as long as one kernel and computes something else; and 1 with knob 24 = 5,
@@ -215,6 +217,16 @@ static int64_t knob_of(const descriptor *configuration) {
     return choices ? whole(choices->of[0].descriptor, 601) : 7;
 }
 
+static bool has_logarithms(const descriptor *graph) {
+    const attribute *operations = find(graph, 801);
+    bool found = false;
+    for (int64_t i = 0; i < operations->n; i++) {
+        const descriptor *how = referred(operations->of[i].descriptor, 750);
+        found |= how && whole(how, 0) == 15;
+    }
+    return found;
+}
+
 EXPORT int cudnnBackendFinalize(descriptor *d);
 int cudnnBackendFinalize(descriptor *d) {
     const int s = fails();
@@ -224,6 +236,9 @@ int cudnnBackendFinalize(descriptor *d) {
         if (known[i].descriptor == d->type && known[i].needed && !find(d, known[i].attribute)) return BAD;
     if (d->type == PACK && find(d, 1000)->n != find(d, 1001)->n) return BAD;
     if (d->type == TENSOR && whole(d, 907) && whole(d, 908)) return BAD;
+    if (d->type == MATMUL_OPERATION && whole(referred(d, 1520), 901) != whole(referred(d, 1521), 901))
+        return UNSUPPORTED;
+    if (d->type == GRAPH && !has_logarithms(d)) return UNSUPPORTED;
     if (d->type == ENGINE && !is_known(whole(d, 1301), NULL)) return UNSUPPORTED;
     if (d->type == CONFIGURATION && !is_known(whole(referred(d, 300), 1301), find(d, 302))) return UNSUPPORTED;
     if (d->type == PLAN && knob_of(referred(d, 401)) == 5) return UNSUPPORTED;
@@ -352,9 +367,9 @@ static float compute(const descriptor *how, float x, float b, float t, const int
     case 1:
         return x * b;
     case 6:
-        return x / b;
+        return b != 0 ? x / b : 0;
     case 9:
-        return x - b;
+        return x > -INFINITY ? x - b : x;
     case 13:
         return expf(x);
     case 15:

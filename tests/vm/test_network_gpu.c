@@ -190,11 +190,79 @@ static void attention_is_the_vendors(void **state) {
     assert_string_equal(m.plan.choices[at].configuration, "2 24=7");
     attention_by(&(tw_cuda_network_options){.by = TW_NETWORK_OWN}, &m.plan, by, left_out);
     assert_null(strstr(by, "cudnn"));
+    /* Who is faster by the plan computes it. */
+    tw_diag diag = {0};
+    const tw_network_choice own = {"attention", m.plan.choices[at].problem, "rows=64", m.plan.choices[at].us * 2};
+    good(tw_network_plan_add(&m.plan, &own, &diag), &diag);
+    attention_by(&(tw_cuda_network_options){0}, &m.plan, by, left_out);
+    assert_string_equal(by, "cudnn 2 24=7");
+    m.plan.choices[at].us *= 3;
+    attention_by(&(tw_cuda_network_options){0}, &m.plan, by, left_out);
+    assert_null(strstr(by, "cudnn"));
+    m.plan.n--;
     /* What another version knew is not made, and a reason is given. */
     m.plan.choices[at].configuration = "9 24=7";
     attention_by(&(tw_cuda_network_options){0}, &m.plan, by, left_out);
     assert_null(strstr(by, "cudnn"));
     assert_non_null(strstr(left_out, "use this engine"));
+}
+
+/* What is wanted of the vendor alone is not measured of ours. */
+static void attention_is_the_vendors_alone(void **state) {
+    (void)state;
+    char by[256], left_out[256];
+    plan_products();
+    attention_by(&(tw_cuda_network_options){.by = TW_NETWORK_VENDOR, .search = true}, &m.plan, by, left_out);
+    assert_string_equal(by, "cudnn 2 24=7");
+    assert_int_equal(m.plan.measured, 3);
+}
+
+/* Searches attention of these words by the vendor's engines. The stand-in computes it, and its results are compared. */
+static bool is_found(const char *words) {
+    char text[256];
+    tw_attention_problem p;
+    tw_attention_data d;
+    tw_attention_answer *answer;
+    tw_attention_rig *rig;
+    tw_diag diag = {0};
+    tw_cuda_network n = {.gpu = m.gpu, .weights = m.weights, .plan = &m.plan};
+    snprintf(text, sizeof text, "%s", words);
+    good(tw_attention_parse(&p, text, &diag), &diag);
+    good(tw_attention_data_make(&d, &p, 1, &diag), &diag);
+    good(tw_attention_answer_make(&answer, &d, 1, &diag), &diag);
+    good(tw_attention_rig_make(&rig, m.gpu->cuda, &d, answer, &diag), &diag);
+    m.plan.n = 0;
+    good(tw_network_search_cudnn(&n, &p, rig, words, 0, &diag), &diag);
+    tw_attention_rig_free(rig);
+    tw_attention_answer_free(answer);
+    tw_attention_data_free(&d);
+    tw_arena_free(&n.arena);
+    return m.plan.n == 1;
+}
+
+static void attention_of_all_kinds_is_the_vendors(void **state) {
+    (void)state;
+    static const char *const known[] = {
+        "type=f16 heads=2 head=32 queries=9 causal=1 ldq=80 ldk=96 ldo=72 batch=2",
+        "type=bf16 heads=4 kv_heads=2 head=32 queries=3 keys=11 batch=2 scale=0.3",
+        "type=f16 heads=4 kv_heads=2 head=32 queries=3 keys=11 capacity=16 batch=2 causal=1",
+        "type=f16 mask=f32 heads=2 head=32 queries=5 keys=8 batch=2 mask_batch=2 mask_heads=1 ldm=16",
+        "type=f16 mask=f16 heads=2 head=32 queries=5 keys=8 batch=2 mask_batch=1 mask_heads=2"};
+    static const char *const unknown[] = {"type=f16 heads=2 head=32 queries=9 keys=8 causal=1",
+                                          "type=f16 heads=2 head=32 queries=9 cap=3",
+                                          "type=f16 heads=2 head=32 queries=9 window=4",
+                                          "type=f16 heads=2 head=32 queries=9 lse=1",
+                                          "type=f16 heads=2 head=32 queries=9 sinks=1",
+                                          "type=f16 mask=i8 heads=2 head=32 queries=9",
+                                          "type=f16 heads=2 head=72 queries=9"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!is_found(known[i])) fail_msg("%s: %s", known[i], m.weights->left_out);
+    assert_string_equal(m.weights->left_out, "");
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        *m.weights->left_out = 0;
+        if (is_found(unknown[i])) fail_msg("%s", unknown[i]);
+        assert_true(strlen(m.weights->left_out) > 0);
+    }
 }
 
 static void attention_without_the_library(void **state) {
@@ -337,6 +405,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(networks_are_captured, open_all, close_all),
         cmocka_unit_test_setup_teardown(products_are_searched_once, open_all, close_all),
         cmocka_unit_test_setup_teardown(attention_is_the_vendors, open_all, close_all),
+        cmocka_unit_test_setup_teardown(attention_is_the_vendors_alone, open_all, close_all),
+        cmocka_unit_test_setup_teardown(attention_of_all_kinds_is_the_vendors, open_all, close_all),
         cmocka_unit_test_setup_teardown(attention_without_the_library, open_all, close_all),
         cmocka_unit_test_setup_teardown(the_longest_is_searched_first, open_products, close_all),
         cmocka_unit_test_setup_teardown(a_limit_ends_searches, open_all, close_all),
