@@ -321,27 +321,27 @@ static void *pack_of(tw_cudnn_maker *m, const tw_cudnn_plan *x, const uint64_t a
     return pack;
 }
 
-tw_status tw_cudnn_run(tw_cudnn_plan *x, uint64_t q, uint64_t k, uint64_t v, uint64_t mask, uint64_t out,
+tw_status tw_cudnn_run(tw_cudnn_plan *p, uint64_t q, uint64_t k, uint64_t v, uint64_t mask, uint64_t out,
                        tw_diag *diag) {
-    const tw_cudnn *dnn = x->dnn;
-    const tw_cudnn_problem *p = &x->problem;
-    const bool shifted = p->causal && p->queries != p->keys;
+    const tw_cudnn *dnn = p->dnn;
+    const tw_cudnn_problem *of = &p->problem;
+    const bool shifted = of->causal && of->queries != of->keys;
     const uint64_t at[TW_CUDNN_TENSORS] = {
         [TW_CUDNN_Q] = q,
         [TW_CUDNN_K] = k,
         [TW_CUDNN_V] = v,
         [TW_CUDNN_OUT] = out,
-        [TW_CUDNN_MASK] = p->masked ? mask : 0,
-        [TW_CUDNN_SCALE] = (uintptr_t)&x->scale,
-        [TW_CUDNN_LOWEST] = p->causal ? (uintptr_t)&x->lowest : 0,
-        [TW_CUDNN_KEYS] = shifted ? (uintptr_t)&x->keys : 0,
-        [TW_CUDNN_QUERIES] = shifted ? (uintptr_t)&x->queries : 0,
+        [TW_CUDNN_MASK] = of->masked ? mask : 0,
+        [TW_CUDNN_SCALE] = (uintptr_t)&p->scale,
+        [TW_CUDNN_LOWEST] = of->causal ? (uintptr_t)&p->lowest : 0,
+        [TW_CUDNN_KEYS] = shifted ? (uintptr_t)&p->keys : 0,
+        [TW_CUDNN_QUERIES] = shifted ? (uintptr_t)&p->queries : 0,
     };
     tw_cudnn_maker m = {.dnn = dnn};
     tw_status st = tw_cuda_enter(dnn->cuda, diag);
     if (st != TW_OK) return st;
-    void *pack = pack_of(&m, x, at);
-    if (!m.status) tw_cudnn_note(&m, dnn->cudnnBackendExecute(dnn->handle, x->plan, pack), "compute attention");
+    void *pack = pack_of(&m, p, at);
+    if (!m.status) tw_cudnn_note(&m, dnn->cudnnBackendExecute(dnn->handle, p->plan, pack), "compute attention");
     st = result(dnn, m.status, false, m.what, diag);
     tw_cudnn_destroy(&m);
     return st;
