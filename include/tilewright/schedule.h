@@ -78,11 +78,16 @@ typedef enum tw_prompts {
     TW_PROMPTS_APART     /* As auto, but norms and rope are kernels of their own, which products could do. */
 } tw_prompts;
 
+enum { TW_PROMPT_PARTS = 8 /* The most parts of a prompt's product. */ };
+
 /* Every choice: what a search or a person edits. */
 typedef struct tw_schedule_config {
     tw_lowering lowering;
     tw_machine_tuning machine; /* A processor ignores it. */
     int prompts;               /* tw_prompts. A processor ignores it. */
+    /* Of short prompts on a GPU: parts along the columns of attention's second product and of the feed-forward layer's,
+       which the norm behind each adds up. 1: none. 0: choose. A processor ignores them. */
+    int prompt_o_parts, prompt_down_parts;
 } tw_schedule_config;
 
 /* Sets the fields that the JSON object in this file names, the machine's in an object "machine" within; the others

@@ -29,6 +29,7 @@ json_t *cli_problem_json(const tw_gemm_problem *p) {
     if (p->epilogue.scaled) json_object_set_new(o, "scaled", json_true());
     if (p->sums) json_object_set_new(o, "sums", json_integer((json_int_t)p->sums));
     if (p->sums) json_object_set_new(o, "eps", json_real(p->eps));
+    if (p->addends) json_object_set_new(o, "addends", json_integer((json_int_t)p->addends));
     if (p->scatter) json_object_set_new(o, "scatter", json_true());
     if (p->weights) json_object_set_new(o, "weights", json_true());
     if (p->narrow) json_object_set_new(o, "narrow", json_string(tw_gemm_narrow_names[p->narrow]));

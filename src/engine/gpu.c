@@ -33,6 +33,8 @@ static tw_status open_gpu(tw_machine *m, const tw_model *model, const tw_engine_
     tw_cuda_vm_lowering(vm, &l);
     m->gpu = o->emulate ? -1 : gpu;
     m->prompts = o->config->prompts;
+    m->o_parts = o->config->prompt_o_parts;
+    m->down_parts = o->config->prompt_down_parts;
     m->workers = l.workers;
     m->tokens = tw_cuda_vm_tokens(vm);
     m->kv = l.kv;
@@ -74,6 +76,8 @@ static tw_status load_many(tw_machine *m, int decode, const tw_checked *program,
     tw_prefill *p;
     const tw_prefill_options o = {.unpack = m->prompts == TW_PROMPTS_UNPACKED,
                                   .apart = m->prompts == TW_PROMPTS_APART,
+                                  .o_parts = m->o_parts,
+                                  .down_parts = m->down_parts,
                                   .many = many,
                                   .rows = rows};
     const tw_status st = tw_prefill_open(&p, m->vm, decode, program, &o, diag);

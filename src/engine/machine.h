@@ -17,6 +17,7 @@ typedef struct tw_machine {
     void *vm;                                /* A tw_vm or a tw_cuda_vm, owned by the back end. */
     void *prefill;                           /* A GPU's tw_prefill, owned by the back end. NULL: none is loaded. */
     int prompts;                             /* A GPU: the tw_prompts of the configuration. */
+    int o_parts, down_parts;                 /* A GPU: prompts' parts of the configuration. */
     int gpu;                                 /* Number of the GPU. -1: a processor, or an emulated GPU. */
     int workers;                             /* Workers that run at the same time. */
     int64_t tokens;                          /* The most positions of a step. */

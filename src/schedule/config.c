@@ -91,6 +91,20 @@ static const tw_param params[] = {
      .meaning = "how a GPU runs prompts: auto: long ones by kernels for all positions at once where these cover model "
                 "and GPU; steps: by steps of the machine that decodes; unpacked: as auto, with matrices unpacked "
                 "before each product; apart: as auto, with kernels of their own for what products could do"},
+    {.name = "prompt_o_parts",
+     .role = TW_SPACE_GIVEN,
+     .at = offsetof(tw_schedule_config, prompt_o_parts),
+     INT32(0, TW_PROMPT_PARTS),
+     VALUES(0, 1, 2, 4, 8),
+     .meaning =
+         "equal parts that the columns of attention's second product are split in, which the norm behind it adds "
+         "up, in short prompts on a GPU; 1: none; 0: choose"},
+    {.name = "prompt_down_parts",
+     .role = TW_SPACE_GIVEN,
+     .at = offsetof(tw_schedule_config, prompt_down_parts),
+     INT32(0, TW_PROMPT_PARTS),
+     VALUES(0, 1, 2, 4, 8),
+     .meaning = "the same of the feed-forward layer's second product"},
 };
 
 static tw_status legal(const void *context, const void *config, tw_diag *diag) {

@@ -143,7 +143,7 @@ tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *q, t
         (!q->trans_b && (q->narrow || p->type == TW_GEMM_E4M3)) || !dense(q) || q->pointers || q->alpha != 1 ||
         q->beta != 0 || e->bias || e->activation || e->mul || e->residual || e->gated || e->squares || e->scaled ||
         q->sums || e->scale_rows || (e->scale_columns && !q->narrow) || q->scale_blocks || q->masked || q->gather ||
-        q->scatter || q->k * (int64_t)element_bytes(q->type) % 16)
+        q->scatter || q->addends || q->k * (int64_t)element_bytes(q->type) % 16)
         return tw_fail(diag, TW_ERR_UNSUPPORTED,
                        "only plain products whose rows of A have whole 16 bytes have a reference on the device");
     if (tw_gemm_pool_need(q) > p->bytes)

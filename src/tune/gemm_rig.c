@@ -397,7 +397,7 @@ tw_gemm_buffers tw_gemm_rig_buffers(const tw_gemm_rig *r, int set) {
 static bool dense(const tw_gemm_problem *p) {
     const int64_t columns = tw_gemm_columns(p);
     const bool sets = p->sets > 1 && p->set_c != p->stride_c * (p->batch / p->sets);
-    return p->ldc == columns && !p->pointers && !sets && (p->batch == 1 || p->stride_c == p->m * columns);
+    return p->ldc == columns && !p->pointers && !sets && !p->addends && (p->batch == 1 || p->stride_c == p->m * columns);
 }
 
 static tw_status count_here(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {

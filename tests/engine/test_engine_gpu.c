@@ -74,7 +74,9 @@ static void a_configuration_is_honoured(void **state) {
     (void)state;
     static const tw_schedule_config c = {{.workers = 3, .row_unit = 16, .kv_splits = 2, .kv = TW_F32, .exact_kv = true},
                                          {1, 3, 4, 2, 1, TW_EDGES_DATA, 0},
-                                         TW_PROMPTS_AUTO};
+                                         TW_PROMPTS_AUTO,
+                                         0,
+                                         0};
     static const tw_schedule_config absurd = {.machine = {.warps = 16, .blocks = 8, .stages = 32}};
     tw_model *m = open_model("mistral-window");
     tw_engine *e = open_engine(m, (tw_engine_options){.emulate = true, .context = 16, .config = &c});

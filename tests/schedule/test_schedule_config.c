@@ -34,7 +34,7 @@ static tw_status read_text(tw_schedule_config *c, const char *text, tw_diag *d) 
 static void written_is_read(void **state) {
     (void)state;
     static const tw_schedule_config cases[] = {
-        {{0}, {0}, TW_PROMPTS_STEPS},
+        {{0}, {0}, TW_PROMPTS_STEPS, 0, 1},
         {{.workers = 132,
           .tokens = 8,
           .max_seq = 4096,
@@ -49,8 +49,10 @@ static void written_is_read(void **state) {
           .exact_kv = true,
           .group_heads = true},
          {8, 4, 12, 3, 2, TW_EDGES_DATA, 1 << 20},
-         TW_PROMPTS_UNPACKED},
-        {{.kv = TW_F32, .exact_kv = true, .weights = TW_I8}, {.edges = TW_EDGES_COUNTERS}, TW_PROMPTS_AUTO},
+         TW_PROMPTS_UNPACKED,
+         2,
+         8},
+        {{.kv = TW_F32, .exact_kv = true, .weights = TW_I8}, {.edges = TW_EDGES_COUNTERS}, TW_PROMPTS_AUTO, 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tw_schedule_config c = cases[(i + 1) % 3], again = {0};
@@ -62,6 +64,8 @@ static void written_is_read(void **state) {
         assert_int_equal(c.lowering.weights, cases[i].lowering.weights);
         assert_memory_equal(&c.machine, &cases[i].machine, sizeof c.machine);
         assert_int_equal(c.prompts, cases[i].prompts);
+        assert_int_equal(c.prompt_o_parts, cases[i].prompt_o_parts);
+        assert_int_equal(c.prompt_down_parts, cases[i].prompt_down_parts);
         assert_int_equal(tw_schedule_config_write(&c, other, &d), TW_OK);
         assert_int_equal(tw_schedule_config_read(&again, other, &d), TW_OK);
         assert_int_equal(tw_file_read(&one, path, &d), TW_OK);
@@ -74,7 +78,7 @@ static void written_is_read(void **state) {
 
 static void what_is_not_named_stays(void **state) {
     (void)state;
-    tw_schedule_config c = {{.workers = 3, .kv = TW_F16, .exact_kv = true}, {.warps = 4}, TW_PROMPTS_AUTO};
+    tw_schedule_config c = {{.workers = 3, .kv = TW_F16, .exact_kv = true}, {.warps = 4}, TW_PROMPTS_AUTO, 0, 0};
     tw_diag d;
     assert_int_equal(read_text(&c, "{\"tokens\": 2.0, \"machine\": {\"blocks\": 3}}", &d), TW_OK);
     assert_true(c.lowering.workers == 3 && c.lowering.kv == TW_F16 && c.machine.warps == 4);
@@ -88,15 +92,16 @@ static void words_mean_what_they_say(void **state) {
     static const struct {
         const char *text;
         tw_schedule_config c;
-    } cases[] = {{"{\"weights\": \"native\"}", {{.weights = TW_F32}, {0}, TW_PROMPTS_AUTO}},
-                 {"{\"weights\": \"int8\"}", {{.weights = TW_I8}, {0}, TW_PROMPTS_AUTO}},
-                 {"{\"weights\": \"int4\"}", {{.weights = TW_I4}, {0}, TW_PROMPTS_AUTO}},
-                 {"{\"kv\": \"f32\"}", {{.kv = TW_F32, .exact_kv = true}, {0}, TW_PROMPTS_AUTO}},
-                 {"{\"kv\": \"f16\"}", {{.kv = TW_F16, .exact_kv = true}, {0}, TW_PROMPTS_AUTO}},
-                 {"{\"kv\": \"bf16\"}", {{.kv = TW_BF16, .exact_kv = true}, {0}, TW_PROMPTS_AUTO}},
-                 {"{\"machine\": {\"edges\": \"auto\"}}", {{0}, {.edges = TW_EDGES_AUTO}, TW_PROMPTS_AUTO}},
-                 {"{\"machine\": {\"edges\": \"counters\"}}", {{0}, {.edges = TW_EDGES_COUNTERS}, TW_PROMPTS_AUTO}},
-                 {"{\"machine\": {\"edges\": \"data\"}}", {{0}, {.edges = TW_EDGES_DATA}, TW_PROMPTS_AUTO}}};
+    } cases[] = {
+        {"{\"weights\": \"native\"}", {{.weights = TW_F32}, {0}, TW_PROMPTS_AUTO, 0, 0}},
+        {"{\"weights\": \"int8\"}", {{.weights = TW_I8}, {0}, TW_PROMPTS_AUTO, 0, 0}},
+        {"{\"weights\": \"int4\"}", {{.weights = TW_I4}, {0}, TW_PROMPTS_AUTO, 0, 0}},
+        {"{\"kv\": \"f32\"}", {{.kv = TW_F32, .exact_kv = true}, {0}, TW_PROMPTS_AUTO, 0, 0}},
+        {"{\"kv\": \"f16\"}", {{.kv = TW_F16, .exact_kv = true}, {0}, TW_PROMPTS_AUTO, 0, 0}},
+        {"{\"kv\": \"bf16\"}", {{.kv = TW_BF16, .exact_kv = true}, {0}, TW_PROMPTS_AUTO, 0, 0}},
+        {"{\"machine\": {\"edges\": \"auto\"}}", {{0}, {.edges = TW_EDGES_AUTO}, TW_PROMPTS_AUTO, 0, 0}},
+        {"{\"machine\": {\"edges\": \"counters\"}}", {{0}, {.edges = TW_EDGES_COUNTERS}, TW_PROMPTS_AUTO, 0, 0}},
+        {"{\"machine\": {\"edges\": \"data\"}}", {{0}, {.edges = TW_EDGES_DATA}, TW_PROMPTS_AUTO, 0, 0}}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tw_schedule_config c = {0};
         const tw_schedule_config *want = &cases[i].c;
@@ -131,7 +136,7 @@ static void nonsense_is_refused_by_name(void **state) {
         {"{\"workers\": 1", "JSON"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        tw_schedule_config c = {{.workers = 5}, {.warps = 6}, TW_PROMPTS_AUTO};
+        tw_schedule_config c = {{.workers = 5}, {.warps = 6}, TW_PROMPTS_AUTO, 0, 0};
         tw_diag d;
         if (read_text(&c, cases[i].text, &d) != TW_ERR_FORMAT || !strstr(d.message, cases[i].why))
             fail_msg("%s: %s", cases[i].text, d.message);

@@ -54,7 +54,7 @@ static void schedules(void **state) {
     tw_model *m = test_open_llama(&shape);
     const tw_schedule_space_context of = {m, 12};
     const tw_schedule_config given = {
-        {.tokens = 4, .kv = TW_F16, .exact_kv = true, .weights = TW_I8}, {0}, TW_PROMPTS_AUTO};
+        {.tokens = 4, .kv = TW_F16, .exact_kv = true, .weights = TW_I8}, {0}, TW_PROMPTS_AUTO, 0, 0};
     check_space(&tw_schedule_space, &of, &given, 40, 1000);
     tw_random r = tw_random_seed(41);
     int refused = 0;

@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Networks on a stand-in for the driver whose kernels do nothing: what is captured, searched, chosen and given back. */
 #define _GNU_SOURCE
-#include "base/diag.h"
 #include "device/fake_cuda.h"
-#include "graph/patterns/fuse.h"
-#include "graph/run.h"
-#include "graph/specialize.h"
-#include "graph/text.h"
 #include "kernels/fake_cudnn.h"
-#include "support/support.h"
-#include "vm/network/machine.h"
+#include "vm/network_stand_in.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char layer[] = "graph \"layer\" @23\n"
                             "  input %x: f16[2, 16, 64]\n"
@@ -30,97 +22,14 @@ static const char layer[] = "graph \"layer\" @23\n"
                             "  %y = LayerNormalization(%r, %one, %one)\n"
                             "  output %y\n";
 enum { LAUNCHES = 4 /* Products, attention and a norm. */ };
-/* The second product takes longer. */
-static const char products[] = "graph \"products\" @23\n"
-                               "  input %x: f16[2, 16, 64]\n"
-                               "  constant %v: f16[64, 512] random 7\n"
-                               "  constant %w: f16[512, 512] random 8\n"
-                               "  %p = MatMul(%x, %v)\n"
-                               "  %y = MatMul(%p, %w)\n"
-                               "  output %y\n";
-
-typedef struct made {
-    tw_graph *graph;
-    tw_program *program;
-    tw_gpu *gpu;
-    tw_network_weights *weights;
-    tw_network_plan plan;
-} made;
-
-static made m;
-
-static void good(tw_status st, const tw_diag *diag) {
-    if (st != TW_OK) fail_msg("%s", diag->message);
-}
-
-/* Opens a machine, and lowers a graph for it. */
-static int open_text(const char *text) {
-    const tw_array x = {.type = TW_E_f16, .rank = 3, .dims = {2, 16, 64}};
-    const tw_array *in[] = {&x};
-    tw_graph *g = NULL;
-    tw_diag diag = {0};
-    setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);
-    setenv("TILEWRIGHT_LIBCUBLASLT", TW_FAKE_CUBLASLT, 1);
-    setenv("TILEWRIGHT_LIBCUDNN", TW_FAKE_CUDNN, 1);
-    unsetenv("TILEWRIGHT_PTXAS");
-    fake_cuda_reset();
-    fake_cudnn_reset();
-    good(tw_graph_parse(&g, text, strlen(text), "text", &diag), &diag);
-    good(tw_graph_resolve(g, "text", &diag), &diag);
-    good(tw_graph_specialize(&m.graph, g, in, &diag), &diag);
-    tw_graph_free(g);
-    good(tw_graph_fuse(m.graph, NULL, &diag), &diag);
-    good(tw_graph_resolve(m.graph, "text", &diag), &diag);
-    good(tw_program_lower(&m.program, m.graph, &(tw_program_options){.gpu = true}, &diag), &diag);
-    good(tw_gpu_open(&m.gpu, "cuda", &diag), &diag);
-    good(tw_network_weights_open(&m.weights, m.gpu, &diag), &diag);
-    return 0;
-}
-
 static int open_all(void **state) {
     (void)state;
+    fake_cudnn_reset();
     return open_text(layer);
 }
 
-static int open_products(void **state) {
-    (void)state;
-    return open_text(products);
-}
-
-static int close_all(void **state) {
-    (void)state;
-    tw_network_weights_close(m.weights);
-    tw_gpu_close(m.gpu);
-    tw_program_free(m.program);
-    tw_graph_free(m.graph);
-    tw_network_plan_free(&m.plan);
-    m = (made){0};
-    return fake_cuda_alive() + fake_cudnn_alive(); /* An error for cmocka. */
-}
-
-/* Opens a network, runs it twice, times it, and shows it. Returns its number of launches. */
-static int use(const tw_cuda_network_options *o, tw_network_plan *plan) {
-    static char x[2 * 16 * 64 * 2], y[sizeof x];
-    const void *in[] = {x};
-    void *out[] = {y};
-    tw_cuda_network *n;
-    tw_diag diag = {0};
-    tw_buf text = {0};
-    double us[3];
-    good(tw_cuda_network_open(&n, m.program, m.weights, o, plan, &diag), &diag);
-    const int launches = tw_cuda_network_launches(n), before = fake_cuda_look()->replays;
-    assert_int_equal(tw_cuda_network_time(n, 2, us, 3, &diag), TW_ERR_UNSUPPORTED);
-    for (int i = 0; i < 2; i++) good(tw_cuda_network_run(n, in, out, &diag), &diag);
-    assert_int_equal(fake_cuda_look()->replays, before + 1); /* The first run is captured behind its end. */
-    good(tw_cuda_network_time(n, 2, us, 3, &diag), &diag);
-    assert_true(us[0] > 0 && tw_cuda_network_bytes(n) > 0);
-    good(tw_cuda_network_explain(n, true, &text, &diag), &diag);
-    int lines = 0;
-    for (size_t i = 0; i < text.size; i++) lines += text.data[i] == '\n';
-    assert_int_equal(lines, launches);
-    tw_buf_free(&text);
-    tw_cuda_network_close(n);
-    return launches;
+static int close_layer(void **state) {
+    return close_all(state) + fake_cudnn_alive();
 }
 
 static void networks_are_captured(void **state) {
@@ -166,7 +75,8 @@ static void plan_products(void) {
     static const char *const products_of_it[] = {"type=f16 m=32 n=192 k=64", "type=f16 m=32 n=64 k=64"};
     tw_diag diag = {0};
     for (int i = 0; i < 2; i++)
-        good(tw_network_plan_add(&m.plan, &(tw_network_choice){"gemm", products_of_it[i], "none", 1}, &diag), &diag);
+        good(tw_network_plan_add(&m.plan, &(tw_network_choice){"gemm", products_of_it[i], "none", 1, false}, &diag),
+             &diag);
 }
 
 /* The stand-in's second engine is faster and wrong, and the third is none. */
@@ -192,7 +102,8 @@ static void attention_is_the_vendors(void **state) {
     assert_null(strstr(by, "cudnn"));
     /* Who is faster by the plan computes it. */
     tw_diag diag = {0};
-    const tw_network_choice own = {"attention", m.plan.choices[at].problem, "rows=64", m.plan.choices[at].us * 2};
+    const tw_network_choice own = {"attention", m.plan.choices[at].problem, "rows=64", m.plan.choices[at].us * 2,
+                                   false};
     good(tw_network_plan_add(&m.plan, &own, &diag), &diag);
     attention_by(&(tw_cuda_network_options){0}, &m.plan, by, left_out);
     assert_string_equal(by, "cudnn 2 24=7");
@@ -369,9 +280,9 @@ static void cleared_products_begin_late(void **state) {
         tw_network_chosen chosen;
         tw_diag diag = {0};
         good(tw_gemm_problem_complete(&p, &diag), &diag);
-        good(
-            tw_network_plan_add(&plan, &(tw_network_choice){"gemm", "type=f16 m=16 n=16 k=320", ways[i / 2], 1}, &diag),
-            &diag);
+        good(tw_network_plan_add(&plan, &(tw_network_choice){"gemm", "type=f16 m=16 n=16 k=320", ways[i / 2], 1, false},
+                                 &diag),
+             &diag);
         good(tw_network_choose(&n, &p, &chosen, &diag), &diag);
         assert_true(chosen.config.kg > 1);
         assert_int_equal(chosen.config.early, clear && i < 2 ? TW_GEMM_LATE : TW_GEMM_EARLY);
@@ -391,6 +302,7 @@ static void a_plan_decides(void **state) {
     use(&(tw_cuda_network_options){.search = true, .measured = 3}, &m.plan);
     for (int i = tw_network_plan_find(&m.plan, problem, 0); i >= 0; i = tw_network_plan_find(&m.plan, problem, i + 1))
         m.plan.choices[i].us = strcmp(m.plan.choices[i].kind, "gemm") ? 0.001 : 10;
+    tw_network_plan_settle(&m.plan, problem, -1);
     /* The vendor's product has a map for its bias. */
     assert_int_equal(use(&(tw_cuda_network_options){0}, &m.plan), LAUNCHES + 1);
     /* The vendor is not asked where only our own kernels are wanted, and not for what it does not know. */
@@ -402,19 +314,19 @@ static void a_plan_decides(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(networks_are_captured, open_all, close_all),
-        cmocka_unit_test_setup_teardown(products_are_searched_once, open_all, close_all),
-        cmocka_unit_test_setup_teardown(attention_is_the_vendors, open_all, close_all),
-        cmocka_unit_test_setup_teardown(attention_is_the_vendors_alone, open_all, close_all),
-        cmocka_unit_test_setup_teardown(attention_of_all_kinds_is_the_vendors, open_all, close_all),
-        cmocka_unit_test_setup_teardown(attention_without_the_library, open_all, close_all),
+        cmocka_unit_test_setup_teardown(networks_are_captured, open_all, close_layer),
+        cmocka_unit_test_setup_teardown(products_are_searched_once, open_all, close_layer),
+        cmocka_unit_test_setup_teardown(attention_is_the_vendors, open_all, close_layer),
+        cmocka_unit_test_setup_teardown(attention_is_the_vendors_alone, open_all, close_layer),
+        cmocka_unit_test_setup_teardown(attention_of_all_kinds_is_the_vendors, open_all, close_layer),
+        cmocka_unit_test_setup_teardown(attention_without_the_library, open_all, close_layer),
         cmocka_unit_test_setup_teardown(the_longest_is_searched_first, open_products, close_all),
-        cmocka_unit_test_setup_teardown(a_limit_ends_searches, open_all, close_all),
+        cmocka_unit_test_setup_teardown(a_limit_ends_searches, open_all, close_layer),
         cmocka_unit_test(few_heads_have_small_tiles),
         cmocka_unit_test(no_warpgroup_idles),
         cmocka_unit_test(cleared_products_begin_late),
-        cmocka_unit_test_setup_teardown(the_vendor_has_maps_behind, open_all, close_all),
-        cmocka_unit_test_setup_teardown(a_plan_decides, open_all, close_all),
+        cmocka_unit_test_setup_teardown(the_vendor_has_maps_behind, open_all, close_layer),
+        cmocka_unit_test_setup_teardown(a_plan_decides, open_all, close_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

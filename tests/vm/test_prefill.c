@@ -245,7 +245,8 @@ static tw_status open_many(machine *r, const tw_model *m, tw_checked **many, int
     prompt.tokens = tokens;
     const tw_lowering l = {.workers = 1, .sequences = SEQUENCES, .tokens = SEQUENCES, .kv_splits = 1, .row_blocks = 1};
     *many = test_lower(m, l, MAX_SEQ);
-    return try_open(r, m, (tw_lowering){0}, prompt, NULL, &(tw_prefill_options){.many = *many}, d);
+    return try_open(r, m, (tw_lowering){0}, prompt, NULL,
+                    &(tw_prefill_options){.many = *many, .o_parts = 2, .down_parts = 2}, d);
 }
 
 /* Feeds a prompt, then each of its tokens but the last, and checks that they follow. */
@@ -383,12 +384,12 @@ static void add_job(const tw_prefill_problem *p, tw_buf *ptx, tw_ptx_job *job) {
 
 static void kernels_assemble(void **state) {
     (void)state;
-    enum { MANY = 7, KINDS = 14, FORMATS = 6, JOBS = KINDS + 2 * FORMATS };
+    enum { MANY = 8, KINDS = 15, FORMATS = 6, JOBS = KINDS + 2 * FORMATS };
     /* From number MANY on, of many sequences. */
     static const tw_prefill_kind *const kinds[KINDS] = {
-        &tw_prefill_embed,  &tw_prefill_norm,   &tw_prefill_rope,  &tw_prefill_attend, &tw_prefill_gate,
-        &tw_prefill_best,   &tw_prefill_take,   &tw_prefill_embed, &tw_prefill_norm,   &tw_prefill_rope,
-        &tw_prefill_attend, &tw_prefill_values, &tw_prefill_pick,  &tw_prefill_take};
+        &tw_prefill_embed, &tw_prefill_norm,   &tw_prefill_rope,     &tw_prefill_attend, &tw_prefill_gate,
+        &tw_prefill_best,  &tw_prefill_take,   &tw_prefill_sum_norm, &tw_prefill_embed,  &tw_prefill_norm,
+        &tw_prefill_rope,  &tw_prefill_attend, &tw_prefill_values,   &tw_prefill_pick,   &tw_prefill_take};
     static const struct {
         tw_dtype dtype;
         int group;
@@ -411,6 +412,7 @@ static void kernels_assemble(void **state) {
         s->rows = m->dim;
         s->columns = i < KINDS + FORMATS ? m->ffn_dim : m->dim;
         s->bias = s->early = true;
+        s->parts = p.kind == &tw_prefill_sum_norm ? 8 : 0;
         s->many = i >= MANY && i < KINDS;
         s->cut_list = 512;
         if (s->many) s->rows = m->vocab;

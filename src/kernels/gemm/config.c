@@ -71,7 +71,7 @@ tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c) 
     const int es = tw_type_bits(tw_gemm_types[p->type].element) / 8;
     if (c.vec < es) c.vec = es;
     if (c.frag < es) c.frag = es;
-    if (c.kg == 1) c.split = 0;
+    if (c.kg == 1 || p->addends) c.split = 0;
     if (c.mma) c.frag = 16;
     if (c.early == TW_GEMM_AHEAD && (!p->weights || p->groups)) c.early = TW_GEMM_EARLY;
     if (c.mma == 2) {
@@ -97,7 +97,7 @@ static tw_gemm_config default_of_narrow(const tw_gemm_problem *p) {
                             .u = u,
                             .ks = 1,
                             .kl = 1,
-                            .kg = 1,
+                            .kg = p->addends ? (int)p->addends : 1,
                             .vec = 16,
                             .frag = 16,
                             .stages = 4,
@@ -117,7 +117,7 @@ tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p) {
                         .u = narrow ? 64 : 16,
                         .ks = 1,
                         .kl = 1,
-                        .kg = 1,
+                        .kg = p->addends ? (int)p->addends : 1,
                         .vec = narrow ? 16 : es,
                         .frag = 8,
                         .stages = 3,

@@ -173,6 +173,7 @@ tw_gemm_cells tw_gemm_cells_of(tw_gemm_gen *g) {
     of.c = g->v->pointers ? tw_gemm_batch_matrix(g, g->arg.c, g->arg.stride_c, TW_NONE) : g->arg.c;
     if (g->v->batched && !g->v->pointers)
         of.at = tw_add(b, of.at, tw_gemm_batch_offset(g, g->arg.stride_c, g->arg.set_c));
+    if (g->v->addends) of.at = tw_add(b, of.at, tw_mul(b, tw_widen(b, g->split), g->arg.stride_c));
     return of;
 }
 

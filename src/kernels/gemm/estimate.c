@@ -155,7 +155,7 @@ bool tw_gemm_demand(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_
         out->parts = 2 * 2 * sums * (double)need.grid;
         out->turns = 1;
     }
-    if (c->kg > 1) {
+    if (c->kg > 1 && !p->addends) {
         /* Blocks of a cluster write their sums, send them, receive others' and add them, all in shared memory. Other
            joins go through device memory. */
         const bool cluster = c->split == TW_JOIN_CLUSTER;

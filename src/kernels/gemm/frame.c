@@ -198,7 +198,7 @@ static void finish(tw_gemm_gen *g) {
                        .groups = g->c->kl,
                        .group = g->group,
                        .shared = tw_add_imm(g->b, g->shared, g->plan.join),
-                       .parts = g->c->kg,
+                       .parts = g->v->addends ? 1 : g->c->kg,
                        .way = (tw_join_way)g->c->split,
                        .part = g->split,
                        .tile = g->tile,

@@ -142,7 +142,10 @@ typedef struct tw_gemm_problem {
        the integer times its scale, rounded to `type`, which the scale has, too. 0: elements are the integers, whose
        columns tw_gemm_epilogue.scale_columns may scale. */
     int64_t scales;
-    bool scale_sums;   /* Scales multiply the sums of such elements in f32. Elements are then not rounded. */
+    bool scale_sums; /* Scales multiply the sums of such elements in f32. Elements are then not rounded. */
+    /* C is so many matrices of f32, one behind the other, which add up to the product: each is the sum over a part of
+       k, which a block has for itself (tw_gemm_config.kg). 0: C is the product. */
+    int64_t addends;
     tw_gemm_tape tape; /* How B lies on tapes. Its matrix, as tw_gemm_matrix_of describes it, is n x k without gaps. */
     tw_gemm_epilogue epilogue;
 } tw_gemm_problem;
@@ -269,7 +272,7 @@ typedef struct tw_gemm_config {
     int u;          /* Elements of a stage along k. */
     int ks;         /* Independent sums per element of a thread's tile. */
     int kl;         /* Groups of threads in a block. Each sums a part of every stage. */
-    int kg;         /* Blocks along k. */
+    int kg;         /* Blocks along k. With tw_gemm_problem.addends: so many. */
     int vec;        /* Most bytes of a copy from global to shared memory: 4, 8, 16, or the element's size if smaller. */
     int frag;       /* SIMT: most bytes of a fragment load along k, or the element's size if smaller. */
     int copy;       /* 0: asynchronous copies. 1: through registers, which transposes SIMT's tiles on the way. */
@@ -328,6 +331,7 @@ typedef struct tw_gemm_variant {
     bool beta, batched;             /* beta is not 0. There are several products. */
     bool sets;                      /* They are in several sets. */
     bool sums;                      /* tw_gemm_problem.sums is not 0. */
+    bool addends;                   /* tw_gemm_problem.addends is not 0. */
     bool pointers;                  /* As in the problem. */
     bool promote, scale_blocks;     /* As in tw_gemm_problem. */
     tw_gemm_narrow narrow;          /* Type of B's integers. */

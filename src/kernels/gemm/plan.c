@@ -22,6 +22,7 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
                c->ks > 2 || c->group < 1 || c->stages < 1 || c->stages > 16 || c->blocks < 0 || c->kg > 65535,
            "a parameter is out of range");
     REFUSE(c->split < 0 || c->split >= TW_JOIN_WAYS, "no such way to split");
+    REFUSE(v->addends && c->split != TW_JOIN_LAST, "addends are not joined: split is 0");
     REFUSE(c->copy < 0 || c->copy > 1, "copies are asynchronous (0) or go through registers (1)");
     REFUSE(c->copy ? c->stages > 2 : c->stages < 2,
            "asynchronous copies need 2 stages at least, and those through registers have 1 or 2");
@@ -96,6 +97,7 @@ static const char *resources_of(const tw_gemm_problem *p, const tw_gemm_config *
     if (why) return why;
     const int64_t stages = tw_ceil_div(tw_gemm_depth(p), c->u);
     REFUSE(c->kg > stages, "more splits than stages along k");
+    REFUSE(p->addends && c->kg != p->addends, "each block along k has an addend: kg is their number");
     const int64_t es = tw_type_bits(tw_gemm_types[p->type].element) / 8;
     REFUSE(p->gather && p->k * es % 16, "rows that are gathered have whole 16 bytes along k");
     REFUSE(p->gather && p->lda * es > INT32_MAX, "rows that are gathered are too long");
@@ -108,7 +110,7 @@ static const char *resources_of(const tw_gemm_problem *p, const tw_gemm_config *
     REFUSE(across * c->group > INT32_MAX, "a group of tiles is too large");
     REFUSE(c->stream && tiles * stages > INT32_MAX / (c->persistent + 1), "more stages than tiles can be cut into");
     /* True: blocks exchange nothing through global memory. */
-    const bool alone = !c->stream && (c->kg == 1 || c->split == TW_JOIN_CLUSTER);
+    const bool alone = !c->stream && (c->kg == 1 || c->split == TW_JOIN_CLUSTER || p->addends);
     const int64_t parts = c->stream ? 2 * tiling.blocks : tiles * (c->split == TW_JOIN_LAST ? c->kg : 1);
     *r = (tw_gemm_resources){
         .threads = plan.threads,

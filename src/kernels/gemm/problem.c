@@ -95,6 +95,7 @@ tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which)
     const bool ta = p->trans_a, tb = p->trans_b;
     const tw_type in = tw_gemm_types[p->type].element;
     tw_gemm_matrix m = batch_of(p, p->out, p->m, tw_gemm_columns(p), p->ldc, p->stride_c, p->set_c);
+    if (which == TW_GEMM_C && p->addends) m.count = p->addends, m.stride = p->stride_c;
     if (which == TW_GEMM_A && p->gather)
         m = one_of(in, p->rows_a, p->k, p->lda);
     else if (which == TW_GEMM_A)
@@ -170,17 +171,12 @@ static tw_status check_extents(const tw_gemm_problem *p, int64_t least_a, int64_
     const struct {
         const char *name;
         int64_t is, least, most;
-    } ranges[] = {{"m", p->m, 1, INT32_MAX / 2},
-                  {"n", p->n, 1, INT32_MAX / 2},
-                  {"k", p->k, 1, INT32_MAX / 2},
-                  {"batch", p->batch, 1, 65535},
-                  {"groups", p->groups, 0, 65535},
-                  {"rows_a", p->rows_a, 0, INT32_MAX / 2},
-                  {"lda", p->lda, least_a, INT32_MAX},
-                  {"ldb", p->ldb, least_b, INT32_MAX},
-                  {"scales", p->scales, 0, p->k},
-                  {"sums", p->sums, 0, p->k},
-                  {"ldc", p->ldc, tw_gemm_columns(p), INT32_MAX}};
+    } ranges[] = {{"m", p->m, 1, INT32_MAX / 2},       {"n", p->n, 1, INT32_MAX / 2},
+                  {"k", p->k, 1, INT32_MAX / 2},       {"batch", p->batch, 1, 65535},
+                  {"groups", p->groups, 0, 65535},     {"rows_a", p->rows_a, 0, INT32_MAX / 2},
+                  {"lda", p->lda, least_a, INT32_MAX}, {"ldb", p->ldb, least_b, INT32_MAX},
+                  {"scales", p->scales, 0, p->k},      {"sums", p->sums, 0, p->k},
+                  {"addends", p->addends, 0, p->k},    {"ldc", p->ldc, tw_gemm_columns(p), INT32_MAX}};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (ranges[i].is < ranges[i].least || ranges[i].is > ranges[i].most)
             return tw_fail(diag, TW_ERR_USAGE, "%s = %lld is not within %lld..%lld", ranges[i].name,
@@ -207,6 +203,17 @@ static tw_status check_groups(const tw_gemm_problem *p, tw_diag *diag) {
         return tw_fail(diag, TW_ERR_USAGE, "scales of blocks are of rows of A that are not gathered");
     if (p->scatter && (p->beta != 0 || e->mul || e->residual || e->squares))
         return tw_fail(diag, TW_ERR_USAGE, "a product that scatters its rows has no beta, mul, residual or squares");
+    return TW_OK;
+}
+
+/* Checks addends. TW_ERR_USAGE: what is done to the product cannot be done to its addends. */
+static tw_status check_addends(const tw_gemm_problem *p, tw_diag *diag) {
+    const tw_gemm_epilogue *e = &p->epilogue;
+    if (!p->addends) return TW_OK;
+    if (p->out != TW_T_f32 || p->batch > 1 || p->groups)
+        return tw_fail(diag, TW_ERR_USAGE, "addends are f32, of one product without groups");
+    if (p->beta != 0 || e->bias || e->activation || e->mul || e->residual || e->gated || e->squares || e->scaled)
+        return tw_fail(diag, TW_ERR_USAGE, "addends are scaled, and nothing else is done to them");
     return TW_OK;
 }
 
@@ -261,6 +268,7 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
     if (!out_fits(p->type, p->out))
         return tw_fail(diag, TW_ERR_USAGE, "C cannot be %s for %s", tw_type_name(p->out), tw_gemm_types[p->type].name);
     st = check_groups(p, diag);
+    if (st == TW_OK) st = check_addends(p, diag);
     if (st == TW_OK) st = check_e4m3(p, diag);
     if (st == TW_OK) st = check_epilogue(p, diag);
     if (st == TW_OK) st = check_narrow(p, diag);
@@ -288,6 +296,7 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         {"set_c", p->set_c, tw_gemm_next_set(p, p->stride_c)},
         {"pointers", p->pointers, 0},
         {"sums", p->sums, 0},
+        {"addends", p->addends, 0},
         {"groups", p->groups, 0},
         {"masked", p->masked, 0},
         {"gather", p->gather, 0},
@@ -359,6 +368,7 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.batched = p->batch > 1;
     v.sets = p->sets > 1;
     v.sums = p->sums > 0;
+    v.addends = p->addends > 0;
     v.pointers = p->pointers;
     v.promote = p->promote;
     v.scale_blocks = p->scale_blocks;

@@ -467,7 +467,9 @@ int64_t tw_gemm_data_compare(const tw_gemm_data *d, const void *c, double *worst
         int64_t in = cell % (p->m * columns);
         int64_t at = tw_gemm_matrix_place(p, &m, cell / (p->m * columns)) + in / columns * p->ldc + in % columns;
         if (!is_written(d, in / columns)) continue;
-        double error = fabs(element_read(p->out, c, at) - d->want[cell]) / (double)d->tolerance[cell];
+        double x = element_read(p->out, c, at);
+        for (int64_t i = 1; i < p->addends; i++) x += element_read(p->out, c, at + i * p->stride_c);
+        double error = fabs(x - d->want[cell]) / (double)d->tolerance[cell];
         if (!(error <= most)) most = error;
         if (error < 1) continue;
         if (!wrong++ && first) *first = cell;
@@ -516,7 +518,8 @@ int64_t tw_gemm_data_gaps(const tw_gemm_data *d, const void *now, const void *be
     bool *is_cell = calloc((size_t)all, sizeof *is_cell);
     int64_t n = 0;
     if (!is_cell) return -1;
-    for (int64_t i = 0; i < p->batch * p->m; i++) {
+    const int64_t matrices = p->addends ? p->addends : p->batch;
+    for (int64_t i = 0; i < matrices * p->m; i++) {
         const int64_t row = tw_gemm_matrix_place(p, &m, i / p->m) + i % p->m * p->ldc;
         if (is_written(d, i % p->m)) memset(is_cell + row, true, (size_t)m.columns * sizeof *is_cell);
     }

@@ -14,6 +14,7 @@ const char tw_gemm_problem_words[] =
     "alpha beta; out=TYPE of C; bias=1 mul=1 residual=1 gated=1 squares=1 scaled=1 scale_rows=1 scale_columns=1; "
     "activation=gelu|gelu_erf|silu;\n"
     "sums=P eps=E: rows of A are divided by the roots of the means of P sums of squares;\n"
+    "addends=P: C is P matrices of f32 that add up to the product, each of a part of k (kg=P);\n"
     "pointers=1: matrices of a batch lie anywhere, and buffers hold their addresses;\n"
     "groups=E: rows of A in E groups, each with a B of its own; masked=1: each has a count in the place of an end;\n"
     "gather=1: rows of A, of which there are rows_a, by number; scatter=1: rows of C by number, with a factor each;\n"
@@ -86,6 +87,7 @@ bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *statu
         {"pointers", NULL, &p->pointers, NULL},
         {"sums", &p->sums, NULL, NULL},
         {"eps", NULL, NULL, &p->eps},
+        {"addends", &p->addends, NULL, NULL},
         {"groups", &p->groups, NULL, NULL},
         {"scales", &p->scales, NULL, NULL},
         {"scale_sums", NULL, &p->scale_sums, NULL},

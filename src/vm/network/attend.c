@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 64 /* Configurations to measure. */, SAMPLES = 7, KEPT = 3 /* Entered into the plan. */ };
+enum { MOST = 64 /* Configurations to measure. */, SAMPLES = 7, KEPT = 5 /* Entered into the plan. */ };
 
 /* Configurations that are this many times slower than the fastest so far are sampled once. */
 static const double give_up = 1.5;
 
 /* Lets a launch begin early, if its kernel can. */
-static tw_attention_config settle(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config c) {
+static tw_attention_config complete(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config c) {
     tw_attention_config early = c;
     early.early = !n->options.late;
     c.early = 0;
@@ -131,7 +131,7 @@ static tw_status enter(tw_cuda_network *n, candidate *all, int count, const char
             if (all[i].us < all[best].us) best = i;
         if (all[best].us >= 1e30) break;
         tw_attention_config_print(&all[best].config, text, sizeof text);
-        st = tw_network_plan_add(n->plan, &(tw_network_choice){"attention", words, text, all[best].us}, diag);
+        st = tw_network_plan_add(n->plan, &(tw_network_choice){"attention", words, text, all[best].us, false}, diag);
         all[best].us = 1e30;
     }
     return st;
@@ -184,14 +184,16 @@ tw_status tw_network_search_attention(tw_cuda_network *n, const tw_attention_pro
     return st;
 }
 
-/* Chooses among the plan's entries. False: none computes it. */
+/* Chooses among the plan's entries, if one computes it. */
 static tw_status by_plan(tw_cuda_network *n, const tw_attention_problem *p, const char *words,
                          tw_network_attending *out, tw_diag *diag) {
+    const tw_attention_config usual = out->config;
     double least = 1e30;
     for (int i = tw_network_plan_find(n->plan, words, 0); i >= 0; i = tw_network_plan_find(n->plan, words, i + 1)) {
         const tw_network_choice *c = &n->plan->choices[i];
-        tw_network_attending x = {.config = out->config};
-        if (c->us >= least) continue;
+        tw_network_attending x = {.entry = i + 1, .config = usual};
+        const double us = c->settled ? 0 : c->us;
+        if (us >= least) continue;
         if (!strcmp(c->kind, "cudnn")) {
             tw_status st = TW_OK;
             if (makers(n) & TW_NETWORK_VENDOR)
@@ -203,7 +205,7 @@ static tw_status by_plan(tw_cuda_network *n, const tw_attention_problem *p, cons
             continue;
         }
         *out = x;
-        least = c->us;
+        least = us;
     }
     return TW_OK;
 }
@@ -216,9 +218,11 @@ tw_status tw_network_choose_attention(tw_cuda_network *n, const tw_attention_pro
     tw_attention_print(p, words, sizeof words);
     tw_network_attention_tile(p, n->gpu->target, n->info.sms, &out->config);
     if (n->plan) st = by_plan(n, p, words, out, diag);
-    if (st == TW_OK && !out->cudnn && n->options.by == TW_NETWORK_VENDOR)
+    if (st == TW_OK && !out->cudnn && n->options.by == TW_NETWORK_VENDOR) {
         st = tw_network_open_cudnn(n, p, words, NULL, &out->cudnn, diag);
+        if (out->cudnn) out->entry = 0;
+    }
     if (n->options.unsplit) out->config.splits = 1;
-    out->config = settle(n, p, out->config);
+    out->config = complete(n, p, out->config);
     return st;
 }

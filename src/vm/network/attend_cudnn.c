@@ -160,7 +160,7 @@ tw_status tw_network_search_cudnn(tw_cuda_network *n, const tw_attention_problem
         tw_cudnn_engine_print(&engines[i], text);
     }
     n->plan->costs.vendor += (double)(tw_now_ns() - now) * 1e-9;
-    if (best < 1e30) return tw_network_plan_add(n->plan, &(tw_network_choice){"cudnn", words, text, best}, diag);
+    if (best < 1e30) return tw_network_plan_add(n->plan, &(tw_network_choice){"cudnn", words, text, best, false}, diag);
     leave_out(n, &why);
     return TW_OK;
 }

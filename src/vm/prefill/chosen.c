@@ -51,6 +51,7 @@ bool tw_prefill_chosen(tw_prefill *p, const tw_gemm_problem *problem, tw_gemm_co
     /* Artefacts of the cache folder learnt from matrices. Of a tape's small tiles they think too well: a bulk copy
        fetches eight columns alone. */
     if (problem->tape.warps && !given_by(p)) return false;
+    if (problem->addends) return false; /* They do not know how many blocks there are along k. */
     const tw_selector *s = find(p, tw_gemm_kind_of(problem));
     tw_select_source source = TW_SELECT_NONE;
     if (!s || tw_gemm_choose(s, problem, p->gpu.target, 0, out, &source, NULL) != TW_OK) return false;

@@ -65,8 +65,16 @@ void tw_prefill_store_one(tw_prefill_gen *g, tw_type t, tw_val address, tw_val x
     tw_st(g->b, (tw_attrs){.type = t}, address, &x);
 }
 
+/* Returns the threads of a block. A row's parts are many bytes, and a thread has few loads on their way. */
+static int threads_of(const tw_prefill_shape *s) {
+    enum { COLUMNS = 4 /* Of a thread. */ };
+    int warps = TW_PREFILL_WARPS;
+    while (s->parts && warps < TW_PREFILL_MOST_WARPS && 32 * COLUMNS * warps < s->columns) warps *= 2;
+    return 32 * warps;
+}
+
 static void build(tw_builder *b, const tw_prefill_problem *p) {
-    tw_prefill_gen g = {.b = b, .s = &p->shape};
+    tw_prefill_gen g = {.b = b, .s = &p->shape, .threads = threads_of(&p->shape)};
     for (int i = 0; i < TW_PREFILL_BUFFERS && p->kind->buffers[i].name; i++)
         g.buffer[i] = tw_pointer_add(b, p->kind->buffers[i].name, 16, !p->kind->buffers[i].written);
     g.block = tw_sreg(b, TW_SREG_ctaid_x);
@@ -84,7 +92,7 @@ static void build(tw_builder *b, const tw_prefill_problem *p) {
 tw_status tw_prefill_make(const void *problem, tw_plan *out, const tw_target *target, tw_diag *diag) {
     const tw_prefill_problem *p = problem;
     const tw_prefill_shape *s = &p->shape;
-    out->kernel = tw_kernel_new(p->kind->name, target->sm, TW_PREFILL_THREADS);
+    out->kernel = tw_kernel_new(p->kind->name, target->sm, threads_of(&p->shape));
     if (!out->kernel) return tw_fail_memory(diag);
     tw_builder b = tw_builder_of(out->kernel);
     build(&b, p);

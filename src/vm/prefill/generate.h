@@ -67,6 +67,7 @@ typedef struct tw_prefill_shape {
     bool gated;             /* gate: rows have gates and values. False: values alone. */
     bool many;              /* The step is one of many sequences. */
     int cut_list;           /* pick: as in tw_mega_plan. */
+    int parts;              /* sum_norm: parts of a product that are added to a row. */
     bool early;             /* The launch begins, and waits, before the one before it is over. */
     tw_mega_format format;  /* unpack: how weights lie in pieces. */
     int warps, blocks, run; /* unpack: as in tw_machine_tuning and tw_mega_shape. */
@@ -77,6 +78,7 @@ typedef struct tw_prefill_shape {
 enum { TW_PREFILL_HEAD = 256 /* The most elements of a head. */ };
 enum { TW_PREFILL_ROW = 10240 /* The most elements of a row of x. */ };
 enum { TW_PREFILL_BUFFERS = 10, TW_PREFILL_THREADS = 128, TW_PREFILL_WARPS = TW_PREFILL_THREADS / 32 };
+enum { TW_PREFILL_MOST_WARPS = 16 /* Of a block whose rows have parts. */ };
 
 /* A kernel that is built. */
 typedef struct tw_prefill_gen {
@@ -84,6 +86,7 @@ typedef struct tw_prefill_gen {
     const tw_prefill_shape *s;
     tw_val buffer[TW_PREFILL_BUFFERS]; /* Addresses of the kind's buffers. */
     tw_val block, thread, warp, lane;  /* Numbers. */
+    int threads;                       /* Threads of a block. */
 } tw_prefill_gen;
 
 /* A kind of kernel. */
@@ -101,6 +104,7 @@ typedef struct tw_prefill_kind {
    take    Rows of x and q that are ends become the rows of a tail's.
    embed   Rows of the table become rows of x. With `fused` also sums of squares, one of each row, and rows times gains.
    norm    The model's norm: rows of x, normed and times the weights, become rows of y.
+   sum_norm  Parts of a product are added to rows of x, whose norm is as "norm" has it.
    residual  An RMS norm of y's f32 rows is added to rows of x.
    rope    A product's f32 rows, of q, k and v as tw_qkv_locate orders them, get biases, norms of heads and rope.
            Queries go to q, [tokens][heads][head], keys and values to the cache.
@@ -116,7 +120,7 @@ typedef struct tw_prefill_kind {
 extern const tw_prefill_kind tw_prefill_embed, tw_prefill_norm, tw_prefill_rope, tw_prefill_attend, tw_prefill_gate,
     tw_prefill_residual, tw_prefill_factors, tw_prefill_unpack, tw_prefill_score, tw_prefill_route, tw_prefill_sort,
     tw_prefill_gather, tw_prefill_sum_experts, tw_prefill_head, tw_prefill_best, tw_prefill_values, tw_prefill_pick,
-    tw_prefill_take;
+    tw_prefill_take, tw_prefill_sum_norm;
 
 enum { TW_PREFILL_SLOT = 2048 };
 static inline int tw_prefill_slots(const tw_model *m) {

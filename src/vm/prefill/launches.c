@@ -10,6 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What is left to do of the residual stream's rows, by whoever reads them next. */
+typedef struct stream {
+    /* Number of vectors of sums of squares of the rows, beside which `normed` has the rows times the next norm's
+       weights. 0: the rows are to be normed by a kernel. */
+    int64_t sums;
+    int parts; /* Number of parts of a product that this kernel adds to the rows first. 0: there are none. */
+} stream;
+
 /* What builds a list. */
 typedef struct builder {
     tw_prefill *p;
@@ -17,9 +25,7 @@ typedef struct builder {
     const tw_prefill_list
         *rows; /* A list with as many rows as launches have: `list`, or one of as many as it has ends. */
     const tw_prefill_memory *memory; /* The program's, or a copy with a tail's step, x and q. */
-    /* Number of vectors of sums of squares of x's rows, beside which `normed` has the rows times the norm's weights.
-       0: the rows are to be normed by a kernel. */
-    int64_t *sums;
+    stream *x;                       /* Of the list so far. */
 } builder;
 
 /* A buffer's name and address. Name NULL ends a list. */
@@ -129,7 +135,7 @@ static tw_status add_embed(const builder *o, const tw_instr *in, tw_diag *diag) 
     tw_prefill_shape shape;
     common(o, p->vm->m->dim, &shape);
     shape.fused = norm >= 0;
-    *o->sums = norm >= 0;
+    *o->x = (stream){.sums = norm >= 0};
     const binding to[] = {{"step", p->memory.step},
                           {"table", shared(p, in->operand[TW_EMBED_TABLE])},
                           {"x", p->memory.x},
@@ -148,9 +154,15 @@ static tw_status add_norm(const builder *o, int weight, int bias, tw_diag *diag)
     common(o, p->vm->m->dim, &shape);
     shape.bias = bias >= 0;
     shape.bare = weight < 0;
-    const binding to[] = {{"step", o->memory->step}, {"x", o->memory->x},       {"weight", shared(p, weight)},
-                          {"y", o->memory->normed},  {"bias", shared(p, bias)}, {NULL, 0}};
-    return add_kind(o, &tw_prefill_norm, &shape, to, diag);
+    shape.parts = o->x->parts;
+    const binding to[] = {{"step", o->memory->step},
+                          {"x", o->memory->x},
+                          {"weight", shared(p, weight)},
+                          {"y", o->memory->normed},
+                          {"bias", shared(p, bias)},
+                          {shape.parts ? "parts" : NULL, o->memory->parts},
+                          {NULL, 0}};
+    return add_kind(o, shape.parts ? &tw_prefill_sum_norm : &tw_prefill_norm, &shape, to, diag);
 }
 
 /* A product of rows and a matrix. */
@@ -203,12 +215,12 @@ static tw_status add_normed(const builder *o, const tw_instr *in, int norm, int 
     const tw_prefill *p = o->p;
     char words[TW_PLAN_TEXT / 4];
     of.a = p->memory.normed;
-    of.divides = *o->sums > 0;
+    of.divides = o->x->sums > 0;
     if (!of.divides) {
         const tw_status st = add_norm(o, norm, norm_bias, diag);
         return st == TW_OK ? add_product(o, in, &of, diag) : st;
     }
-    snprintf(words, sizeof words, "%s sums=%lld eps=%.9g", of.epilogue, (long long)*o->sums,
+    snprintf(words, sizeof words, "%s sums=%lld eps=%.9g", of.epilogue, (long long)o->x->sums,
              (double)p->vm->m->norm_eps);
     of.epilogue = words;
     return add_product(o, in, &of, diag);
@@ -356,19 +368,35 @@ static tw_status add_attend(const builder *o, const tw_instr *in, tw_diag *diag)
     return add_kind(o, &tw_prefill_attend, &shape, to, diag);
 }
 
-/* Has the product of an instruction ready x for the next norm, if it can. *o->sums becomes its number of vectors. */
+/* Has the product of an instruction ready x for the next norm, if it can. o->x->sums becomes its number of vectors. */
 static tw_status ready_next(const builder *o, const tw_instr *in, product *of, const char *words, tw_diag *diag) {
     const int norm = next_norm(o, in);
     tw_prefill_kernel *k;
     bool unused;
-    *o->sums = 0;
+    *o->x = (stream){0};
     if (norm < 0) return TW_OK;
     const tw_status st = tw_prefill_open_product(o->p, o->rows, matrix_of(o->p, in), words, NULL, &k, &unused, diag);
-    if (st == TW_OK) *o->sums = tw_prefill_vectors(o->p, o->rows, k);
-    if (!*o->sums) return st == TW_ERR_UNSUPPORTED ? TW_OK : st;
+    if (st == TW_OK) o->x->sums = tw_prefill_vectors(o->p, o->rows, k);
+    if (!o->x->sums) return st == TW_ERR_UNSUPPORTED ? TW_OK : st;
     of->gains = shared(o->p, norm);
     of->epilogue = words;
     return TW_OK;
+}
+
+/* Tells whether the instruction behind `in` begins with a norm of x, which may add up parts first. */
+static bool norms_next(const builder *o, const tw_instr *in) {
+    const tw_worker *w = &o->p->s->workers[0];
+    return in + 1 < w->list + w->count && (in[1].op == TW_INSTR_QKV || in[1].op == TW_INSTR_FFN);
+}
+
+/* Adds a product in parts, which the norm of the instruction behind it adds to x. No other instruction is between the
+   two, so that the order that the schedule has for x holds for the parts. */
+static tw_status add_parts(const builder *o, const tw_instr *in, uint64_t a, int parts, tw_diag *diag) {
+    char words[32];
+    snprintf(words, sizeof words, "out=f32 addends=%d", parts);
+    const product of = {.a = a, .c = o->memory->parts, .epilogue = words};
+    *o->x = (stream){.parts = parts};
+    return add_product(o, in, &of, diag);
 }
 
 static tw_status add_project(const builder *o, const tw_instr *in, tw_diag *diag) {
@@ -384,6 +412,15 @@ static tw_status add_project(const builder *o, const tw_instr *in, tw_diag *diag
         .a = a, .c = o->memory->x, .bias = bias, .epilogue = bias ? "out=f32 beta=1 bias=1" : "out=f32 beta=1"};
     char words[64];
     snprintf(words, sizeof words, "%s squares=1 scaled=1", of.epilogue);
+    if (!bias && norms_next(o, in)) {
+        const bool fused = next_norm(o, in) >= 0;
+        const int asked = in->operand[TW_PROJECT_IN] == p->h ? p->options.down_parts : p->options.o_parts;
+        const char *whole = fused ? words : of.epilogue;
+        const int parts = tw_prefill_parts(p, o->rows, matrix_of(p, in), whole, fused, asked), before = o->list->n;
+        const tw_status st = parts > 1 ? add_parts(o, in, a, parts, diag) : TW_ERR_UNSUPPORTED;
+        if (st != TW_ERR_UNSUPPORTED) return st;
+        drop_launches(o->list, before); /* No kernel has so many parts. */
+    }
     const tw_status st = ready_next(o, in, &of, words, diag);
     return st == TW_OK ? add_product(o, in, &of, diag) : st;
 }
@@ -392,7 +429,7 @@ static tw_status add_residual(const builder *o, const tw_instr *in, tw_diag *dia
     const tw_prefill *p = o->p;
     tw_prefill_shape shape;
     common(o, p->vm->m->dim, &shape);
-    *o->sums = 0; /* A kernel norms x. */
+    *o->x = (stream){0}; /* A kernel norms x. */
     const binding to[] = {{"step", o->memory->step},
                           {"y", o->memory->sums},
                           {"weight", shared(p, in->operand[TW_RESIDUAL_NORM])},
@@ -477,7 +514,7 @@ static tw_status add_experts_down(const builder *o, const tw_instr *in, tw_diag 
     common(o, o->p->vm->m->dim, &shape);
     const binding to[] = {{"step", m->step}, {"y", m->sums}, {"x", m->x}, {NULL, 0}};
     const product of = {.a = m->chosen, .c = m->sums, .epilogue = "scatter=1 out=f32"};
-    *o->sums = 0; /* The sum of experts is added to x by a kernel of its own. */
+    *o->x = (stream){0}; /* The sum of experts is added to x by a kernel of its own. */
     const tw_status st = add_product(o, in, &of, diag);
     return st == TW_OK ? add_kind(o, &tw_prefill_sum_experts, &shape, to, diag) : st;
 }
@@ -579,13 +616,13 @@ static tw_status add_tail(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
     const tw_prefill_list ends = {.tokens = list->ends};
     const tw_worker *w = &p->s->workers[0];
     tw_prefill_memory memory = p->memory;
-    int64_t sums = 0;
+    stream x = {0};
     memory.step -= 4 * (uint64_t)tw_prefill_tail_words(list->many);
     if (!list->whole) {
         memory.x = memory.tail_x;
         memory.q = memory.tail_q;
     }
-    const builder o = {p, list, &ends, &memory, &sums};
+    const builder o = {p, list, &ends, &memory, &x};
     tw_prefill_shape shape;
     common(&o, 0, &shape);
     const binding take[] = {{"step", memory.step},     {"x", p->memory.x},        {"q", p->memory.q},
@@ -597,8 +634,8 @@ static tw_status add_tail(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
 }
 
 tw_status tw_prefill_list_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
-    int64_t sums = 0;
-    const builder o = {p, list, list, &p->memory, &sums};
+    stream x = {0};
+    const builder o = {p, list, list, &p->memory, &x};
     const int tail = tw_prefill_tail(p->s);
     tw_status st = TW_OK;
     for (int i = 0; i < tail && st == TW_OK; i++) st = add_instr(&o, &p->s->workers[0].list[i], diag);

@@ -12,6 +12,9 @@ typedef struct tw_prefill tw_prefill;
 typedef struct tw_prefill_options {
     bool unpack; /* Unpack every matrix before its product. False: products read the tapes if they can. */
     bool apart;  /* Norms and rope are launches of their own. False: products do what they can of them. */
+    /* Parts along k of attention's second product and of an ffn's, which the norm behind each adds up, in steps of few
+       positions. 1: none. 0: chosen by estimates. */
+    int o_parts, down_parts;
     /* From so many positions on, products are of exactly the step's rows, which they read from memory. Below, they have
        a fixed number of rows, a few more than the step, and more ways to be computed. 0: all have. */
     int64_t masked;

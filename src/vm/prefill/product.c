@@ -37,6 +37,11 @@ static void consider(choice *o, tw_gemm_config c) {
 /* Considers the ways to share a tile's work: splits of k, and persistent blocks. */
 static void consider_tile(choice *o, tw_gemm_config c) {
     static const int splits[] = {1, 2, 3, 4, 6, 8};
+    if (o->problem->addends) {
+        c.kg = (int)o->problem->addends;
+        consider(o, c);
+        return;
+    }
     for (size_t i = 0; i < sizeof splits / sizeof *splits && !o->problem->groups; i++) {
         c.kg = splits[i];
         consider(o, c);
@@ -174,10 +179,9 @@ static tw_status allocate_matrix(tw_prefill *p, tw_diag *diag) {
     return tw_prefill_alloc(p, "matrix", most * tw_prefill_bytes(p->type), &p->memory.matrix, diag);
 }
 
-tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
-                                  const char *epilogue, const tw_prefill_shape *rope, tw_prefill_kernel **out,
-                                  bool *reads_tapes, tw_diag *diag) {
-    char words[TW_PLAN_TEXT / 2], tape[TW_PLAN_TEXT - 8];
+/* Writes the words of a product of the matrix. */
+static void words_of(const tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
+                     const char *epilogue, bool tapes, char *out, size_t size) {
     const tw_prefill_shape *s = &matrix->shape;
     const char *type = p->type == TW_T_f32 ? "tf32x3" : tw_type_name(p->type);
     const int64_t experts = matrix->groups, used = p->vm->m->n_experts_used;
@@ -186,18 +190,41 @@ tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, co
         snprintf(groups, sizeof groups, "groups=%lld", (long long)experts);
     else if (list->masked)
         snprintf(groups, sizeof groups, "groups=1 masked=1");
-    snprintf(words, sizeof words, "type=%s m=%lld n=%lld k=%lld tb=1 %s %s", type,
-             (long long)(experts ? list->tokens * used : list->tokens),
-             (long long)(experts ? matrix->rows / experts : matrix->rows), (long long)matrix->columns, groups,
-             epilogue);
-    *reads_tapes = !p->options.unpack && (s->format.dtype == TW_F16 || s->format.dtype == TW_BF16);
-    if (*reads_tapes) {
-        snprintf(tape, sizeof tape, "%s weights=1 tape=%dx%dx%d%s", words, s->warps, s->blocks, s->run,
+    const int n = snprintf(out, size, "type=%s m=%lld n=%lld k=%lld tb=1 %s %s", type,
+                           (long long)(experts ? list->tokens * used : list->tokens),
+                           (long long)(experts ? matrix->rows / experts : matrix->rows), (long long)matrix->columns,
+                           groups, epilogue);
+    if (tapes && n >= 0 && (size_t)n < size)
+        snprintf(out + n, size - (size_t)n, " weights=1 tape=%dx%dx%d%s", s->warps, s->blocks, s->run,
                  s->chunks ? "a" : "");
-        const tw_status st = open_product(p, tape, rope, out, diag);
+}
+
+static bool on_tapes(const tw_prefill *p, const tw_prefill_matrix *matrix) {
+    const tw_dtype t = matrix->shape.format.dtype;
+    return !p->options.unpack && (t == TW_F16 || t == TW_BF16);
+}
+
+double tw_prefill_product_time(const tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
+                               const char *epilogue) {
+    char words[TW_PLAN_TEXT];
+    tw_gemm_problem problem;
+    words_of(p, list, matrix, epilogue, on_tapes(p, matrix), words, sizeof words);
+    if (tw_gemm_problem_parse(&problem, words, NULL) != TW_OK) return 1e30;
+    return tw_prefill_tile_time(&problem, p->gpu.target, p->info.sms);
+}
+
+tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
+                                  const char *epilogue, const tw_prefill_shape *rope, tw_prefill_kernel **out,
+                                  bool *reads_tapes, tw_diag *diag) {
+    char words[TW_PLAN_TEXT - 8];
+    *reads_tapes = on_tapes(p, matrix);
+    if (*reads_tapes) {
+        words_of(p, list, matrix, epilogue, true, words, sizeof words);
+        const tw_status st = open_product(p, words, rope, out, diag);
         if (st != TW_ERR_UNSUPPORTED) return st;
         *reads_tapes = false;
     }
+    words_of(p, list, matrix, epilogue, false, words, sizeof words);
     const tw_status st = allocate_matrix(p, diag);
     return st == TW_OK ? open_product(p, words, rope, out, diag) : st;
 }

@@ -85,7 +85,7 @@ typedef struct need {
     const char *name;
     int64_t bytes;
 } need;
-enum { NEEDS = 21 };
+enum { NEEDS = 22 };
 
 bool tw_prefill_gates_apart(const tw_model *m, bool biases) {
     const bool gated = m->layers[0].gate.weight.rows || m->layers[0].experts;
@@ -122,6 +122,7 @@ static void count(tw_prefill *p, need out[NEEDS]) {
                              {&to->normed, "normed", T * m->dim * es},
                              {&to->squares, "squares", T * (m->dim / 8) * 4},
                              {&to->sums, "sums", T * sums * 4},
+                             {&to->parts, "parts", tw_prefill_parts_bytes(p, T)},
                              {&to->q, "q", T * heads * es},
                              {&to->attended, "attended", T * heads * es},
                              {&to->h, "h", T * m->ffn_dim * es},

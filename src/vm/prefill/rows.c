@@ -3,23 +3,31 @@
 #include "base/divide.h"
 #include "kernels/parts/meet.h"
 #include "kernels/parts/reduce.h"
+#include "tilewright/schedule.h"
 #include "vm/cuda/generate.h"
 #include "vm/prefill/generate.h"
 
+#include <string.h>
+
 enum {
     WIDE = 4,
-    ROUND = WIDE * TW_PREFILL_THREADS, /* Columns that a block's threads take together. */
-    MOST_ROUNDS = 8                    /* The most rounds whose columns a thread keeps in registers. */
+    MOST_PARTS = TW_PROMPT_PARTS,
+    MOST_ROUNDS = 8 /* The most rounds whose columns a thread keeps in registers. */
 };
 
 static int64_t row_each(const tw_prefill_shape *s) {
     return s->tokens;
 }
 
+/* Returns the columns that a block's threads take together. */
+static int round_of(const tw_prefill_gen *g) {
+    return WIDE * g->threads;
+}
+
 /* Opens a loop over a thread's columns. */
 static tw_scope columns_of(tw_prefill_gen *g) {
     tw_builder *b = g->b;
-    return tw_push_for(b, tw_mul_imm(b, g->thread, WIDE), tw_i32(b, (int)g->s->columns), tw_i32(b, ROUND), false);
+    return tw_push_for(b, tw_mul_imm(b, g->thread, WIDE), tw_i32(b, (int)g->s->columns), tw_i32(b, round_of(g)), false);
 }
 
 /* ---- embed: step, table, x, positions, gains, scaled, squares, found */
@@ -105,17 +113,20 @@ const tw_prefill_kind tw_prefill_embed = {"prefill_embed",
 
 tw_val tw_prefill_sum(tw_prefill_gen *g, tw_val x, const char *name) {
     tw_builder *b = g->b;
-    tw_shared_add(b, name, TW_PREFILL_WARPS * 4, 16, false);
+    const int warps = g->threads / 32;
+    tw_shared_add(b, name, warps * 4, 16, false);
     tw_val shared = tw_shared_base(b, name), of_warp = tw_part_warp_sum(b, x, 1, 32);
-    tw_val sums[TW_PREFILL_WARPS] = {{0}};
+    tw_val sums[TW_PREFILL_MOST_WARPS] = {{0}};
     TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
         tw_val to = tw_add(b, shared, tw_mul_imm(b, g->warp, 4));
         tw_st(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared}, to, &of_warp);
     }
     tw_part_meet(b, &(tw_meeting){0});
-    tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .vec = TW_PREFILL_WARPS}, shared, sums);
+    for (int i = 0; i < warps; i += 4)
+        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .vec = 4, .offset = 4 * i}, shared,
+                  sums + i);
     tw_val sum = sums[0];
-    for (int i = 1; i < TW_PREFILL_WARPS; i++) sum = tw_add(b, sum, sums[i]);
+    for (int i = 1; i < warps; i++) sum = tw_add(b, sum, sums[i]);
     return sum;
 }
 
@@ -129,13 +140,14 @@ typedef struct row {
 /* Returns the thread's column of a round. *inside becomes whether the row has it, or TW_NONE: it does. */
 static tw_val column_of(tw_prefill_gen *g, int round, tw_val *inside) {
     tw_builder *b = g->b;
-    tw_val c = tw_add_imm(b, tw_mul_imm(b, g->thread, WIDE), (int64_t)round * ROUND);
-    *inside = (round + 1) * ROUND <= g->s->columns ? TW_NONE : tw_lt(b, c, tw_i32(b, (int)g->s->columns));
+    tw_val c = tw_add_imm(b, tw_mul_imm(b, g->thread, WIDE), (int64_t)round * round_of(g));
+    const bool whole = (round + 1) * round_of(g) <= g->s->columns;
+    *inside = whole ? TW_NONE : tw_lt(b, c, tw_i32(b, (int)g->s->columns));
     return c;
 }
 
 static int rounds_of(const tw_prefill_gen *g) {
-    return (int)tw_ceil_div(g->s->columns, ROUND);
+    return (int)tw_ceil_div(g->s->columns, round_of(g));
 }
 
 static void load_row(tw_prefill_gen *g, tw_val from, row *r) {
@@ -146,8 +158,38 @@ static void load_row(tw_prefill_gen *g, tw_val from, row *r) {
     }
 }
 
-/* What a pass does with four columns from c on. */
-typedef void visit(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *context);
+/* Loads four columns of a row and of all parts of a product, and adds them up in the parts' order. */
+static void add_parts(tw_prefill_gen *g, tw_val from, tw_val c, tw_val inside, tw_val x[WIDE]) {
+    tw_builder *b = g->b;
+    const int parts = g->s->parts;
+    const int64_t bytes = g->s->columns * 4;
+    tw_val y[MOST_PARTS][WIDE], at = tw_prefill_at(g, tw_prefill_at(g, g->buffer[5], g->block, bytes), c, 4);
+    tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, from, c, 4), WIDE, inside, x);
+    for (int i = 0; i < parts; i++)
+        tw_prefill_load(g, TW_T_f32, tw_add_imm(b, at, i * g->s->tokens * bytes), WIDE, inside, y[i]);
+    for (int i = 0; i < parts; i++)
+        for (int j = 0; j < WIDE; j++) x[j] = tw_add(b, x[j], y[i][j]);
+}
+
+/* Adds the parts to a row of x, whose columns the block keeps. All loads come first, since none passes a store. */
+static void load_sum(tw_prefill_gen *g, tw_val from, row *r) {
+    tw_builder *b = g->b;
+    tw_val inside;
+    *r = (row){.from = from, .kept = true};
+    for (int i = 0; i < rounds_of(g); i++) {
+        tw_val c = column_of(g, i, &inside);
+        add_parts(g, from, c, inside, r->x[i]);
+    }
+    for (int i = 0; i < rounds_of(g); i++) {
+        tw_val c = column_of(g, i, &inside);
+        const tw_scope scope = inside.id ? tw_push_if(b, inside) : TW_NO_BLOCK;
+        tw_prefill_store(g, TW_T_f32, tw_prefill_at(g, from, c, 4), WIDE, r->x[i]);
+        if (inside.id) tw_pop(b, scope);
+    }
+}
+
+/* What a pass does with four columns from c on, in a round (-1: any). */
+typedef void visit(tw_prefill_gen *g, int round, tw_val c, tw_val x[WIDE], void *context);
 
 /* Visits the thread's columns. */
 static void pass(tw_prefill_gen *g, row *r, visit *each, void *context) {
@@ -155,14 +197,14 @@ static void pass(tw_prefill_gen *g, row *r, visit *each, void *context) {
     for (int i = 0; r->kept && i < rounds_of(g); i++) {
         tw_val inside, c = column_of(g, i, &inside);
         const tw_scope scope = inside.id ? tw_push_if(b, inside) : TW_NO_BLOCK;
-        each(g, c, r->x[i], context);
+        each(g, i, c, r->x[i], context);
         if (inside.id) tw_pop(b, scope);
     }
     if (r->kept) return;
     TW_LOOP (b, c, columns_of(g)) {
         tw_val x[WIDE];
         tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, r->from, c, 4), WIDE, TW_NONE, x);
-        each(g, c, x, context);
+        each(g, -1, c, x, context);
     }
 }
 
@@ -172,11 +214,13 @@ typedef struct normed {
     tw_val center; /* The row's mean. TW_NONE: 0. */
     tw_val factor; /* What elements are multiplied by. */
     tw_val to;     /* Address of the row's result. */
+    /* The norm's weights and biases of the thread's columns. Only if the row is kept. */
+    tw_val weight[MOST_ROUNDS][WIDE], bias[MOST_ROUNDS][WIDE];
 } normed;
 
-static void add_up(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *context) {
+static void add_up(tw_prefill_gen *g, int round, tw_val c, tw_val x[WIDE], void *context) {
     const normed *n = context;
-    (void)c;
+    (void)round, (void)c;
     for (int i = 0; i < WIDE; i++) tw_op_to(g->b, n->sum, TW_OP_add_f32, n->sum, x[i], TW_NONE);
 }
 
@@ -184,16 +228,30 @@ static tw_val centered(tw_prefill_gen *g, const normed *n, tw_val x) {
     return n->center.id ? tw_sub(g->b, x, n->center) : x;
 }
 
-static void add_squares(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *context) {
+static void add_squares(tw_prefill_gen *g, int round, tw_val c, tw_val x[WIDE], void *context) {
     const normed *n = context;
-    (void)c;
+    (void)round, (void)c;
     for (int i = 0; i < WIDE; i++) {
         tw_val y = centered(g, n, x[i]);
         tw_op_to(g->b, n->sum, TW_OP_fma_f32, y, y, n->sum);
     }
 }
 
-static void store_normed(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *context) {
+/* Loads the norm's weights, and its biases if there are any, of four columns. */
+static void load_weights(tw_prefill_gen *g, tw_val c, tw_val inside, tw_val w[WIDE], tw_val bias[WIDE]) {
+    tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[2], c, 4), WIDE, inside, w);
+    if (g->s->bias) tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[4], c, 4), WIDE, inside, bias);
+}
+
+/* Loads those of all columns of a row that is kept, so that they are there when its sums are. */
+static void load_ahead(tw_prefill_gen *g, const row *r, normed *n) {
+    for (int i = 0; r->kept && !g->s->bare && i < rounds_of(g); i++) {
+        tw_val inside, c = column_of(g, i, &inside);
+        load_weights(g, c, inside, n->weight[i], n->bias[i]);
+    }
+}
+
+static void store_normed(tw_prefill_gen *g, int round, tw_val c, tw_val x[WIDE], void *context) {
     tw_builder *b = g->b;
     const normed *n = context;
     tw_val w[WIDE], bias[WIDE], y[WIDE];
@@ -201,8 +259,10 @@ static void store_normed(tw_prefill_gen *g, tw_val c, tw_val x[WIDE], void *cont
         tw_prefill_store(g, g->s->type, tw_prefill_at(g, n->to, c, tw_prefill_bytes(g->s->type)), WIDE, x);
         return;
     }
-    tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[2], c, 4), WIDE, TW_NONE, w);
-    if (g->s->bias) tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[4], c, 4), WIDE, TW_NONE, bias);
+    if (round < 0)
+        load_weights(g, c, TW_NONE, w, bias);
+    else
+        memcpy(w, n->weight[round], sizeof w), memcpy(bias, n->bias[round], sizeof bias);
     for (int i = 0; i < WIDE; i++) {
         y[i] = tw_mul(b, tw_mul(b, centered(g, n, x[i]), n->factor), w[i]);
         if (g->s->bias) y[i] = tw_add(b, y[i], bias[i]);
@@ -217,7 +277,8 @@ static void build_norm(tw_prefill_gen *g) {
         normed n = {.sum = tw_var_of(b, tw_f32(b, 0))};
         tw_val part = tw_f32(b, 1.0f / (float)columns);
         row r;
-        load_row(g, tw_prefill_at(g, g->buffer[1], g->block, columns * 4), &r);
+        (g->s->parts ? load_sum : load_row)(g, tw_prefill_at(g, g->buffer[1], g->block, columns * 4), &r);
+        load_ahead(g, &r, &n);
         if (g->s->m->norm == TW_NORM_LAYER) {
             pass(g, &r, add_up, &n);
             n.center = tw_mul(b, tw_prefill_sum(g, n.sum, "means"), part);
@@ -239,11 +300,20 @@ const tw_prefill_kind tw_prefill_norm = {
     row_each,
     {{"step", false}, {"x", false}, {"weight", false}, {"y", true}, {"bias", false}}};
 
+_Static_assert(TW_PREFILL_ROW <= MOST_ROUNDS * WIDE * 32 * TW_PREFILL_MOST_WARPS, "blocks keep rows that have parts");
+
+const tw_prefill_kind tw_prefill_sum_norm = {
+    "prefill_sum_norm",
+    build_norm,
+    row_each,
+    {{"step", false}, {"x", true}, {"weight", false}, {"y", true}, {"bias", false}, {"parts", false}}};
+
 /* ---- residual: step, y, weight, x. x += norm(y) */
 
-static void add_normed(tw_prefill_gen *g, tw_val c, tw_val y[WIDE], void *context) {
+static void add_normed(tw_prefill_gen *g, int round, tw_val c, tw_val y[WIDE], void *context) {
     tw_builder *b = g->b;
     const normed *n = context;
+    (void)round;
     tw_val w[WIDE], x[WIDE], at = tw_prefill_at(g, n->to, c, 4);
     tw_prefill_load(g, TW_T_f32, tw_prefill_at(g, g->buffer[2], c, 4), WIDE, TW_NONE, w);
     tw_prefill_load(g, TW_T_f32, at, WIDE, TW_NONE, x);

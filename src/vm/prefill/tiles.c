@@ -56,7 +56,8 @@ enum {
    that is longer. They overlap, but not quite. bench/tiles.py fits tiles.def to this. */
 static double time_of(const tw_gemm_problem *p, const tile *t, int sms) {
     enum { STEP = 64 };
-    const double launch = 1.5, bytes = 4.0e6 /* Bytes that memory moves in a microsecond. */, both = 0.15;
+    const double launch = 1.5, bytes = 4.0e6 /* Bytes that memory moves in a microsecond. */, both = 0.15,
+                 cached = TW_PREFILL_CACHED;
     const tw_gemm_config *c = &t->c;
     /* Blocks that fetch the other operand together are neighbours along the columns of B. */
     const int64_t of_b = c->swap ? c->ml : c->nl, of_a = c->swap ? c->nl : c->ml,
@@ -65,7 +66,10 @@ static double time_of(const tw_gemm_problem *p, const tile *t, int sms) {
     const int64_t blocks = along_b * tw_ceil_div(p->m, of_a) * c->kg * p->batch;
     const double waves = (double)tw_ceil_div(blocks, sms);
     const double steps = (double)(tw_ceil_div(tw_ceil_div(tw_gemm_depth(p), c->u), c->kg) * c->u) / STEP;
-    const double computing = waves * steps * t->step + (c->pingpong ? 1 : waves) * t->wave;
+    double computing = waves * steps * t->step + (c->pingpong ? 1 : waves) * t->wave;
+    /* Tiles were measured in products of fewer blocks, or of fewer steps. The L2 cache serves all blocks. */
+    const double fetched = (double)blocks * steps * STEP * (double)(c->ml + c->nl) * 2;
+    if (p->addends) computing = fmax(computing, fetched / cached);
     const double moving = tw_gemm_bytes(p) / bytes;
     return launch + fmax(computing, moving) + both * fmin(computing, moving);
 }
@@ -93,22 +97,50 @@ static bool suits(const tw_gemm_problem *problem, const tw_prefill_shape *rope, 
     return problem->m <= FEW || !problem->epilogue.gated || !c->pingpong;
 }
 
-bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
-                     tw_gemm_config *out) {
+/* Makes a measured tile one of the problem. False: its time would say nothing. */
+static bool adapt(const tw_gemm_problem *problem, int sms, tile *t) {
+    tw_gemm_config *c = &t->c;
+    if (problem->addends) {
+        /* A block computes one tile's part, like those of one wave whose blocks stay. */
+        if (c->kg > 1 || c->multicast || c->pingpong) return false;
+        c->kg = (int)problem->addends;
+        c->persistent = 0;
+    }
+    /* Groups need blocks that stay. */
+    if (c->persistent || problem->groups) c->persistent = sms;
+    return true;
+}
+
+/* Finds the tile with the least time. Returns that time, in microseconds. 1e30: no tile is legal. */
+static double fastest(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
+                      tw_gemm_config *out) {
     double least = 1e30;
-    if (problem->type != TW_GEMM_BF16 && problem->type != TW_GEMM_F16) return false;
-    if (tw_prefill_few(problem, rope, target, sms, out)) return true;
     const int all = (int)(sizeof tiles / sizeof *tiles);
     const int from = problem->m <= LONG ? 0 : FIRST_LONG, to = problem->m <= LONG ? FIRST_LONG : all;
     for (int i = from; i < to; i++) {
-        tw_gemm_config c = tiles[i].c;
-        const double time = time_of(problem, &tiles[i], sms);
-        /* Groups need blocks that stay. */
-        if (c.persistent || problem->groups) c.persistent = sms;
-        if (!suits(problem, rope, &c)) continue;
-        if (time >= least || !tw_prefill_complete(problem, target, &c)) continue;
+        tile t = tiles[i];
+        if (!adapt(problem, sms, &t)) continue;
+        const double time = time_of(problem, &t, sms);
+        if (!suits(problem, rope, &t.c)) continue;
+        if (time >= least || !tw_prefill_complete(problem, target, &t.c)) continue;
         least = time;
-        *out = c;
+        *out = t.c;
     }
-    return least < 1e30;
+    return least;
+}
+
+static bool known(const tw_gemm_problem *problem) {
+    return problem->type == TW_GEMM_BF16 || problem->type == TW_GEMM_F16;
+}
+
+bool tw_prefill_tile(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
+                     tw_gemm_config *out) {
+    if (!known(problem)) return false;
+    if (tw_prefill_few(problem, rope, target, sms, out)) return true;
+    return fastest(problem, rope, target, sms, out) < 1e30;
+}
+
+double tw_prefill_tile_time(const tw_gemm_problem *problem, const tw_target *target, int sms) {
+    tw_gemm_config unused;
+    return known(problem) ? fastest(problem, NULL, target, sms, &unused) : 1e30;
 }
