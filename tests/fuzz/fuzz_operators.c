@@ -90,7 +90,9 @@ static const char *const attributes[] = {"axis",
                                          "trans_a",
                                          "trans_b",
                                          "activation",
-                                         "zero_rows"};
+                                         "zero_rows",
+                                         "causal",
+                                         "smooth_softmax"};
 
 static const char *const texts[] = {"constant", "reflect", "edge", "wrap", "add",      "mul",      "max",
                                     "min",      "none",    "tanh", "LEFT", "circular", "gelu_erf", ""};

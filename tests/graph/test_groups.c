@@ -20,7 +20,7 @@ typedef struct drawn {
     tw_element type;
     int batch, rows, kv_heads, heads, head, past, total;
     int keys[4]; /* Of each sequence, new ones included. */
-    bool has_past, packed, rotates, interleaved, placed, summed, biased;
+    bool has_past, packed, rotates, interleaved, placed, summed, biased, causal, smooth, sunk;
     int window, turned;
     double cap, scale;
 } drawn;
@@ -48,7 +48,10 @@ static drawn draw(tw_random *r) {
     d.turned = d.head >> below(r, 2);
     d.summed = below(r, 2);
     d.biased = !below(r, 4);
-    d.window = below(r, 2) ? 1 + below(r, 6) : -1;
+    d.causal = below(r, 5);
+    d.smooth = !below(r, 5);
+    d.sunk = !below(r, 5);
+    d.window = d.causal && below(r, 2) ? 1 + below(r, 6) : -1;
     d.cap = below(r, 3) ? 0 : 3;
     d.scale = below(r, 2) ? 0 : 0.3;
     return d;
@@ -74,6 +77,7 @@ static tw_graph *graph_of(const drawn *d) {
         ADD(" input %%n: i32[%d]\n", d->batch);
     if (d->placed) ADD(" input %%p: i64[%d, %d]\n", d->batch, d->rows);
     if (d->biased) ADD(" input %%b: %s[1, %d, %d, %d]\n", t, d->heads, d->rows, d->total);
+    if (d->sunk) ADD(" input %%sinks: %s[%d]\n", t, d->heads);
     ADD(" constant %%t: i32[1] {%d}\n constant %%one: i64[1] {1}\n", d->total);
     for (int i = 4; i < 6 && d->rotates; i++)
         ADD(" constant %s: %s[%d, %d] random %d\n", rest[i], t, d->total, d->turned / 2, i);
@@ -81,10 +85,11 @@ static tw_graph *graph_of(const drawn *d) {
         ADD(" %%sum = ReduceSum(%%m, %%one) keepdims=0\n %%less = Sub(%%sum, %%one)\n %%n = Cast(%%less) to=6\n");
     ADD(" %%y, %%ky, %%vy = com.microsoft::GroupQueryAttention(%%q, %s, %s, %s, %s, %%n, %%t, %s, %s", rest[0], rest[1],
         rest[2], rest[3], rest[4], rest[5]);
-    ADD(", %s, %s) num_heads=%d kv_num_heads=%d", d->placed ? "%p" : "_", d->biased ? "%b" : "_", d->heads,
-        d->kv_heads);
-    ADD(" do_rotary=%d rotary_interleaved=%d local_window_size=%d softcap=%.2f scale=%.2f\n", d->rotates,
-        d->interleaved && d->rotates, d->window, d->cap, d->scale);
+    ADD(", %s, %s, %s) num_heads=%d", d->placed ? "%p" : "_", d->biased ? "%b" : "_", d->sunk ? "%sinks" : "_",
+        d->heads);
+    ADD(" kv_num_heads=%d do_rotary=%d rotary_interleaved=%d", d->kv_heads, d->rotates, d->interleaved && d->rotates);
+    ADD(" local_window_size=%d softcap=%.2f scale=%.2f", d->window, d->cap, d->scale);
+    ADD(" causal=%d smooth_softmax=%d\n", d->causal, d->smooth);
     ADD(" output %%y\n output %%ky\n output %%vy\n");
 #undef ADD
     assert_true(n < sizeof text);

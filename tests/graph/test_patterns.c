@@ -26,6 +26,15 @@ static void layer_norms_are_found_in_all_spellings(void **state) {
         /* The mean is taken twice. */
         {"x 2,3,8", "d=Sub(x, " MEAN("x") "); Div(Sub(x, " MEAN("x") "), Sqrt(Add(" MEAN("Pow(d, 2)") ", 1e-5)))",
          "LayerNormalization", "layer norm"},
+        /* The variance is the mean of squares less the square of the mean. */
+        {"x 2,3,8; g! 8; b! 8",
+         "m=" MEAN("x") "; s=Sub(" MEAN("Mul(x, x)") ", Mul(m, m)); Add(Mul(Div(Sub(x, m), Sqrt(Add(s, 1e-5))), g), b)",
+         "LayerNormalization", "layer norm"},
+        {"x 2,3,8",
+         "m=" MEAN("x") "; s=Sub(" MEAN("Pow(x, 2)") ", Pow(m, 2)); Mul(Sub(x, m), Reciprocal(Sqrt(Add(s, 0.1))))",
+         "LayerNormalization", "layer norm"},
+        {"x 2,3,8; g! f64 2,3,1", "s=Sub(" MEAN("Pow(x, 2)") ", Pow(g, 2)); Div(Sub(x, g), Sqrt(Add(s, 9)))",
+         "Pow ReduceMean Sub Sub Add Sqrt Div", NULL},
         {"x f16 2,3,8; g! f16 8", "c=Cast(x) to=1; Mul(Cast(LayerNormalization(c, ones(c)) axis=-1) to=10, g)",
          "LayerNormalization", "norm's cast"},
         {"x 2,3,8; s 2,3,8; g! 8; b! 8", "*SkipLayerNormalization(x, s, g, b) epsilon=0.1", "Add LayerNormalization",

@@ -52,7 +52,7 @@ static int maps_of(const char *text, bool gpu) {
             fail_msg("element %lld is %g instead of %g\n%s", (long long)i, tw_array_real(&have, i),
                      tw_array_real(&want, i), text);
     int maps = 0;
-    for (int i = 0; i < p->n_steps; i++) {
+    for (int i = 0; p && i < p->n_steps; i++) {
         if (p->steps[i].kind != TW_STEP_MAP) continue;
         const tw_map_problem *m = p->steps[i].of.map;
         for (int d = 0; d + 2 < m->x.rank; d++) /* Rows follow one another as they lie in memory. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention (https://onnx.ai/onnx/operators/onnx__Attention.html): operands Q, K, V, a mask, keys and values of the
    past, and how many of the keys count; results Y, keys and values of past and present, and a stage of the scores.
-   zero_rows, an attribute of ours: a query that sees no key gets zeros, which exporters ask for by IsNaN. */
+   zero_rows, an attribute of ours: a query that sees no key gets zeros, which exporters ask for by IsNaN. Operand 7, of
+   ours, too, has a score for each head of Q, which adds to the sum of its chances and has no value. */
 #include "graph/ops/elementwise.h"
 #include "graph/ops/reduce.h"
 
@@ -44,6 +45,9 @@ static tw_status attention_of(const tw_call *c, attention *out) {
     const tw_array *counts = tw_call_in(c, 6);
     if (fits && counts)
         fits = tw_element_kind(counts->type) == TW_KIND_integer && counts->rank == 1 && counts->dims[0] == a.q.batch;
+    const tw_array *sinks = tw_call_in(c, 7);
+    if (fits && sinks)
+        fits = tw_element_kind(sinks->type) == TW_KIND_real && sinks->rank == 1 && sinks->dims[0] == a.q.heads;
     a.total = a.past + a.k.length;
     if (fits && mask) {
         /* A mask may lack the last keys, which nobody sees then. */
@@ -110,10 +114,12 @@ static double bias_at(const bias *b, const int64_t index[TW_ARRAY_RANK]) {
     return b->mask->type == TW_E_bool ? (x != 0 ? 0 : -INFINITY) : x;
 }
 
-/* zero: chances of what sees nothing are 0, and otherwise no numbers. */
-static void softmax(double *s, int64_t n, bool zero) {
-    double most = -INFINITY, sum = 0;
+/* sink: a score that has no chance of its own, or -infinity. zero: chances of what sees nothing are 0, and otherwise no
+   numbers. */
+static void softmax(double *s, int64_t n, double sink, bool zero) {
+    double most = sink, sum = 0;
     for (int64_t i = 0; i < n; i++) most = s[i] > most ? s[i] : most;
+    sum = sink == -INFINITY ? 0 : exp(sink - most);
     for (int64_t i = 0; i < n; i++) sum += s[i] = exp(s[i] - most);
     for (int64_t i = 0; i < n; i++) s[i] = zero && isnan(sum) ? 0 : s[i] / sum;
 }
@@ -136,6 +142,7 @@ tw_status tw_attention_op_compute(tw_call *c) {
               .causal = tw_node_integer(c->node, "is_causal", 0),
               .past = a.past};
     b.scores = (tw_array){.rank = 4, .dims = {a.q.batch, a.q.heads, a.q.length, a.total}};
+    const tw_array *sinks = tw_call_in(c, 7);
     if (!k || !v || !q || !y || !s || !told) return tw_fail_memory(c->diag);
     if (b.mask) tw_places_of(b.mask, &b.scores, &b.places);
     tw_heads out = {0};
@@ -153,7 +160,7 @@ tw_status tw_attention_op_compute(tw_call *c) {
             s[j] += bias_at(&b, (const int64_t[TW_ARRAY_RANK]){batch, head, i, j});
             if (mode == 2) told[j] = s[j];
         }
-        softmax(s, a.total, tw_node_integer(c->node, "zero_rows", 0));
+        softmax(s, a.total, sinks ? tw_array_real(sinks, head) : -INFINITY, tw_node_integer(c->node, "zero_rows", 0));
         if (c->n_out > 3)
             tw_array_set_reals(c->out[3].type, tw_call_out(c, 3), row * a.total, a.total, mode == 3 ? s : told);
         memset(y, 0, (size_t)wide * sizeof *y);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GroupQueryAttention: query, key, value, past_key, past_value, seqlens_k, total_sequence_length, cos_cache, sin_cache,
-   position_ids, attention_bias. Results: output, present_key, present_value.
+   position_ids, attention_bias, head_sink. Results: output, present_key, present_value.
 
    Sequence b has seqlens_k[b] + 1 keys after the call. Its new rows are the last of them, unless they are a prompt that
    is padded behind its end; what is computed for rows behind the end is not defined. Rows of the caches behind the new
@@ -57,14 +57,16 @@ static tw_status group_query_of(const tw_call *c, group_query *out) {
 }
 
 tw_status tw_group_query_shape(tw_call *c) {
-    static const char *const others[] = {"smooth_softmax", "qk_output"};
+    static const char *const others[] = {"qk_output", "sliding_window_cache"};
     group_query g;
     const tw_status st = group_query_of(c, &g);
     if (st != TW_OK) return st;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (tw_node_integer(c->node, others[i], 0) > 0)
             return tw_call_fail(c, TW_ERR_UNSUPPORTED, "%s is not supported", others[i]);
-    if (tw_call_in(c, 11)) return tw_call_fail(c, TW_ERR_UNSUPPORTED, "head_sink is not supported");
+    const tw_array *sinks = tw_call_in(c, 11);
+    if (sinks && (tw_element_kind(sinks->type) != TW_KIND_real || sinks->rank != 1 || sinks->dims[0] != g.heads))
+        return tw_call_fail(c, TW_ERR_FORMAT, "head_sink does not fit");
     const tw_element t = c->in[0]->type;
     c->out[0] = (tw_array){.type = t, .rank = 3, .dims = {g.batch, g.rows, g.heads * g.width}};
     c->out[1] = (tw_array){.type = t, .rank = 4, .dims = {g.batch, g.kv_heads, g.present, g.width}};
@@ -131,11 +133,16 @@ static void attend(const tw_call *c, const group_query *g, int64_t batch, int64_
                    const double *k, const double *v, double *s, double *y) {
     const tw_array *bias = tw_call_in(c, 10);
     const int64_t window = tw_node_integer(c->node, "local_window_size", -1), wide = g->width;
-    double scale = tw_node_real(c->node, "scale", 0), most = -INFINITY, sum = 0;
+    const tw_array *sinks = tw_call_in(c, 11);
+    const double sink = sinks                                               ? tw_array_real(sinks, head)
+                        : tw_node_integer(c->node, "smooth_softmax", 0) > 0 ? 0
+                                                                            : -INFINITY;
+    double scale = tw_node_real(c->node, "scale", 0), most = sink, sum = 0;
     const double cap = tw_node_real(c->node, "softcap", 0);
-    const int64_t from = window > 0 && at + 1 > window ? at + 1 - window : 0, row = at - first_of(c, g, batch);
+    const int64_t from = window > 0 && at + 1 > window ? at + 1 - window : 0;
+    const int64_t last = tw_node_integer(c->node, "causal", 1) ? at : tw_array_integer(c->in[5], batch), row = at - first_of(c, g, batch);
     if (scale == 0) scale = 1 / sqrt((double)wide);
-    for (int64_t j = from; j <= at; j++) {
+    for (int64_t j = from; j <= last; j++) {
         s[j] = 0;
         for (int64_t e = 0; e < wide; e++) s[j] += q[e] * k[j * wide + e];
         s[j] *= scale;
@@ -147,9 +154,10 @@ static void attend(const tw_call *c, const group_query *g, int64_t batch, int64_
         }
         most = s[j] > most ? s[j] : most;
     }
-    for (int64_t j = from; j <= at; j++) sum += s[j] = exp(s[j] - most);
+    sum = sink == -INFINITY ? 0 : exp(sink - most);
+    for (int64_t j = from; j <= last; j++) sum += s[j] = exp(s[j] - most);
     memset(y, 0, (size_t)wide * sizeof *y);
-    for (int64_t j = from; j <= at; j++)
+    for (int64_t j = from; j <= last; j++)
         for (int64_t e = 0; e < wide; e++) y[e] += s[j] / sum * v[j * wide + e];
 }
 

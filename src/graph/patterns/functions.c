@@ -222,7 +222,7 @@ static const struct {
              {"cached_keys", tw_make_cached_keys},
              {"cached_values", tw_make_cached_values},
              {"known", tw_make_known},
-             {"sight", tw_make_sight}};
+             {"attended", tw_make_attended}};
 
 tw_make_function *tw_make_find(const char *name) {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)

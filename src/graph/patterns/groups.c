@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Operands of a GroupQueryAttention. */
-enum { Q, K, V, PAST_K, PAST_V, COUNTS, TOTAL, COSINE, SINE, POSITIONS, BIAS };
+enum { Q, K, V, PAST_K, PAST_V, COUNTS, TOTAL, COSINE, SINE, POSITIONS, BIAS, SINKS };
 
 /* A GroupQueryAttention. Its node is a copy, since nodes move when others are added. */
 typedef struct group {
@@ -19,6 +19,7 @@ typedef struct group {
     int64_t present; /* Rows of the caches that come out. */
     int64_t window;  /* Keys that a query sees at most. 0: all. */
     bool first;      /* No sequence has keys but the new ones. */
+    bool causal;     /* Queries see no later keys. */
 } group;
 
 static bool group_of(const tw_graph *g, int value, group *out) {
@@ -36,6 +37,7 @@ static bool group_of(const tw_graph *g, int value, group *out) {
     x.width = q->dims[2] / (tw_node_has(n, K) ? x.heads : x.heads + 2 * x.kv_heads);
     x.total = tw_array_integer(total->content, 0);
     x.first = x.total == x.rows;
+    x.causal = tw_node_integer(n, "causal", 1);
     x.present = x.total;
     if (tw_node_has(n, PAST_K) && g->values[n->in[PAST_K]].dims[2] > x.present)
         x.present = g->values[n->in[PAST_K]].dims[2];
@@ -59,7 +61,8 @@ bool tw_is_groups(const tw_graph *g, int value) {
 
 bool tw_is_prompt(const tw_graph *g, int value) {
     group x;
-    return tw_is_groups(g, value) && group_of(g, value, &x) && x.first && !x.window && !tw_node_has(&x.n, BIAS);
+    return tw_is_groups(g, value) && group_of(g, value, &x) && x.first && x.causal && !x.window &&
+           !tw_node_has(&x.n, BIAS);
 }
 
 /* ---- places */
@@ -193,26 +196,64 @@ static int compare(tw_maker *k, const group *x, const char *op, int keys, int64_
     return tw_make_op(k, op, (int[]){keys, range(k, from, x->rows, true)}, 2, NULL, 0, -1);
 }
 
-int tw_make_sight(tw_maker *k, const int *args, int n, int want) {
-    group x;
-    (void)n, (void)want;
-    if (!group_of(k->g, args[0], &x)) return -1;
-    int keys = new_rows(k, &x), seen;
-    if (keys >= 0 && x.total < x.present) keys = tw_make_slice(k, keys, 1, 0, x.total, 1);
-    if (keys < 0) return -1;
-    keys = tw_make_reshape(k, keys, 4, (const int64_t[]){x.first ? 1 : x.batch, 1, 1, x.total}, -1);
-    seen = compare(k, &x, "LessOrEqual", keys, 0);
-    if (x.window) {
-        const int near = compare(k, &x, "Greater", keys, -x.window);
-        seen = tw_make_op(k, "And", (int[]){seen, near}, 2, NULL, 0, -1);
+/* Makes truths: which keys queries see. */
+static int seen_keys(tw_maker *k, const group *x) {
+    const int64_t every[] = {x->batch, 1, 1, 1}, shared[] = {x->first ? 1 : x->batch, 1, 1, x->total};
+    if (!x->causal) {
+        const int all[] = {range(k, 0, x->total, false), tw_make_reshape(k, x->n.in[COUNTS], 4, every, -1)};
+        return tw_make_op(k, "LessOrEqual", all, 2, NULL, 0, -1);
     }
-    if (!tw_node_has(&x.n, BIAS)) return seen;
-    const int bias = tw_make_slice(k, x.n.in[BIAS], 3, 0, x.total, 1);
-    const tw_element type = k->g->values[x.n.in[BIAS]].type;
+    int keys = new_rows(k, x);
+    if (keys >= 0 && x->total < x->present) keys = tw_make_slice(k, keys, 1, 0, x->total, 1);
+    if (keys < 0) return -1;
+    keys = tw_make_reshape(k, keys, 4, shared, -1);
+    const int seen = compare(k, x, "LessOrEqual", keys, 0);
+    if (!x->window) return seen;
+    return tw_make_op(k, "And", (int[]){seen, compare(k, x, "Greater", keys, -x->window)}, 2, NULL, 0, -1);
+}
+
+/* Makes the mask of the keys that queries see, with what is added to scores. */
+static int sight(tw_maker *k, const group *x) {
+    const int seen = seen_keys(k, x);
+    if (!tw_node_has(&x->n, BIAS)) return seen;
+    const int bias = tw_make_slice(k, x->n.in[BIAS], 3, 0, x->total, 1);
+    const tw_element type = k->g->values[x->n.in[BIAS]].type;
     const double hidden = -INFINITY;
     void *data = tw_arena_alloc(&k->g->arena, sizeof hidden);
     if (!data) return -1;
     tw_array_set_reals(type, data, 0, 1, &hidden);
     const int least = tw_make_constant(k, &(tw_array){.type = type, .data = data});
     return tw_make_op(k, "Where", (int[]){seen, bias, least}, 3, NULL, 0, -1);
+}
+
+/* Makes a score for each head that has no value: what the node has of them, or zeros. */
+static int sinks_of(tw_maker *k, const group *x) {
+    if (tw_node_has(&x->n, SINKS)) return x->n.in[SINKS];
+    const tw_element type = k->g->values[x->n.in[Q]].type;
+    const double zero = 0;
+    void *data = tw_arena_array(&k->g->arena, (size_t)x->heads, sizeof zero);
+    for (int64_t i = 0; i < x->heads && data; i++) tw_array_set_reals(type, data, i, 1, &zero);
+    return data ? tw_make_constant(k, &(tw_array){.type = type, .rank = 1, .dims = {x->heads}, .data = data}) : -1;
+}
+
+int tw_make_attended(tw_maker *k, const int *args, int n, int want) {
+    enum { SETTINGS = 5, OPERANDS = 8 };
+    group x;
+    (void)n;
+    if (!group_of(k->g, args[0], &x)) return -1;
+    const bool prompt = tw_is_prompt(k->g, args[0]);
+    const bool smooth = tw_node_has(&x.n, SINKS) || tw_node_integer(&x.n, "smooth_softmax", 0) > 0;
+    const double scale = tw_node_real(&x.n, "scale", 0);
+    tw_attribute *a = tw_arena_array(&k->g->arena, SETTINGS, sizeof *a);
+    int in[OPERANDS] = {args[1], args[2], args[3]}, count = 0;
+    if (!a) return -1;
+    for (int i = 3; i < OPERANDS; i++) in[i] = TW_MAKE_NONE;
+    a[count++] = (tw_attribute){.name = "q_num_heads", .kind = TW_ATTRIBUTE_INT, .integer = x.heads};
+    a[count++] = (tw_attribute){.name = "kv_num_heads", .kind = TW_ATTRIBUTE_INT, .integer = x.kv_heads};
+    a[count++] = (tw_attribute){.name = "softcap", .kind = TW_ATTRIBUTE_REAL, .real = tw_node_real(&x.n, "softcap", 0)};
+    if (scale != 0) a[count++] = (tw_attribute){.name = "scale", .kind = TW_ATTRIBUTE_REAL, .real = scale};
+    if (prompt) a[count++] = (tw_attribute){.name = "is_causal", .kind = TW_ATTRIBUTE_INT, .integer = 1};
+    if (!prompt) in[3] = sight(k, &x);
+    if (smooth) in[OPERANDS - 1] = sinks_of(k, &x);
+    return tw_make_op(k, "Attention", in, smooth ? OPERANDS : prompt ? 3 : 4, a, count, want);
 }

@@ -20,7 +20,7 @@ int tw_make_cached_keys(tw_maker *k, const int *args, int n, int want);
 int tw_make_cached_values(tw_maker *k, const int *args, int n, int want);
 /* known(n, c, x): rows of the cache c that some sequence may have, or x, which is new, where there are no others. */
 int tw_make_known(tw_maker *k, const int *args, int n, int want);
-/* sight(n): the mask of the keys that queries see, with what is added to scores. */
-int tw_make_sight(tw_maker *k, const int *args, int n, int want);
+/* attended(n, q, k, v): Attention of these. */
+int tw_make_attended(tw_maker *k, const int *args, int n, int want);
 
 #endif

@@ -125,8 +125,8 @@ int tw_make_op(tw_maker *k, const char *op, const int *operands, int n, tw_attri
                     .n_attributes = n_attributes};
     if (!lists(k, &node, n, 1)) return -1;
     for (int i = 0; i < n; i++) {
-        if (operands[i] < 0) return -1;
-        node.in[i] = operands[i];
+        if (operands[i] < 0 && operands[i] != TW_MAKE_NONE) return -1;
+        node.in[i] = operands[i] < 0 ? -1 : operands[i];
     }
     return tw_make_node(k, &node, want);
 }

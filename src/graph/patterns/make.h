@@ -26,6 +26,7 @@ int tw_make_constant(tw_maker *k, const tw_array *content);
 /* Adds Reshape(x) to extents. x itself: it has them already. */
 int tw_make_reshape(tw_maker *k, int x, int rank, const int64_t *dims, int want);
 
+enum { TW_MAKE_NONE = -2 /* An operand that is left out. */ };
 /* Adds a node of the format's own, or of ours, with one result. Its attributes are the arena's. -1: an operand is, or
  * memory lacks.
  */

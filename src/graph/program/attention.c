@@ -10,7 +10,7 @@ enum { EIGHT = 8 /* Elements: rows of masks and of scores begin at multiples of 
 static const int by_rows[TW_ARRAY_RANK] = {0, 2, 1, 3}; /* [sequence][row][head][element] */
 
 /* Operands of a node. -1: it is left out. */
-enum { Q, K, V, MASK, PAST_K, PAST_V, COUNTS, OPERANDS };
+enum { Q, K, V, MASK, PAST_K, PAST_V, COUNTS, SINKS, OPERANDS };
 
 /* Scores as products, behind the cap, behind masks, and behind the softmax. */
 typedef enum stage { PRODUCTS, CAPPED, MASKED, WEIGHTS } stage;
@@ -293,7 +293,7 @@ static bool tell(tw_lowering *l, const attention *a, stage at, const tw_lazy *sc
 
 /* An index that is stored with scores is an operand, as maps may join dimensions. */
 static int index_along(tw_lowering *l, const attention *a, tw_lazy *x, int axis) {
-    return a->told >= 0 ? tw_lower_index(l, x, axis) : tw_cells_index(&x->cells, axis);
+    return a->told >= 0 || a->in[SINKS] >= 0 ? tw_lower_index(l, x, axis) : tw_cells_index(&x->cells, axis);
 }
 
 /* Scores behind the cap, the mask and what is not seen yet. */
@@ -337,6 +337,27 @@ static bool weigh(tw_lowering *l, const attention *a, const tw_view *scores, tw_
     return s >= 0 && !c->failed;
 }
 
+/* Stores scores behind one another, and the head's sink behind the last of them. */
+static bool add_sinks(tw_lowering *l, const attention *a, tw_lazy *scores) {
+    const int64_t padded = tw_ceil_div(a->p.keys + 1, EIGHT) * EIGHT, each[] = {1, a->p.heads, 1, 1};
+    const int64_t dims[] = {a->p.batch, a->p.heads, a->p.queries, padded}, one[] = {dims[0], dims[1], dims[2], 1};
+    tw_view all = tw_lower_scratch(l, "scores", a->p.type, 4, dims, NULL), sinks;
+    all.dims[3] = a->p.keys + 1;
+    if (l->failed || !tw_lower_in_memory(l, a->in[SINKS], &sinks)) return false;
+    tw_lazy of_heads = tw_lazy_of_view(&sinks);
+    if (!tw_lazy_reshape(&of_heads, 4, each)) return false;
+    tw_lazy_expand(&of_heads, 4, one);
+    const tw_lazy *const parts[] = {scores, &of_heads};
+    for (int i = 0; i < 2; i++) {
+        tw_lazy to = tw_lazy_of_view(&all);
+        tw_lazy_slice(&to, 3, i ? a->p.keys : 0, 1, i ? 1 : a->p.keys);
+        const tw_view part = tw_lazy_view(&to);
+        if (!tw_lower_store(l, parts[i], &part)) return false;
+    }
+    *scores = tw_lazy_of_view(&all);
+    return true;
+}
+
 /* Makes weights that are no numbers zeros. */
 static bool clear_hidden(tw_lowering *l, const int64_t *dims, tw_view *weights) {
     tw_view to = tw_lower_scratch(l, "weights", weights->type, 4, dims, NULL);
@@ -351,7 +372,8 @@ static bool clear_hidden(tw_lowering *l, const int64_t *dims, tw_view *weights) 
 }
 
 static bool in_products(tw_lowering *l, attention *a) {
-    const int64_t group = a->p.heads / a->p.kv_heads, padded = tw_ceil_div(a->p.keys, EIGHT) * EIGHT;
+    const bool sinks = a->in[SINKS] >= 0;
+    const int64_t group = a->p.heads / a->p.kv_heads, padded = tw_ceil_div(a->p.keys + sinks, EIGHT) * EIGHT;
     const int64_t dims[] = {a->p.batch, a->p.heads, a->p.queries, padded};
     tw_lower_epilogue e = {.alpha = a->p.scale, .bias.buffer = -1, .mul.buffer = -1, .residual.buffer = -1};
     tw_view scores = tw_lower_scratch(l, "scores", a->p.type, 4, dims, NULL);
@@ -366,7 +388,10 @@ static bool in_products(tw_lowering *l, attention *a) {
     e.alpha = 1;
     tw_lazy plain = tw_lazy_of_view(&scores);
     if (!tell(l, a, PRODUCTS, &plain, 0)) return false;
-    if (!weigh(l, a, &scores, &x) || !tw_lower_softmax(l, &x, &weights)) return false;
+    if (!weigh(l, a, &scores, &x) || (sinks && !add_sinks(l, a, &x))) return false;
+    weights.dims[3] += sinks;
+    if (!tw_lower_softmax(l, &x, &weights)) return false;
+    weights.dims[3] = a->p.keys;
     if (a->zero_rows && a->in[MASK] >= 0 && !clear_hidden(l, dims, &weights)) return false;
     plain = tw_lazy_of_view(&weights);
     if (!tell(l, a, WEIGHTS, &plain, 0)) return false;
@@ -382,7 +407,8 @@ bool tw_lower_attention(tw_lowering *l, const tw_node *n) {
     if (!operands_of(l, n, &a) || !has_types(l, &a)) return false;
     const tw_program_fuse fuse = l->options.attention;
     /* Queries of a step are the last keys, as new ones are in general. */
-    const bool last = (!a.p.causal || a.first == a.p.keys - a.p.queries) && a.told < 0 && a.in[COUNTS] < 0;
+    const bool last =
+        (!a.p.causal || a.first == a.p.keys - a.p.queries) && a.told < 0 && a.in[COUNTS] < 0 && a.in[SINKS] < 0;
     const bool kernel = has_kernel(&a),
                one = last &&
                      (fuse == TW_PROGRAM_FUSE_ALL ? kernel || !l->options.gpu : fuse == TW_PROGRAM_FUSE_GPU && kernel);

@@ -15,8 +15,10 @@ typedef struct choice {
 
 static bool is_steady(const choice *c, const tw_cell *cell) {
     const tw_points *p = &c->q->x;
-    const tw_point_operand *o = &p->operands[cell->of[0]];
-    if (cell->op == TW_CELL_operand) return !o->gathers && tw_points_step(p, o) == 0;
+    if (cell->op == TW_CELL_operand) {
+        const tw_point_operand *o = &p->operands[cell->of[0]];
+        return !o->gathers && tw_points_step(p, o) == 0;
+    }
     if (cell->op == TW_CELL_index) return cell->of[0] != p->rank - 1;
     for (int i = 0; i < c->operands[cell - p->cells.of]; i++)
         if (!c->steady[cell->of[i]]) return false;
@@ -105,9 +107,9 @@ static void choose(const choice *c, const segment *s, int64_t at) {
         tw_memory_write(out->type, to, 0, number ? e->of[value].value : real ? nan : none);
         repeat(to, bytes, step, s->n);
     } else if (from_step == 1 && step == 1) {
-        memcpy(to, from, (size_t)s->n * bytes);
+        if (to != from) memcpy(to, from, (size_t)s->n * bytes); /* A result may replace its operand. */
     } else {
-        for (int64_t i = 0; i < s->n; i++)
+        for (int64_t i = 0; i < s->n && to != from; i++)
             memcpy(to + i * step * (int64_t)bytes, from + i * from_step * (int64_t)bytes, bytes);
     }
 }

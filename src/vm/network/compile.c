@@ -33,6 +33,7 @@ static tw_status print(const void *context, tw_buf *ptx, tw_diag *diag) {
 
 /* Adds a kernel. False: there is no memory. */
 static bool add(tw_network_code *c, const tw_network_way *w, const tw_gpu *g) {
+    /* A choice that is not legal for the step leaves it with another, which may be there. */
     for (int i = 0; i < c->n; i++)
         if (!strcmp(c->texts[i]->words, w->words) && !strcmp(c->texts[i]->configuration, w->configuration)) return true;
     text **grown = tw_grow(c->texts, c->n, &c->room, 32, sizeof *grown);
@@ -52,6 +53,8 @@ static bool add_step(tw_cuda_network *n, tw_network_code *c, int step) {
     tw_network_way w;
     int choices[TW_NETWORK_PROMISING];
     if (tw_network_way_of(n, step, &w, NULL) != TW_OK || !w.chosen.entry) return true;
+    for (int i = 0; i < c->n; i++)
+        if (!strcmp(c->texts[i]->words, w.words)) return true; /* An equal step has come before. */
     const char *problem = n->plan->choices[w.chosen.entry - 1].problem;
     const int count = tw_network_promising(n->plan, problem, choices);
     bool good = true;

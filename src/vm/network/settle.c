@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-    TRIED = 4, /* Choices of our own kernels beside the fastest alone. */
+    TRIED = 5, /* Choices of our own kernels beside the fastest alone. */
     SOON = 3,  /* Pairs of samples after which a pass that is clearly slower is given up. */
     LEAST_PAIRS = 13,
     MOST_PAIRS = 25,
