@@ -17,6 +17,7 @@ compile.c device/target.h
 compile.c vm/cuda/vm.h
 doctor.c device/cuda/cuda.h
 doctor.c kernels/vendor/cublaslt.h
+doctor.c kernels/vendor/cudnn.h
 doctor.c tune/gpu_bandwidth.h
 eval.c tune/rivals.h
 eval.c tune/strategies.h

@@ -58,7 +58,7 @@ typedef struct tw_tensor {
     const void *data; /* Elements; those of type "bool" are bytes. NULL: only the type and the extents are told. */
 } tw_tensor;
 
-/* Bits: what may compute products on a GPU. */
+/* Bits: what may compute products and attention on a GPU. The vendor's are cuBLASLt and cuDNN. */
 enum { TW_PRODUCTS_OWN = 1, TW_PRODUCTS_VENDOR = 2 };
 
 typedef struct tw_network_options {
@@ -67,7 +67,7 @@ typedef struct tw_network_options {
     const char *dtype;    /* NULL: as the model has it. "f16", "bf16": what it computes in f32 is computed in it. */
     int threads;          /* Of a processor. 0: one for each core. */
     int products;         /* TW_PRODUCTS_ bits. 0: both. */
-    bool search;          /* On a GPU: measure how each product is computed best, and keep that. */
+    bool search;          /* On a GPU: measure how products and attention are computed best, and keep that. */
     double seconds;       /* With `search`: time for a program's searches, spent where its time is. 0: no limit. */
     bool unsplit;         /* On a GPU: no product is split along k. */
     bool unsplit_batches; /* On a GPU: no product of a batch is split along k, while others may be. */

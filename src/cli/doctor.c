@@ -4,6 +4,7 @@
 #include "cli/results.h"
 #include "device/cuda/cuda.h"
 #include "kernels/vendor/cublaslt.h"
+#include "kernels/vendor/cudnn.h"
 #include "tune/gpu_bandwidth.h"
 
 #include <dlfcn.h>
@@ -14,22 +15,23 @@
 /* Libraries that are used when they are there, and what their absence costs. */
 static const struct {
     const char *name, *files[5], *without;
+    const char *(*find)(void); /* Knows the places. NULL: `files` has their names. */
 } optional[] = {
     {"oneDNN",
      {"libdnnl.so.3", "libdnnl.so.3.6", "libdnnl.so.2", "libdnnl.so", NULL},
-     "one candidate less for prefill's matrix products"},
-    {"cuBLASLt", {NULL}, "nothing of NVIDIA's beside our matrix products on a GPU"},
-    {"cuDNN",
-     {"libcudnn.so.9", "libcudnn.so.8", "libcudnn.so", NULL},
-     "nothing of NVIDIA's beside our attention and convolution on a GPU"},
+     "one candidate less for prefill's matrix products",
+     NULL},
+    {"cuBLASLt", {NULL}, "nothing of NVIDIA's beside our matrix products on a GPU", tw_cublaslt_find},
+    {"cuDNN", {NULL}, "nothing of NVIDIA's beside our attention on a GPU", tw_cudnn_find},
     {"XGBoost",
      {"libxgboost.so", "libxgboost.so.0", NULL},
-     "no boosted trees among the models that select's choices are compared with"},
+     "no boosted trees among the models that select's choices are compared with",
+     NULL},
 };
 enum { OPTIONAL = sizeof optional / sizeof *optional };
 
 static const char *find_library(int i) {
-    if (!optional[i].files[0]) return tw_cublaslt_find(); /* tw_cublaslt_find() knows the places. */
+    if (optional[i].find) return optional[i].find();
     for (int k = 0; k < 5 && optional[i].files[k]; k++) {
         /* Some libraries start threads, which do not survive unloading. */
         void *h = dlopen(optional[i].files[k], RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);

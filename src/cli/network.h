@@ -26,8 +26,9 @@ typedef struct cli_network_flags {
      "where to run (default auto: a GPU that has all kernels, else cpu); plain: node by node in double"},              \
         {"--dtype", CLI_TEXT, &(f).dtype, "f32|f16|bf16", "what f32 is computed in (default: as the file has it)"},    \
         {"-t", CLI_INT, &(f).threads, "N", "threads of a processor (default: every core)"},                            \
-        {"--products", CLI_TEXT, &(f).products, "best|own|vendor", "who computes products on a GPU (default best)"},   \
-        {"--search", CLI_FLAG, &(f).search, NULL, "on a GPU: measure how each product is computed best"},              \
+        {"--products", CLI_TEXT, &(f).products, "best|own|vendor",                                                     \
+         "who computes products and attention on a GPU (default best)"},                                               \
+        {"--search", CLI_FLAG, &(f).search, NULL, "on a GPU: measure how products and attention are computed best"},   \
         {"--seconds", CLI_INT, &(f).seconds, "N", "search for so long, where most time is (default: to the end)"},     \
         {"--unsplit", CLI_FLAG, &(f).unsplit, NULL, "on a GPU: split no product along k"},                             \
         {"--unsplit-batches", CLI_FLAG, &(f).unsplit_batches, NULL, "on a GPU: split no product of a batch along k"},  \

@@ -46,6 +46,7 @@ static int open_text(const char *text) {
     tw_diag diag = {0};
     setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);
     setenv("TILEWRIGHT_LIBCUBLASLT", TW_FAKE_CUBLASLT, 1);
+    setenv("TILEWRIGHT_LIBCUDNN", TW_FAKE_CUDNN, 1);
     unsetenv("TILEWRIGHT_PTXAS");
     fake_cuda_reset();
     good(tw_graph_parse(&g, text, strlen(text), "text", &diag), &diag);

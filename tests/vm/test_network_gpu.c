@@ -2,7 +2,10 @@
 /* Networks on a stand-in for the driver whose kernels do nothing: what is captured, searched, chosen and given back. */
 #define _GNU_SOURCE
 #include "device/fake_cuda.h"
+#include "kernels/fake_cudnn.h"
 #include "vm/network_stand_in.h"
+
+#include <stdio.h>
 
 static const char layer[] = "graph \"layer\" @23\n"
                             "  input %x: f16[2, 16, 64]\n"
@@ -21,7 +24,12 @@ static const char layer[] = "graph \"layer\" @23\n"
 enum { LAUNCHES = 4 /* Products, attention and a norm. */ };
 static int open_all(void **state) {
     (void)state;
+    fake_cudnn_reset();
     return open_text(layer);
+}
+
+static int close_layer(void **state) {
+    return close_all(state) + fake_cudnn_alive();
 }
 
 static void networks_are_captured(void **state) {
@@ -38,9 +46,146 @@ static void products_are_searched_once(void **state) {
     /* Two products and attention. */
     assert_int_equal(m.plan.searched, 3);
     assert_true(m.plan.n > 3 && m.plan.measured > 6);
-    /* No attention that does nothing is right, so that there is no entry of it. */
     use(&o, &m.plan);
-    assert_int_equal(m.plan.searched, 4);
+    assert_int_equal(m.plan.searched, 3);
+}
+
+/* Opens a network, runs it, and tells what computes its attention. *left_out is the reason why that is not cuDNN. */
+static void attention_by(const tw_cuda_network_options *o, tw_network_plan *plan, char by[256], char left_out[256]) {
+    static char x[2 * 16 * 64 * 2], y[sizeof x];
+    const void *in[] = {x};
+    void *out[] = {y};
+    tw_cuda_network *n;
+    tw_diag diag = {0};
+    tw_buf text = {0};
+    good(tw_cuda_network_open(&n, m.program, m.weights, o, plan, &diag), &diag);
+    for (int i = 0; i < 2; i++) good(tw_cuda_network_run(n, in, out, &diag), &diag);
+    good(tw_cuda_network_explain(n, false, &text, &diag), &diag);
+    const char *line = strstr(text.data, "; Attention"), *reason = strstr(text.data, "# cudnn is left out: ");
+    if (!line) fail_msg("%s", text.data);
+    line = strchr(line + 1, ';') + 2;
+    snprintf(by, 256, "%.*s", (int)strcspn(line, "\n"), line);
+    snprintf(left_out, 256, "%s", reason ? reason : "");
+    tw_buf_free(&text);
+    tw_cuda_network_close(n);
+}
+
+/* A plan of the layer's products leaves its attention alone to be searched. */
+static void plan_products(void) {
+    static const char *const products_of_it[] = {"type=f16 m=32 n=192 k=64", "type=f16 m=32 n=64 k=64"};
+    tw_diag diag = {0};
+    for (int i = 0; i < 2; i++)
+        good(tw_network_plan_add(&m.plan, &(tw_network_choice){"gemm", products_of_it[i], "none", 1, false}, &diag),
+             &diag);
+}
+
+/* The stand-in's second engine is faster and wrong, and the third is none. */
+static void attention_is_the_vendors(void **state) {
+    (void)state;
+    char by[256], left_out[256];
+    attention_by(&(tw_cuda_network_options){0}, NULL, by, left_out);
+    assert_null(strstr(by, "cudnn"));
+    assert_int_equal(fake_cudnn_runs(), 0);
+    attention_by(&(tw_cuda_network_options){.by = TW_NETWORK_VENDOR}, NULL, by, left_out);
+    assert_string_equal(by, "cudnn 2 24=7");
+    assert_string_equal(left_out, "");
+    assert_int_equal(fake_cudnn_runs(), 2); /* A run, and what is captured behind it. */
+    plan_products();
+    attention_by(&(tw_cuda_network_options){.search = true, .measured = 1}, &m.plan, by, left_out);
+    assert_int_equal(m.plan.searched, 1);
+    assert_string_equal(by, "cudnn 2 24=7");
+    int at = 0;
+    while (at < m.plan.n && strcmp(m.plan.choices[at].kind, "cudnn") != 0) at++;
+    assert_true(at < m.plan.n);
+    assert_string_equal(m.plan.choices[at].configuration, "2 24=7");
+    attention_by(&(tw_cuda_network_options){.by = TW_NETWORK_OWN}, &m.plan, by, left_out);
+    assert_null(strstr(by, "cudnn"));
+    /* Who is faster by the plan computes it. */
+    tw_diag diag = {0};
+    const tw_network_choice own = {"attention", m.plan.choices[at].problem, "rows=64", m.plan.choices[at].us * 2,
+                                   false};
+    good(tw_network_plan_add(&m.plan, &own, &diag), &diag);
+    attention_by(&(tw_cuda_network_options){0}, &m.plan, by, left_out);
+    assert_string_equal(by, "cudnn 2 24=7");
+    m.plan.choices[at].us *= 3;
+    attention_by(&(tw_cuda_network_options){0}, &m.plan, by, left_out);
+    assert_null(strstr(by, "cudnn"));
+    m.plan.n--;
+    /* What another version knew is not made, and a reason is given. */
+    m.plan.choices[at].configuration = "9 24=7";
+    attention_by(&(tw_cuda_network_options){0}, &m.plan, by, left_out);
+    assert_null(strstr(by, "cudnn"));
+    assert_non_null(strstr(left_out, "use this engine"));
+}
+
+/* What is wanted of the vendor alone is not measured of ours. */
+static void attention_is_the_vendors_alone(void **state) {
+    (void)state;
+    char by[256], left_out[256];
+    plan_products();
+    attention_by(&(tw_cuda_network_options){.by = TW_NETWORK_VENDOR, .search = true}, &m.plan, by, left_out);
+    assert_string_equal(by, "cudnn 2 24=7");
+    assert_int_equal(m.plan.measured, 3);
+}
+
+/* Searches attention of these words by the vendor's engines. The stand-in computes it, and its results are compared. */
+static bool is_found(const char *words) {
+    char text[256];
+    tw_attention_problem p;
+    tw_attention_data d;
+    tw_attention_answer *answer;
+    tw_attention_rig *rig;
+    tw_diag diag = {0};
+    tw_cuda_network n = {.gpu = m.gpu, .weights = m.weights, .plan = &m.plan};
+    snprintf(text, sizeof text, "%s", words);
+    good(tw_attention_parse(&p, text, &diag), &diag);
+    good(tw_attention_data_make(&d, &p, 1, &diag), &diag);
+    good(tw_attention_answer_make(&answer, &d, 1, &diag), &diag);
+    good(tw_attention_rig_make(&rig, m.gpu->cuda, &d, answer, &diag), &diag);
+    m.plan.n = 0;
+    good(tw_network_search_cudnn(&n, &p, rig, words, 0, &diag), &diag);
+    tw_attention_rig_free(rig);
+    tw_attention_answer_free(answer);
+    tw_attention_data_free(&d);
+    tw_arena_free(&n.arena);
+    return m.plan.n == 1;
+}
+
+static void attention_of_all_kinds_is_the_vendors(void **state) {
+    (void)state;
+    static const char *const known[] = {
+        "type=f16 heads=2 head=32 queries=9 causal=1 ldq=80 ldk=96 ldo=72 batch=2",
+        "type=bf16 heads=4 kv_heads=2 head=32 queries=3 keys=11 batch=2 scale=0.3",
+        "type=f16 heads=4 kv_heads=2 head=32 queries=3 keys=11 capacity=16 batch=2 causal=1",
+        "type=f16 mask=f32 heads=2 head=32 queries=5 keys=8 batch=2 mask_batch=2 mask_heads=1 ldm=16",
+        "type=f16 mask=f16 heads=2 head=32 queries=5 keys=8 batch=2 mask_batch=1 mask_heads=2"};
+    static const char *const unknown[] = {"type=f16 heads=2 head=32 queries=9 keys=8 causal=1",
+                                          "type=f16 heads=2 head=32 queries=9 cap=3",
+                                          "type=f16 heads=2 head=32 queries=9 window=4",
+                                          "type=f16 heads=2 head=32 queries=9 lse=1",
+                                          "type=f16 heads=2 head=32 queries=9 sinks=1",
+                                          "type=f16 mask=i8 heads=2 head=32 queries=9",
+                                          "type=f16 heads=2 head=72 queries=9"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!is_found(known[i])) fail_msg("%s: %s", known[i], m.weights->left_out);
+    assert_string_equal(m.weights->left_out, "");
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        *m.weights->left_out = 0;
+        if (is_found(unknown[i])) fail_msg("%s", unknown[i]);
+        assert_true(strlen(m.weights->left_out) > 0);
+    }
+}
+
+static void attention_without_the_library(void **state) {
+    (void)state;
+    char by[256], left_out[256];
+    setenv("TILEWRIGHT_LIBCUDNN", "none", 1);
+    attention_by(&(tw_cuda_network_options){.by = TW_NETWORK_VENDOR}, NULL, by, left_out);
+    assert_null(strstr(by, "cudnn"));
+    assert_non_null(strstr(left_out, "no cuDNN"));
+    plan_products();
+    attention_by(&(tw_cuda_network_options){.search = true, .measured = 1}, &m.plan, by, left_out);
+    assert_null(strstr(by, "cudnn"));
 }
 
 static void the_longest_is_searched_first(void **state) {
@@ -169,15 +314,19 @@ static void a_plan_decides(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(networks_are_captured, open_all, close_all),
-        cmocka_unit_test_setup_teardown(products_are_searched_once, open_all, close_all),
+        cmocka_unit_test_setup_teardown(networks_are_captured, open_all, close_layer),
+        cmocka_unit_test_setup_teardown(products_are_searched_once, open_all, close_layer),
+        cmocka_unit_test_setup_teardown(attention_is_the_vendors, open_all, close_layer),
+        cmocka_unit_test_setup_teardown(attention_is_the_vendors_alone, open_all, close_layer),
+        cmocka_unit_test_setup_teardown(attention_of_all_kinds_is_the_vendors, open_all, close_layer),
+        cmocka_unit_test_setup_teardown(attention_without_the_library, open_all, close_layer),
         cmocka_unit_test_setup_teardown(the_longest_is_searched_first, open_products, close_all),
-        cmocka_unit_test_setup_teardown(a_limit_ends_searches, open_all, close_all),
+        cmocka_unit_test_setup_teardown(a_limit_ends_searches, open_all, close_layer),
         cmocka_unit_test(few_heads_have_small_tiles),
         cmocka_unit_test(no_warpgroup_idles),
         cmocka_unit_test(cleared_products_begin_late),
-        cmocka_unit_test_setup_teardown(the_vendor_has_maps_behind, open_all, close_all),
-        cmocka_unit_test_setup_teardown(a_plan_decides, open_all, close_all),
+        cmocka_unit_test_setup_teardown(the_vendor_has_maps_behind, open_all, close_layer),
+        cmocka_unit_test_setup_teardown(a_plan_decides, open_all, close_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -208,7 +208,7 @@ static void settled_attention_is_taken(void **state) {
     (void)state;
     tw_gpu gpu = {.target = tw_target_find("sm_90a")};
     tw_network_plan plan = {0};
-    const tw_cuda_network n = {.gpu = &gpu, .plan = &plan, .info = {.sm = 90, .sms = 132, .target = gpu.target}};
+    tw_cuda_network n = {.gpu = &gpu, .plan = &plan, .info = {.sm = 90, .sms = 132, .target = gpu.target}};
     tw_attention_problem p = {.type = TW_T_f16,
                               .heads = 12,
                               .kv_heads = 12,
@@ -217,19 +217,22 @@ static void settled_attention_is_taken(void **state) {
                               .keys = 512,
                               .batch = 1,
                               .scale = 0.125};
-    tw_attention_config c;
+    tw_network_attending c;
     char words[512];
     good(tw_attention_complete(&p, NULL), NULL);
     tw_attention_print(&p, words, sizeof words);
-    assert_int_equal(tw_network_choose_attention(&n, &p, &c), 0);
+    good(tw_network_choose_attention(&n, &p, &c, NULL), NULL);
+    assert_int_equal(c.entry, 0);
     static const char *const tiles[] = {"rows=64 columns=64", "rows=128 columns=128", "rows=192 columns=96"};
     for (int i = 0; i < 3; i++)
         good(tw_network_plan_add(&plan, &(tw_network_choice){"attention", words, tiles[i], i + 1, false}, NULL), NULL);
-    assert_int_equal(tw_network_choose_attention(&n, &p, &c), 1);
-    assert_int_equal(c.rows, 64);
+    good(tw_network_choose_attention(&n, &p, &c, NULL), NULL);
+    assert_int_equal(c.entry, 1);
+    assert_int_equal(c.config.rows, 64);
     tw_network_plan_settle(&plan, words, 2);
-    assert_int_equal(tw_network_choose_attention(&n, &p, &c), 3);
-    assert_true(c.rows == 192 && c.columns == 96);
+    good(tw_network_choose_attention(&n, &p, &c, NULL), NULL);
+    assert_int_equal(c.entry, 3);
+    assert_true(c.config.rows == 192 && c.config.columns == 96);
     tw_network_plan_free(&plan);
 }
 

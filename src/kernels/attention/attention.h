@@ -198,6 +198,11 @@ const tw_attention_seconds *tw_attention_rig_seconds(const tw_attention_rig *r);
 tw_status tw_attention_rig_try(tw_attention_rig *r, const tw_attention_config *c, const tw_cubin *cubin,
                                double *samples, int n, double give_up, int *taken, tw_diag *diag);
 
+/* The same of attention that is not ours. It reads and writes the buffers at[]. */
+typedef tw_status tw_attention_enqueue(void *context, const uint64_t at[TW_ATTENTION_BUFFERS], tw_diag *diag);
+tw_status tw_attention_rig_try_other(tw_attention_rig *r, tw_attention_enqueue *other, void *context, double *samples,
+                                     int n, double give_up, int *taken, tw_diag *diag);
+
 /* Does it once, and compares some of the results. */
 tw_status tw_attention_run(const tw_attention_data *d, const tw_attention_config *c, tw_cuda *cuda,
                            const tw_cubin *cubin, double *samples, int n, tw_diag *diag);

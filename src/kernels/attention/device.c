@@ -20,6 +20,8 @@ struct tw_attention_rig {
     uint64_t at[TW_ATTENTION_BUFFERS]; /* What kernels read stays. The rest is of one kernel. */
     tw_gpu_buffer buffers[TW_ATTENTION_BUFFERS];
     tw_cuda_launch launch;
+    tw_attention_enqueue *other; /* Enqueues attention that is not ours. NULL: `launch` is it. */
+    void *context;
     tw_attention_seconds seconds;
     int64_t since; /* When the present phase began. */
 };
@@ -78,6 +80,7 @@ static tw_status judge(const tw_attention_rig *r, tw_diag *diag) {
 static tw_status enqueue(void *context, int i, tw_diag *diag) {
     const tw_attention_rig *r = context;
     (void)i;
+    if (r->other) return r->other(r->context, r->at, diag);
     return tw_cuda_run(r->cuda, &r->launch, diag);
 }
 
@@ -90,6 +93,19 @@ static tw_status take_samples(tw_attention_rig *r, double *samples, int n, doubl
         if (give_up > 0 && samples[0] > give_up) break;
     }
     tw_cuda_timer_free(t);
+    return st;
+}
+
+/* Compares what a launch computes, and takes samples of it. */
+static tw_status check_and_time(tw_attention_rig *r, double *samples, int n, double give_up, int *taken,
+                                tw_diag *diag) {
+    tw_status st = TW_OK;
+    /* A second launch finds the counters as the first one left them. */
+    for (int i = 0; i < 2 && st == TW_OK; i++) st = enqueue(r, i, diag);
+    if (st == TW_OK) st = tw_cuda_sync(r->cuda, diag);
+    if (st == TW_OK) st = judge(r, diag);
+    pass(r, &r->seconds.check);
+    if (st == TW_OK && n) st = take_samples(r, samples, n, give_up, taken, diag);
     return st;
 }
 
@@ -117,12 +133,7 @@ static tw_status launch(tw_attention_rig *r, const tw_attention_config *c, const
     tw_status st =
         tw_cuda_load(r->cuda, &r->launch.module, cubin->data, cubin->bytes, "attention", need.shared_bytes, diag);
     pass(r, &r->seconds.load);
-    /* A second launch finds the counters as the first one left them. */
-    for (int i = 0; i < 2 && st == TW_OK; i++) st = enqueue(r, i, diag);
-    if (st == TW_OK) st = tw_cuda_sync(r->cuda, diag);
-    if (st == TW_OK) st = judge(r, diag);
-    pass(r, &r->seconds.check);
-    if (st == TW_OK && n) st = take_samples(r, samples, n, give_up, taken, diag);
+    if (st == TW_OK) st = check_and_time(r, samples, n, give_up, taken, diag);
     if (r->launch.module) tw_cuda_unload(r->launch.module);
     pass(r, &r->seconds.time);
     return st;
@@ -163,6 +174,21 @@ tw_status tw_attention_rig_try(tw_attention_rig *r, const tw_attention_config *c
     tw_attention_describe_buffers(&r->d->problem, c, r->buffers);
     tw_status st = poison(r, diag);
     if (st == TW_OK) st = launch(r, c, cubin, samples, n, give_up, taken, diag);
+    release(r, false);
+    return st;
+}
+
+tw_status tw_attention_rig_try_other(tw_attention_rig *r, tw_attention_enqueue *other, void *context, double *samples,
+                                     int n, double give_up, int *taken, tw_diag *diag) {
+    *taken = 0;
+    r->since = tw_now_ns();
+    for (int i = 0; i < TW_ATTENTION_BUFFERS; i++) r->buffers[i] = (tw_gpu_buffer){.bytes = r->d->bytes[i]};
+    r->other = other;
+    r->context = context;
+    tw_status st = poison(r, diag);
+    if (st == TW_OK) st = check_and_time(r, samples, n, give_up, taken, diag);
+    pass(r, &r->seconds.time);
+    r->other = NULL;
     release(r, false);
     return st;
 }

@@ -137,27 +137,35 @@ static tw_status enter(tw_cuda_network *n, candidate *all, int count, const char
     return st;
 }
 
-/* Compiles candidates, and measures each as soon as it is compiled. */
+/* What may compute attention. */
+static int makers(const tw_cuda_network *n) {
+    return n->options.by ? n->options.by : TW_NETWORK_OWN | TW_NETWORK_VENDOR;
+}
+
+/* Compiles candidates, and measures each as soon as it is compiled. Then measures the vendor's. */
 static tw_status try_all(tw_cuda_network *n, const tw_attention_problem *p, attempt *a, const char *words,
                          int64_t began, tw_diag *diag) {
     tw_attention_data d = {0};
     tw_attention_answer *answer = NULL;
     tw_attention_rig *rig = NULL;
     tw_ptx_crew *crew = NULL;
-    a->count = list(n, p, a->all);
+    const bool vendor = makers(n) & TW_NETWORK_VENDOR && tw_network_has_cudnn(n, p);
+    const bool own = !vendor || makers(n) & TW_NETWORK_OWN;
+    a->count = own ? list(n, p, a->all) : 0;
     for (int i = 0; i < a->count; i++) {
         a->prints[i] = (printed){p, &a->all[i].config, n->gpu->target};
         a->jobs[i] = (tw_ptx_job){.print = print, .context = &a->prints[i]};
     }
-    tw_status st = tw_ptx_crew_start(&crew, &n->searching.compiler, a->jobs, a->count, 0, diag);
+    tw_status st = own ? tw_ptx_crew_start(&crew, &n->searching.compiler, a->jobs, a->count, 0, diag) : TW_OK;
     const int64_t refer = tw_now_ns();
     if (st == TW_OK) st = tw_attention_data_make(&d, p, 1, diag);
     if (st == TW_OK) st = tw_attention_answer_make(&answer, &d, every(p), diag);
     if (st == TW_OK) st = tw_attention_rig_make(&rig, n->gpu->cuda, &d, answer, diag);
     n->plan->costs.refer += (double)(tw_now_ns() - refer) * 1e-9;
-    if (st == TW_OK) measure(n, rig, crew, a, began);
+    if (st == TW_OK && own) measure(n, rig, crew, a, began);
     tw_ptx_crew_end(crew);
-    if (st == TW_OK) st = enter(n, a->all, a->count, words, diag);
+    if (st == TW_OK && own) st = enter(n, a->all, a->count, words, diag);
+    if (st == TW_OK && vendor) st = tw_network_search_cudnn(n, p, rig, words, began, diag);
     for (int i = 0; i < a->count; i++) tw_cubin_free(&a->jobs[i].cubin);
     tw_attention_rig_free(rig);
     tw_attention_answer_free(answer);
@@ -176,22 +184,45 @@ tw_status tw_network_search_attention(tw_cuda_network *n, const tw_attention_pro
     return st;
 }
 
-int tw_network_choose_attention(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config *out) {
-    char words[512];
-    int entry = 0;
-    tw_attention_print(p, words, sizeof words);
-    tw_network_attention_tile(p, n->gpu->target, n->info.sms, out);
-    const tw_attention_config usual = *out;
-    for (int i = n->plan ? tw_network_plan_find(n->plan, words, 0) : -1; i >= 0;
-         i = tw_network_plan_find(n->plan, words, i + 1)) {
-        tw_attention_config c = usual;
-        if (entry && !n->plan->choices[i].settled) continue;
-        if (tw_attention_config_parse(p, &c, n->plan->choices[i].configuration, NULL) != TW_OK) continue;
-        if (!tw_attention_legal(p, &c, n->gpu->target, NULL, NULL)) continue;
-        *out = c;
-        entry = i + 1;
+/* Chooses among the plan's entries, if one computes it. */
+static tw_status by_plan(tw_cuda_network *n, const tw_attention_problem *p, const char *words,
+                         tw_network_attending *out, tw_diag *diag) {
+    const tw_attention_config usual = out->config;
+    double least = 1e30;
+    for (int i = tw_network_plan_find(n->plan, words, 0); i >= 0; i = tw_network_plan_find(n->plan, words, i + 1)) {
+        const tw_network_choice *c = &n->plan->choices[i];
+        tw_network_attending x = {.entry = i + 1, .config = usual};
+        const double us = c->settled ? 0 : c->us;
+        if (us >= least) continue;
+        if (!strcmp(c->kind, "cudnn")) {
+            tw_status st = TW_OK;
+            if (makers(n) & TW_NETWORK_VENDOR)
+                st = tw_network_open_cudnn(n, p, words, c->configuration, &x.cudnn, diag);
+            if (st != TW_OK) return st;
+            if (!x.cudnn) continue;
+        } else if (tw_attention_config_parse(p, &x.config, c->configuration, NULL) != TW_OK ||
+                   !tw_attention_legal(p, &x.config, n->gpu->target, NULL, NULL)) {
+            continue;
+        }
+        *out = x;
+        least = us;
     }
-    if (n->options.unsplit) out->splits = 1;
-    *out = complete(n, p, *out);
-    return entry;
+    return TW_OK;
+}
+
+tw_status tw_network_choose_attention(tw_cuda_network *n, const tw_attention_problem *p, tw_network_attending *out,
+                                      tw_diag *diag) {
+    char words[512];
+    tw_status st = TW_OK;
+    *out = (tw_network_attending){0};
+    tw_attention_print(p, words, sizeof words);
+    tw_network_attention_tile(p, n->gpu->target, n->info.sms, &out->config);
+    if (n->plan) st = by_plan(n, p, words, out, diag);
+    if (st == TW_OK && !out->cudnn && n->options.by == TW_NETWORK_VENDOR) {
+        st = tw_network_open_cudnn(n, p, words, NULL, &out->cudnn, diag);
+        if (out->cudnn) out->entry = 0;
+    }
+    if (n->options.unsplit) out->config.splits = 1;
+    out->config = complete(n, p, out->config);
+    return st;
 }

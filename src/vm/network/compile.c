@@ -60,7 +60,7 @@ static bool add_step(tw_cuda_network *n, tw_network_code *c, int step) {
     bool good = true;
     for (int i = 0; i < count && count > 1 && good; i++) {
         tw_network_plan_settle(n->plan, problem, choices[i]);
-        if (tw_network_way_of(n, step, &w, NULL) == TW_OK && !w.chosen.vendor) good = add(c, &w, n->gpu);
+        if (tw_network_way_of(n, step, &w, NULL) == TW_OK && !w.chosen.vendor && !w.cudnn) good = add(c, &w, n->gpu);
     }
     if (count > 1) tw_network_plan_settle(n->plan, problem, -1);
     return good;

@@ -27,6 +27,7 @@ void tw_network_weights_close(tw_network_weights *w) {
     if (!w) return;
     for (int i = 0; i < w->n; i++) tw_gpu_release(w->gpu, w->list[i].address);
     tw_cublaslt_close(w->vendor);
+    tw_cudnn_close(w->cudnn);
     free(w->list);
     free(w);
 }
@@ -159,6 +160,7 @@ void tw_cuda_network_close(tw_cuda_network *n) {
     tw_cuda_graph_free(n->graph);
     for (int i = 0; i < n->n; i++) tw_network_close_launch(&n->launches[i]);
     for (tw_network_kernel *k = n->kernels; k; k = k->next) tw_gpu_kernel_close(k->kernel);
+    for (tw_network_foreign *f = n->foreign; f; f = f->next) tw_cudnn_plan_free(f->plan);
     for (int i = 0; i < n->n_tables; i++) tw_gpu_release(n->gpu, n->tables[i]);
     free(n->tables);
     free(n->launches);
@@ -195,6 +197,10 @@ static tw_status launch(tw_cuda_network *n, tw_network_launch *l, tw_diag *diag)
     const tw_status st = clear ? tw_network_clear(n, l, diag) : TW_OK;
     if (st != TW_OK) return st;
     if (l->launch) return tw_gpu_launch_run(l->launch, NULL, diag);
+    if (l->cudnn)
+        return tw_cudnn_run(l->cudnn->plan, tw_network_address(n, &s->in[0]), tw_network_address(n, &s->in[1]),
+                            tw_network_address(n, &s->in[2]), tw_network_address(n, &s->in[3]),
+                            tw_network_address(n, &s->out[0]), diag);
     /* The library is column-major: a row-major product is its product with exchanged factors. */
     return tw_cublaslt_run(l->vendor.plan, l->vendor.algorithm, tw_network_address(n, &s->in[1]),
                            tw_network_address(n, &s->in[0]), tw_network_address(n, &s->out[0]), NULL, diag);
@@ -295,10 +301,11 @@ tw_status tw_cuda_network_explain(tw_cuda_network *n, bool timed, tw_buf *out, t
         if (l->kernel) tw_gpu_kernel_describe(l->kernel->kernel, &info);
         bool good = true;
         if (timed) good &= tw_buf_printf(out, "%9.2f us  ", us);
-        good &=
-            tw_buf_printf(out, "%3d %s; %s; %s%s%s\n", l->step, step, name, l->kernel ? info.configuration : "cublaslt",
-                          info.code ? "; by the " : "", info.code ? info.code : "");
+        const char *how = l->kernel ? info.configuration : l->cudnn ? "cudnn " : "cublaslt";
+        good &= tw_buf_printf(out, "%3d %s; %s; %s%s%s%s\n", l->step, step, name, how, l->cudnn ? l->cudnn->engine : "",
+                              info.code ? "; by the " : "", info.code ? info.code : "");
         if (!good) return tw_fail_memory(diag);
     }
-    return TW_OK;
+    const char *why = n->weights->left_out;
+    return !*why || tw_buf_printf(out, "# cudnn is left out: %s\n", why) ? TW_OK : tw_fail_memory(diag);
 }

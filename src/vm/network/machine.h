@@ -11,6 +11,7 @@
 #include "kernels/pointwise/map.h"
 #include "kernels/rows/rows.h"
 #include "kernels/vendor/cublaslt.h"
+#include "kernels/vendor/cudnn.h"
 #include "ptx/load.h"
 #include "tune/gemm_pool.h"
 #include "vm/network/network.h"
@@ -29,6 +30,9 @@ struct tw_network_weights {
     int64_t bytes;
     tw_cublaslt *vendor; /* NULL: it is not opened. */
     bool asked;          /* It was looked for. */
+    tw_cudnn *cudnn;     /* NULL: it is not opened. */
+    bool asked_cudnn;    /* It was looked for. */
+    char left_out[256];  /* The first reason why cuDNN does not compute attention. "": there is none. */
 };
 
 /* A kernel, which launches share. */
@@ -46,6 +50,13 @@ typedef struct tw_network_vendor {
     int algorithm;
 } tw_network_vendor;
 
+/* Attention by cuDNN, which launches share. */
+typedef struct tw_network_foreign {
+    struct tw_network_foreign *next;
+    const char *words, *engine; /* What it was made by. */
+    tw_cudnn_plan *plan;
+} tw_network_foreign;
+
 /* Memory that kernels need beside operands and results. Launches share it. */
 typedef struct tw_network_own {
     uint64_t workspace, zeroed;
@@ -58,6 +69,7 @@ typedef struct tw_network_launch {
     int choice;    /* Number of the plan's entry that the step follows, from 1, while the network is opened. 0: none. */
     bool epilogue; /* It is the map that computes the epilogue of a product by the vendor. */
     const tw_network_kernel *kernel; /* NULL: the vendor's. */
+    const tw_network_foreign *cudnn; /* Attention by cuDNN. NULL: it is something else. */
     tw_gpu_launch *launch;
     tw_network_vendor vendor;
     tw_network_own own; /* What it is bound to. */
@@ -83,6 +95,7 @@ struct tw_cuda_network {
     tw_cuda_info info; /* Describes the device, or one that the emulator stands for. */
     tw_arena arena;
     tw_network_kernel *kernels;
+    tw_network_foreign *foreign;
     tw_network_launch *launches;
     int n, room;
     uint64_t scratch; /* Memory of the program. */
@@ -149,8 +162,9 @@ typedef struct tw_network_chosen {
 typedef struct tw_network_way {
     tw_gemm_problem product;          /* Of a product. */
     tw_network_chosen chosen;         /* Of attention only its entry. */
+    const tw_network_foreign *cudnn;  /* Attention by cuDNN. NULL: it is something else. */
     char words[TW_PLAN_TEXT];         /* Of the kernel's problem. */
-    char configuration[TW_PLAN_TEXT]; /* Nothing of use where the vendor computes it. */
+    char configuration[TW_PLAN_TEXT]; /* Nothing of use where the vendor or cuDNN computes it. */
 } tw_network_way;
 /* steps.c. Finds how a step is computed by the plan. */
 tw_status tw_network_way_of(tw_cuda_network *n, int step, tw_network_way *out, tw_diag *diag);
@@ -161,9 +175,25 @@ tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_net
 /* Chooses a configuration by estimates. False: no kernel computes the problem. */
 bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out);
 
-/* attend.c. Chooses attention's configuration by the plan, or else without a search. Returns the number of the plan's
-   entry, from 1, or 0. */
-int tw_network_choose_attention(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config *out);
+/* How attention is computed. */
+typedef struct tw_network_attending {
+    int entry;                       /* Number of the plan's entry, from 1. 0: none. */
+    const tw_network_foreign *cudnn; /* NULL: our kernel computes it. */
+    tw_attention_config config;
+} tw_network_attending;
+/* attend.c. Chooses by the plan, or else without a search. TW_ERR_MEMORY. */
+tw_status tw_network_choose_attention(tw_cuda_network *n, const tw_attention_problem *p, tw_network_attending *out,
+                                      tw_diag *diag);
+
+/* attend_cudnn.c. Tells whether there is cuDNN, and attention that it may know. */
+bool tw_network_has_cudnn(tw_cuda_network *n, const tw_attention_problem *p);
+/* Makes attention by an engine, or if that is NULL by the first that computes it. *out is NULL: cuDNN does not compute
+   it so. TW_ERR_MEMORY. */
+tw_status tw_network_open_cudnn(tw_cuda_network *n, const tw_attention_problem *p, const char *words,
+                                const char *engine, const tw_network_foreign **out, tw_diag *diag);
+/* Measures cuDNN's engines, and enters the fastest into the plan. `began` is when the search did. */
+tw_status tw_network_search_cudnn(tw_cuda_network *n, const tw_attention_problem *p, tw_attention_rig *rig,
+                                  const char *words, int64_t began, tw_diag *diag);
 
 /* tile.c. Estimates a launch's time, in no unit, so that configurations can be compared. */
 double tw_network_attention_time(const tw_attention_problem *p, const tw_attention_config *c, int sms);

@@ -10,11 +10,11 @@
 typedef struct tw_cuda_network tw_cuda_network;
 typedef struct tw_network_weights tw_network_weights;
 
-/* What may compute products. */
+/* What may compute products and attention. */
 enum { TW_NETWORK_OWN = 1, TW_NETWORK_VENDOR = 2 };
 
 typedef struct tw_cuda_network_options {
-    int by;               /* TW_NETWORK_ bits. 0: both, where products are searched, and otherwise our own kernels. */
+    int by;               /* TW_NETWORK_ bits. 0: both, where there was a search, and otherwise our own kernels. */
     bool unsplit;         /* No product is split along k. */
     bool unsplit_batches; /* No product of a batch is split along k, while others may be. */
     bool clear;           /* Counters of splits along k are zeroed before each launch, in place of once. */
@@ -43,7 +43,8 @@ tw_status tw_cuda_network_run(tw_cuda_network *n, const void *const *inputs, voi
    inputs and outputs. The network has run before. TW_ERR_UNSUPPORTED: the device is an emulator. */
 tw_status tw_cuda_network_time(tw_cuda_network *n, int times, double *samples, int n_samples, tw_diag *diag);
 
-/* Writes a line for each launch: its step, its kernel, and if `timed` the microseconds it takes by itself. */
+/* Writes a line for each launch: its step, its kernel, and if `timed` the microseconds it takes by itself. A line more
+   says why cuDNN was left out, if it was looked for. */
 tw_status tw_cuda_network_explain(tw_cuda_network *n, bool timed, tw_buf *out, tw_diag *diag);
 
 /* Counts the network's kernels whose machine code came from a package, the cache and the compiler. */

@@ -74,7 +74,9 @@ static char *field(char **line) {
 static tw_status read_line(tw_network_plan *p, char *line, int number, tw_diag *diag) {
     char *kind = field(&line), *problem = field(&line), *configuration = field(&line), *us = field(&line), *end = NULL;
     const double time = us ? strtod(us, &end) : 0;
-    const bool known = kind && (!strcmp(kind, "gemm") || !strcmp(kind, "cublaslt") || !strcmp(kind, "attention"));
+    static const char *const kinds[] = {"gemm", "cublaslt", "attention", "cudnn"};
+    bool known = false;
+    for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++) known |= !strcmp(kind, kinds[i]);
     if (!known || !problem || !configuration || !us || line || end == us || *end || !(time > 0))
         return tw_fail(diag, TW_ERR_FORMAT, "line %d of a plan is none", number);
     return tw_network_plan_add(p, &(tw_network_choice){kind, problem, configuration, time, *us == '+'}, diag);

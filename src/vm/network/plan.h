@@ -8,9 +8,9 @@
 #include "tilewright/base.h"
 
 typedef struct tw_network_choice {
-    const char *kind;          /* "gemm", "attention": our kernels. "cublaslt": an algorithm of the vendor's. */
+    const char *kind;          /* "gemm", "attention": our kernels. "cublaslt", "cudnn": the vendor's. */
     const char *problem;       /* Words of the problem, without an epilogue. */
-    const char *configuration; /* Words of the configuration, or the algorithm's numbers. */
+    const char *configuration; /* Words of the configuration, or numbers of the vendor's algorithm or engine. */
     double us;                 /* As measured alone. */
     bool settled;              /* Whole passes were fastest with it. At most one choice of a problem is settled. */
 } tw_network_choice;
@@ -24,7 +24,7 @@ typedef struct tw_network_costs {
     double check;   /* Comparing results. */
     double time;    /* Timing our kernels. */
     double again;   /* Timing the fastest again. */
-    double vendor;  /* Checking and timing the vendor's algorithms. */
+    double vendor;  /* Making, checking and timing what is the vendor's. */
     double settle;  /* Comparing whole passes. */
     double threads; /* Compiling, of all threads together. It is no part of the sum. */
 } tw_network_costs;

@@ -83,7 +83,8 @@ int tw_network_promising(const tw_network_plan *p, const char *words, int out[TW
     for (int i = 0; i < n; i++) {
         const tw_network_choice *c = &p->choices[out[i]];
         if (c->us > promising * p->choices[out[0]].us) break;
-        if (!strcmp(c->kind, "cublaslt") || own++ <= TRIED) out[kept++] = out[i];
+        const bool vendor = !strcmp(c->kind, "cublaslt") || !strcmp(c->kind, "cudnn");
+        if (vendor || own++ <= TRIED) out[kept++] = out[i];
     }
     return settled ? 0 : kept;
 }

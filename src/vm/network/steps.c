@@ -148,21 +148,24 @@ tw_status tw_network_attention(const tw_step *s, tw_attention_problem *out, tw_d
     return tw_attention_complete(out, diag);
 }
 
-static tw_status attention_way(const tw_cuda_network *n, const tw_step *s, tw_network_way *out, tw_diag *diag) {
+static tw_status attention_way(tw_cuda_network *n, const tw_step *s, tw_network_way *out, tw_diag *diag) {
     tw_attention_problem p;
-    tw_attention_config c;
+    tw_network_attending chosen;
     char problem[TW_PLAN_TEXT - 16];
-    const tw_status st = tw_network_attention(s, &p, diag);
+    tw_status st = tw_network_attention(s, &p, diag);
+    if (st == TW_OK) st = tw_network_choose_attention(n, &p, &chosen, diag);
     if (st != TW_OK) return st;
-    out->chosen = (tw_network_chosen){.entry = tw_network_choose_attention(n, &p, &c)};
+    out->chosen = (tw_network_chosen){.entry = chosen.entry};
+    out->cudnn = chosen.cudnn;
     tw_attention_print(&p, problem, sizeof problem);
     snprintf(out->words, sizeof out->words, "attention %s", problem);
-    tw_attention_config_print(&c, out->configuration, sizeof out->configuration);
+    tw_attention_config_print(&chosen.config, out->configuration, sizeof out->configuration);
     return TW_OK;
 }
 
 tw_status tw_network_way_of(tw_cuda_network *n, int step, tw_network_way *out, tw_diag *diag) {
     const tw_step *s = &n->p->steps[step];
+    out->cudnn = NULL;
     return s->kind == TW_STEP_PRODUCT ? product_way(n, s, out, diag) : attention_way(n, s, out, diag);
 }
 
@@ -174,7 +177,8 @@ static tw_status add_chosen(tw_cuda_network *n, int step, tw_diag *diag) {
     if (st != TW_OK) return st;
     if (way.chosen.vendor) return add_vendor(n, step, &way.product, &way.chosen, diag);
     l.choice = way.chosen.entry;
-    st = open_words(n, way.words, way.configuration, &l.kernel, diag);
+    l.cudnn = way.cudnn;
+    if (!l.cudnn) st = open_words(n, way.words, way.configuration, &l.kernel, diag);
     return st == TW_OK ? add_launch(n, &l, diag) : st;
 }
 
