@@ -93,14 +93,13 @@ tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which)
                                          p->sums > 0,
                                          e->scaled};
     const bool ta = p->trans_a, tb = p->trans_b;
-    const int64_t rows_a = p->rows_a ? p->rows_a : p->m;
     const tw_type in = tw_gemm_types[p->type].element;
     tw_gemm_matrix m = batch_of(p, p->out, p->m, tw_gemm_columns(p), p->ldc, p->stride_c, p->set_c);
     if (which == TW_GEMM_C && p->addends) m.count = p->addends, m.stride = p->stride_c;
     if (which == TW_GEMM_A && p->gather)
         m = one_of(in, p->rows_a, p->k, p->lda);
     else if (which == TW_GEMM_A)
-        m = batch_of(p, in, ta ? p->k : rows_a, ta ? rows_a : p->k, p->lda, p->stride_a, p->set_a);
+        m = batch_of(p, in, ta ? p->k : p->rows_a ? p->rows_a : p->m, ta ? p->m : p->k, p->lda, p->stride_a, p->set_a);
     if (which == TW_GEMM_B) m = batch_of(p, in, tb ? p->n : p->k, tb ? p->k : p->n, p->ldb, p->stride_b, p->set_b);
     if (which == TW_GEMM_B && p->groups) m.count = p->groups;
     if (which == TW_GEMM_B && p->narrow) m = tw_gemm_packed_matrix(p);
@@ -199,8 +198,7 @@ static tw_status check_groups(const tw_gemm_problem *p, tw_diag *diag) {
     if (p->masked && p->m % p->groups)
         return tw_fail(diag, TW_ERR_USAGE, "masked groups have equally many rows reserved: m is a multiple of groups");
     if (p->rows_a && !p->gather && (p->rows_a < p->m || p->groups || p->batch > 1 || p->trans_a))
-        return tw_fail(diag, TW_ERR_USAGE,
-                       "rows_a is of products that gather rows of A, or of one product with as many rows or fewer");
+        return tw_fail(diag, TW_ERR_USAGE, "rows_a is of rows that are gathered, or of one product of fewer rows");
     if (p->gather && p->type == TW_GEMM_TF32X3) return tw_fail(diag, TW_ERR_USAGE, "tf32x3 gathers no rows");
     if (p->gather && p->scale_blocks)
         return tw_fail(diag, TW_ERR_USAGE, "scales of blocks are of rows of A that are not gathered");
