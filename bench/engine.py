@@ -4,7 +4,7 @@
 
     bench/engine.py ZOO --tilewright build/tilewright --commit NAME -o engine.jsonl [--minutes 20]
                     [--models bert-base,gpt2] [--dtypes f16,f32] [--batches 1,4,8] [--peers graph,compile,max-autotune]
-                    [--settings "own=--products own;vendor=--products vendor"]
+                    [--settings "own=--products own;vendor=--products vendor"] [--ahead]
 
 ZOO has a folder a model, by tools/make_zoo.py; its --structure is enough, weights are made here. The most important models come
 first, and no model is begun after --minutes. A model's peers are timed (peers/engine.py), which also computes the outputs in
@@ -12,8 +12,9 @@ f32; ours is `tilewright bench MODEL.onnx --golden CASE.npz`, which compares its
 model, type and batch: `peer` is the fastest of PyTorch's ways, `ours_worst` and `peer_worst` the largest differences from f32
 and `ours_rms` and `peer_rms` the root of their mean square, of that of the outputs; it is correct if ours_rms is within 1e-2
 in f16 and 1e-4 in f32. `ceiling` is the least microseconds that the pass's operations take at the rate of the fastest product
-measured on an H200. --settings times ours again with further flags, a row each. The peers run on $PYTHON, which must have torch with CUDA and
-transformers."""
+measured on an H200. --settings times ours again with further flags, a row each. --ahead first lets the
+peers of all models compile side by side, which fills PyTorch's cache; nothing is timed meanwhile. The peers run on $PYTHON,
+which must have torch with CUDA and transformers."""
 import argparse
 import json
 import os
@@ -53,11 +54,26 @@ def lines_of(words, seconds):
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")], err.strip()[-300:]
 
 
+def peers_words(a, folder, cases, dtype):
+    return [PYTHON, os.path.join(HERE, "peers", "engine.py"), folder, "--out", cases, "--dtype", dtype, "--batches", a.batches,
+            "--length", str(a.length), "--peers", a.peers]
+
+
+def compile_ahead(a):
+    """Runs the peers of all models side by side. What they print is of no use; what they compiled is kept by PyTorch."""
+    for dtype in a.dtypes.split(","):
+        with tempfile.TemporaryDirectory(prefix="engine-") as cases:
+            running = [subprocess.Popen(peers_words(a, os.path.join(a.zoo, name), os.path.join(cases, name), dtype),
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                       for name in a.models.split(",") if os.path.isdir(os.path.join(a.zoo, name))]
+            for process in running:
+                process.wait()
+        say("the peers have compiled in %s" % dtype)
+
+
 def peers_of(a, folder, cases, dtype):
     """Returns the environment, and the rows of each batch."""
-    words = [PYTHON, os.path.join(HERE, "peers", "engine.py"), folder, "--out", cases, "--dtype", dtype, "--batches", a.batches,
-             "--length", str(a.length), "--peers", a.peers]
-    lines, err = lines_of(words, a.seconds)
+    lines, err = lines_of(peers_words(a, folder, cases, dtype), a.seconds)
     rows = {}
     for row in lines[1:]:
         rows.setdefault(row["batch"], []).append(row)
@@ -151,10 +167,13 @@ def main():
     p.add_argument("--settings", default="", help="LABEL=FLAGS;...: ours again, with further flags")
     p.add_argument("--flags", default="--search", help="of ours (default: --search, which measures how products are computed best)")
     p.add_argument("--on", default="cuda", help="ours: the device (default: cuda)")
+    p.add_argument("--ahead", action="store_true", help="the peers first compile side by side")
     p.add_argument("--minutes", type=float, default=1e9)
     p.add_argument("--seconds", type=float, default=500, help="the most that a program may take")
     a = p.parse_args()
     environment, rows = {}, []
+    if a.ahead:
+        compile_ahead(a)
     for dtype in a.dtypes.split(","):
         for name in a.models.split(","):
             if not os.path.isdir(os.path.join(a.zoo, name)) or time.monotonic() - BEGIN > 60 * a.minutes:

@@ -182,8 +182,9 @@ void tw_tensors_free(tw_tensors *t); /* NULL is fine. */
 tw_status tw_tensors_read(tw_tensors *t, const char *input, const char *path, tw_diag *diag);
 /* Says the extent of a dimension that the model leaves open. What is wrong with it tw_tensors_complete says. */
 tw_status tw_tensors_extent(tw_tensors *t, const char *symbol, int64_t extent, tw_diag *diag);
-/* Finds types and extents of all inputs. With `random` those without a file are drawn. TW_ERR_USAGE: an extent is not
-   known, there is no such dimension, or a file has something else. */
+/* Finds types and extents of all inputs. With `random` those without a file are drawn. Where no extent and no file was
+   given, a package of one shape has that. TW_ERR_USAGE: an extent is not known, there is no such dimension, or a file
+   has something else. */
 tw_status tw_tensors_complete(tw_tensors *t, bool random, tw_diag *diag);
 /* Returns all inputs in the model's order, with contents where they have any. They are owned by `t`, which is complete.
  */

@@ -3,6 +3,7 @@
 #include "base/diag.h"
 #include "base/random.h"
 #include "engine/network.h"
+#include "engine/package.h"
 #include "graph/inputs.h"
 
 #include <stdio.h>
@@ -112,9 +113,36 @@ static tw_status draw(tw_tensors *t, int i, tw_diag *diag) {
     return TW_OK;
 }
 
+static bool has_extent(const tw_tensors *t, const char *symbol) {
+    for (int i = 0; i < t->n_extents; i++)
+        if (!strcmp(t->extents[i].symbol, symbol)) return true;
+    return false;
+}
+
+/* Where no extent and no array is given, a package of one shape has that. */
+static tw_status take_shape(tw_tensors *t, tw_diag *diag) {
+    const tw_package *p = t->n->package;
+    const tw_graph *g = t->n->model;
+    tw_status st = TW_OK;
+    bool given = t->n_extents > 0;
+    for (int i = 0; i < g->n_inputs; i++) given |= t->given[i] != NULL;
+    for (int i = 0; p && p->n_graphs == 1 && !given && i < g->n_inputs; i++) {
+        const tw_value *v = &g->values[g->inputs[i]];
+        tw_array shape;
+        if (!tw_value_array(&p->graphs[0]->values[p->graphs[0]->inputs[i]], &shape)) continue;
+        for (int d = 0; d < v->rank && st == TW_OK; d++) {
+            if (v->dims[d] >= 0 || v->dims[d] == TW_DIM_UNKNOWN) continue;
+            const char *symbol = g->symbols[tw_dim_symbol(v->dims[d])];
+            if (!has_extent(t, symbol)) st = tw_tensors_extent(t, symbol, shape.dims[d], diag);
+        }
+    }
+    return st;
+}
+
 tw_status tw_tensors_complete(tw_tensors *t, bool random, tw_diag *diag) {
     const tw_graph *g = t->n->model;
-    tw_status st = tw_graph_bind(g, t->extents, t->n_extents, t->given, t->arrays, diag);
+    tw_status st = take_shape(t, diag);
+    if (st == TW_OK) st = tw_graph_bind(g, t->extents, t->n_extents, t->given, t->arrays, diag);
     if (st != TW_OK && diag && !*diag->path) snprintf(diag->path, sizeof diag->path, "%s", t->n->path);
     for (int i = 0; i < g->n_inputs && st == TW_OK; i++) {
         if (random && !t->arrays[i].data) st = draw(t, i, diag);

@@ -130,6 +130,12 @@ static inline float tw_max_f32(float a, float b) {
     float most = a == b ? tw_bits_f32(tw_f32_bits(a) & tw_f32_bits(b)) : a > b ? a : b;
     return b != b ? a : most;
 }
+/* The device's logarithm has an absolute error of up to 2^-22 between 1/2 and 2. Steps of this size show what relies
+   on a smaller one. */
+static inline float tw_log2_approx_f32(float a) {
+    const float y = log2f(a);
+    return a > 0.5f && a < 2 ? rintf(y * 0x1p22f) * 0x1p-22f : y;
+}
 static inline double tw_min_f64(double a, double b) {
     double least = a == b ? tw_read_f64(tw_write_f64(a) | tw_write_f64(b)) : a < b ? a : b;
     return b != b ? a : least;

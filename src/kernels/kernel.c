@@ -4,6 +4,7 @@
 #include "kernels/kernel.h"
 #include "base/diag.h"
 #include "kernels/module.h"
+#include "ptx/ptx.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +15,13 @@ static const tw_kernel_kind kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static tw_status plan(tw_gpu_kernel *k, char *words, char *configuration, tw_diag *diag) {
+static tw_status plan(tw_plan *out, const tw_target *target, char *words, char *configuration, tw_diag *diag) {
     const size_t n = strcspn(words, " ");
     for (int i = 0; i < KINDS; i++)
         if (strlen(kinds[i].name) == n && !strncmp(kinds[i].name, words, n))
-            return kinds[i].plan(&k->plan, words + n, configuration, k->gpu->target, diag);
-    return tw_fail(diag, TW_ERR_USAGE, "\"%.*s\" is no kernel; there are gemm, attention, combine, map and rows", (int)n, words);
+            return kinds[i].plan(out, words + n, configuration, target, diag);
+    return tw_fail(diag, TW_ERR_USAGE, "\"%.*s\" is no kernel; there are gemm, attention, combine, map and rows",
+                   (int)n, words);
 }
 
 static void describe(tw_gpu_kernel *k) {
@@ -62,11 +64,29 @@ static tw_status open_kernel(tw_gpu_kernel *k, const char *words, const char *co
     k->chosen = strdup(configuration ? configuration : "");
     tw_diag own;
     if (!diag) diag = &own;
-    tw_status st = problem && chosen && k->words && k->chosen ? plan(k, problem, chosen, diag) : tw_fail_memory(diag);
+    tw_status st = problem && chosen && k->words && k->chosen ? plan(&k->plan, k->gpu->target, problem, chosen, diag)
+                                                              : tw_fail_memory(diag);
     free(problem);
     free(chosen);
     if (st == TW_OK && change) st = change(context, &k->plan, diag);
     return st == TW_OK ? finish(k, diag) : st;
+}
+
+tw_status tw_kernel_text(const tw_gpu *g, const char *words, const char *configuration, tw_buf *ptx, tw_diag *diag) {
+    tw_plan *p = calloc(1, sizeof *p);
+    char *problem = strdup(words), *chosen = strdup(configuration);
+    tw_status st = TW_ERR_MEMORY;
+    if (p && problem && chosen) {
+        st = plan(p, g->target, problem, chosen, diag);
+        if (st == TW_OK) st = tw_ptx_print(ptx, p->kernel, g->target, diag);
+        tw_kernel_free(p->kernel);
+    } else {
+        tw_fail_memory(diag);
+    }
+    free(p);
+    free(problem);
+    free(chosen);
+    return st;
 }
 
 tw_status tw_kernel_open_changed(tw_gpu_kernel **out, tw_gpu *g, const char *words, const char *configuration,

@@ -25,6 +25,9 @@ typedef tw_status tw_kernel_change(void *context, tw_plan *plan, tw_diag *diag);
 tw_status tw_kernel_open_changed(tw_gpu_kernel **out, tw_gpu *g, const char *words, const char *configuration,
                                  tw_kernel_change *change, void *context, tw_diag *diag);
 
+/* Prints the text that tw_gpu_kernel_open compiles. Threads may call this at the same time. */
+tw_status tw_kernel_text(const tw_gpu *g, const char *words, const char *configuration, tw_buf *ptx, tw_diag *diag);
+
 /* Opens a kernel that `make` plans from a problem of its own. It has no words, and no tracer is attached to it. */
 typedef tw_status tw_kernel_maker(const void *problem, tw_plan *out, const tw_target *target, tw_diag *diag);
 tw_status tw_kernel_open_made(tw_gpu_kernel **out, tw_gpu *g, tw_kernel_maker *make, const void *problem,

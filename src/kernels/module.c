@@ -24,7 +24,7 @@ static bool load_known(tw_shared_module *m, tw_gpu *g, const char *kernel) {
         if (memcmp(&c->key, &key, sizeof key) != 0) continue;
         m->registers = c->registers;
         m->spill_bytes = c->spill_bytes;
-        m->code = "package";
+        m->code = c->from ? c->from : "package";
         return tw_cuda_load(g->cuda, &m->module, c->data, c->bytes, kernel, m->dynamic_shared, NULL) == TW_OK;
     }
     return false;

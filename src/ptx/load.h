@@ -31,6 +31,7 @@ typedef struct tw_machine_code {
     const void *data;
     size_t bytes;
     int registers, spill_bytes; /* As tw_cubin has them. */
+    const char *from;           /* Who has it: "cache" or "compiler". NULL: a package. */
 } tw_machine_code;
 
 /* The key of machine code for a target. */

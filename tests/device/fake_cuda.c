@@ -28,6 +28,7 @@ typedef struct work {
     int kind; /* 0: kernel add, 1: fault, 2: fill, 3: nothing, 4: compare */
     uint64_t address;
     uint32_t n, x;
+    unsigned grid, threads, shared;
 } work;
 
 typedef struct graph {
@@ -112,6 +113,7 @@ EXPORT void fake_cuda_reset(void) {
     fault = clock_us = compared = 0;
     fake_cuda_hook("", NULL);
     fake_cuda_busy(0);
+    fake_cuda_time(NULL);
     devices = 1;
     seen = (fake_cuda_seen){0};
 }
@@ -119,10 +121,15 @@ EXPORT void fake_cuda_reset(void) {
 static char hook_name[64];
 static void (*hook)(void **parameters);
 static int busy;
+static int (*timer)(unsigned grid, unsigned threads, unsigned shared);
 
 EXPORT void fake_cuda_hook(const char *name, void (*run)(void **parameters)) {
     snprintf(hook_name, sizeof hook_name, "%s", name);
     hook = run;
+}
+
+EXPORT void fake_cuda_time(int (*us)(unsigned grid, unsigned threads, unsigned shared)) {
+    timer = us;
 }
 
 EXPORT void fake_cuda_busy(int n) {
@@ -358,7 +365,7 @@ static void fill(uint32_t *p, size_t words, uint32_t x) {
 
 static void perform(const work *w) {
     uint32_t *p = (uint32_t *)(uintptr_t)w->address;
-    clock_us += environment("FAKE_CUDA_US", 10);
+    clock_us += timer && w->threads ? timer(w->grid, w->threads, w->shared) : environment("FAKE_CUDA_US", 10);
     if (w->kind == 4) {
         int from = environment("FAKE_CUDA_WRONG", -1);
         if (from >= 0 && compared >= from) p[0]++;
@@ -412,7 +419,7 @@ EXPORT int cuMemsetD32Async(uint64_t to, unsigned value, size_t words, void *str
 int cuMemsetD32Async(uint64_t to, unsigned value, size_t words, void *stream) {
     ENTER_CONTEXT();
     if (!stream) return 400;
-    return enqueue((work){2, to, (uint32_t)words, value});
+    return enqueue((work){.kind = 2, .address = to, .n = (uint32_t)words, .x = value});
 }
 
 /* For a stand-in of a library that launches kernels of its own. */
@@ -717,7 +724,12 @@ static int launch(module *m, const unsigned grid[3], const unsigned block[3], un
         hook(parameters);
         return 0;
     }
-    work w = {.kind = directive(m->text, "fault") ? 1 : directive(m->text, "add") ? 0 : 3};
+    work w = {.kind = directive(m->text, "fault") ? 1
+                      : directive(m->text, "add") ? 0
+                                                  : 3,
+              .grid = grid[0] * grid[1] * grid[2],
+              .threads = block[0],
+              .shared = shared};
     if (w.kind == 0) {
         memcpy(&w.address, parameters[0], 8);
         memcpy(&w.n, parameters[1], 4);

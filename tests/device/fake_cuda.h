@@ -30,6 +30,9 @@ int fake_cuda_alive(void); /* objects made and not given back */
 const fake_cuda_seen *fake_cuda_look(void);
 /* Called in place of every kernel named `name`, with its parameters; NULL: none. */
 void fake_cuda_hook(const char *name, void (*run)(void **parameters));
+/* Called for the microseconds of every kernel when it runs, by its blocks and by threads and dynamic shared memory of a
+   block. NULL: all kernels take the same time. */
+void fake_cuda_time(int (*us)(unsigned grid, unsigned threads, unsigned shared));
 /* The next `n` questions whether a stream is idle are answered with no. */
 void fake_cuda_busy(int n);
 int fake_cuda_work(void); /* a kernel that does nothing, on the stream or into what is captured */

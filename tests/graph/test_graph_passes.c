@@ -144,6 +144,13 @@ static void the_same_is_computed_once(void **state) {
     around("", " %p = Softmax(%x) axis=0\n %q = Softmax(%x) axis=1\n %y = Add(%p, %q)\n",
            "%p: f32[2, 3] = Softmax(%x) axis=0\n%q: f32[2, 3] = Softmax(%x) axis=1\n"
            "%y: f32[2, 3] = Add(%p, %q)\n%z: f32[2, 3] = Neg(%y)\n");
+    /* Long lists of places are compared, and other long constants are not. */
+    simplifies("graph g @20\n input %x: i64[2000]\n constant %a: i64[2000] random 7\n constant %b: i64[2000] random 7\n"
+               " %p = Add(%x, %a)\n %q = Add(%x, %b)\n %y = Mul(%p, %q)\n output %y\n",
+               "%p: i64[2000] = Add(%x, %a)\n%y: i64[2000] = Mul(%p, %p)\noutput %y\n");
+    simplifies("graph g @20\n input %x: f32[2000]\n constant %a: f32[2000] random 7\n constant %b: f32[2000] random 7\n"
+               " %p = Add(%x, %a)\n %q = Add(%x, %b)\n %y = Mul(%p, %q)\n output %y\n",
+               "%p: f32[2000] = Add(%x, %a)\n%q: f32[2000] = Add(%x, %b)\n%y: f32[2000] = Mul(%p, %q)\noutput %y\n");
 }
 
 static void a_model_stays_the_same(void **state) {

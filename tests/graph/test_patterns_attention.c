@@ -119,10 +119,10 @@ static void group_query_attention_of_a_prompt_is_attention(void **state) {
         {"x f32 2,5,32; n! length 2; t! total 1; c! cosine 9,2; s! sine 9,2",
          "*GroupQueryAttention(x, _, _, _, _, n, t, c, s)" NODE("do_rotary=1"),
          "Slice RotaryEmbedding Slice RotaryEmbedding Slice Attention", "attention of a prompt"},
-        /* A window, and rows of a past. */
-        {GROUPS, "*GroupQueryAttention(q, k, v, _, _, n, t)" NODE("local_window_size=2"), "GroupQueryAttention", NULL},
+        {GROUPS, "*GroupQueryAttention(q, k, v, _, _, n, t)" NODE("local_window_size=2"), "Attention",
+         "attention over a cache"},
         {"q f32 2,1,16; k f32 2,1,8; v f32 2,1,8; n! length 2; t! total 1; a f32 2,2,5,4; b f32 2,2,5,4",
-         "*GroupQueryAttention(q, k, v, a, b, n, t)" NODE(""), "GroupQueryAttention", NULL},
+         "*GroupQueryAttention(q, k, v, a, b, n, t)" NODE(""), "Cache Cache Attention", "attention over a cache"},
         {"x f32 2,5,16; p! places 2,5; c! cosine 9,2; s! sine 9,2", "*RotaryEmbedding(x, p, c, s) num_heads=4",
          "RotaryEmbedding", "rotary embedding"},
     };

@@ -213,15 +213,17 @@ static int rounded(maker *m, const value *input) {
 }
 
 /* Whole numbers of all bits, of which the remainder is left. */
-static int accumulate_wholes(maker *m, const value *input, int64_t axis, const tw_attribute ways[2]) {
-    const bool wide = pick(m, 0, 1);
+static int accumulate_wholes(maker *m, value *input, int64_t axis, const tw_attribute ways[2]) {
+    const bool wide = pick(m, 0, 1), once = pick(m, 0, 1);
     const int64_t factor = wide ? 0x123456789abcdef : 987654321, modulus = 1009;
     const tw_attribute to = TW_INT("to", wide ? 7 : 6), like_real = TW_INT("to", 1);
     const int x = tw_graph_op(m->g, "Cast", TW_OPERANDS(rounded(m, input)), &to, 1);
     const int by = tw_graph_op(m->g, "Cast", TW_OPERANDS(tw_graph_integer(m->g, factor)), &to, 1);
     const int rest = tw_graph_op(m->g, "Cast", TW_OPERANDS(tw_graph_integer(m->g, modulus)), &to, 1);
     const int large = tw_graph_op(m->g, "Mul", TW_OPERANDS(x, by), TW_NO_ATTRIBUTES);
-    const int sum = tw_graph_op(m->g, "CumSum", TW_OPERANDS(large, tw_graph_integer(m->g, axis)), ways, 2);
+    const int sum = once ? tw_graph_op(m->g, "ReduceSum", TW_OPERANDS(large, integers(m, 1, &axis)), TW_NO_ATTRIBUTES)
+                         : tw_graph_op(m->g, "CumSum", TW_OPERANDS(large, tw_graph_integer(m->g, axis)), ways, 2);
+    if (once) input->dims[axis] = 1;
     const int small = tw_graph_op(m->g, "Mod", TW_OPERANDS(sum, rest), TW_NO_ATTRIBUTES);
     return tw_graph_op(m->g, "Cast", TW_OPERANDS(small), &like_real, 1);
 }

@@ -81,6 +81,7 @@ static const char *const reals[] = {
     "mul(erf(x0),exp(sub(x1,x2)))",
     "add(sin(mul(x0,20)),cos(mul(x1,3)))",
     "log(add(mul(x0,x0),0.01))",
+    "log1p(mul(0.01,mul(x0,x0)))",
     "sqrt(abs(x0))",
     "rsqrt(add(abs(x0),0.1))",
     "reciprocal(add(abs(x0),1))",

@@ -84,6 +84,37 @@ static void maps_are_right(void **state) {
     }
 }
 
+/* Rows that are copied from one operand or another, gathered or not, or are a number. */
+static void rows_are_chosen(void **state) {
+    static const char *const of[] = {
+        "dims=2x3x9x%d x0=i32[9,0,1,0] x1=%s[0,3,0,1]@0*640/5 x2=i32[0,0,1,0] x3=%s[5000,700,0,1]@2*100/7 "
+        "expr=where(less(x0,0),where(less(x2,7),x3,%s),where(less(x0,4),x1,%s)) out=%s",
+        "dims=4x7x%d x0=bool[7,1,0] x1=%s[700,-100,1] x2=f32[0,1,0] x3=%s[0,0,0] "
+        "expr=where(x0,x1,where(less(mul(x2,2),real(d0)),x3,where(equal(d1,3),%s,%s))) out=%s",
+        "dims=5x%d x0=i64[1,0] x1=%s[100,1] x2=%s[0,-1] expr=where(less(x0,d0),x1,where(less(d0,2),add(%s,%s),x2)) "
+        "out=%s[210,2]",
+        "dims=5x%d x0=i64[0,1] x1=%s[100,1] x2=%s[0,-1] expr=where(less(x0,d0),x1,where(less(d0,2),add(%s,%s),x2)) "
+        "out=%s",
+    };
+    static const char *const types[][2] = {{"f32", "0.5"}, {"f16", "0.5"}, {"bf16", "2.0"}, {"i32", "3"}, {"u8", "7"}};
+    static const int wide[] = {1, 3, 64, 100, 600};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+            for (size_t w = 0; w < sizeof wide / sizeof *wide; w++) {
+                const char *type = types[t][0], *number = types[t][1];
+                char words[400], said[400];
+                tw_map_problem p;
+                tw_diag d;
+                snprintf(words, sizeof words, of[i], wide[w], type, type, number, number, type);
+                memcpy(said, words, sizeof said);
+                if (i == 2 && wide[w] > 100) continue;
+                if (tw_map_parse(&p, words, &d) != TW_OK) fail_msg("%s: %s", said, d.message);
+                problem map = {.map = &p, .x = &p.x};
+                tw_map_buffers(&p, &map.buffers);
+                check_all(&map, *(uint64_t *)*state + i, said);
+            }
+}
+
 static void rows_are_right(void **state) {
     tw_random r = tw_random_seed(*(uint64_t *)*state);
     random_points_seen seen = {0};
@@ -138,6 +169,7 @@ int main(void) {
     /* Chosen once: drawn constants may cancel beyond the bound of a sum. $CHECKKERNEL_SEED draws others. */
     uint64_t seed = getenv("CHECKKERNEL_SEED") ? check_seed() : 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(maps_are_right, &seed),
+                                       cmocka_unit_test_prestate(rows_are_chosen, &seed),
                                        cmocka_unit_test_prestate(rows_are_right, &seed),
                                        cmocka_unit_test_prestate(results_may_replace_operands, &seed)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,6 +38,8 @@ static void special_maps_are_right(void **state) {
         "dims=30000x3 x0=f16 out=f32",
         "dims=6 expr=true out=bool",
         "dims= x0=f32 expr=exp(x0) out=f32",
+        "dims=500 x0=f32 expr=mul(1000.0,log(f16(add(1.0,mul(x0,0.01))))) out=f32",
+        "dims=500 x0=f32 expr=mul(1e6,log1p(mul(x0,1e-6))) out=f32",
     };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         char words[200];
@@ -46,6 +48,37 @@ static void special_maps_are_right(void **state) {
         snprintf(words, sizeof words, "%s", of[i]);
         if (tw_map_parse(&p, words, &d) != TW_OK) fail_msg("%s: %s", of[i], d.message);
         if (tw_map_emulate(&p, tw_target_find("sm_90a"), i, NULL, &d) != TW_OK) fail_msg("%s: %s", of[i], d.message);
+    }
+}
+
+/* Threads of large arrays compute several indices of a dimension: of the one along which they load least. */
+static void several_indices_of_a_thread(void **state) {
+    (void)state;
+    static const struct {
+        const char *words;
+        int blocks;
+    } of[] = {
+        /* Of dimension 1, whose number the value depends on. A block is not full. */
+        {"dims=22600x4x3 x0=f16 x1=f32[3,0,1]! expr=add(mul(x0,x1),real(d1)) out=f16 early=1", 530},
+        /* Of dimension 0, along which nobody gathers. */
+        {"dims=2x45076x3 x0=f32[3,0,1]@1*6/40000 x1=i32[0,1,0] x2=f16 expr=add(x0,x2) out=f32[135240,3,1]", 529},
+        /* Of dimension 0, along which both operands are the same. */
+        {"dims=2x2x45061x3 x0=f16[0,3,6,1] x1=f32[0,3,0,1]! expr=sub(x0,x1) out=f16[270366,3,6,1] early=1", 1057},
+        /* Each thread has one index: too few threads would remain. */
+        {"dims=22500x4x3 x0=f16 x1=f32[3,0,1] expr=mul(x0,x1) out=f16", 1055},
+    };
+    for (size_t i = 0; i < (TEST_SANITIZED ? 1 : sizeof of / sizeof *of); i++) {
+        char words[200];
+        tw_map_problem p;
+        tw_plan plan = {0};
+        tw_diag d;
+        snprintf(words, sizeof words, "%s", of[i].words);
+        if (tw_map_parse(&p, words, &d) != TW_OK) fail_msg("%s: %s", of[i].words, d.message);
+        assert_int_equal(tw_map_plan(&p, &plan, tw_target_find("sm_90a"), &d), TW_OK);
+        if (plan.launch.grid[0] != of[i].blocks) fail_msg("%s: %d blocks", of[i].words, plan.launch.grid[0]);
+        tw_kernel_free(plan.kernel);
+        if (tw_map_emulate(&p, tw_target_find("sm_90a"), i, NULL, &d) != TW_OK)
+            fail_msg("%s: %s", of[i].words, d.message);
     }
 }
 
@@ -147,8 +180,8 @@ static void accesses_are_as_wide_as_they_can_be(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_maps_are_right), cmocka_unit_test(special_maps_are_right),
-        cmocka_unit_test(words_are_written_as_they_are_read), cmocka_unit_test(words_without_sense_are_refused),
-        cmocka_unit_test(accesses_are_as_wide_as_they_can_be)};
+        cmocka_unit_test(random_maps_are_right),           cmocka_unit_test(special_maps_are_right),
+        cmocka_unit_test(several_indices_of_a_thread),     cmocka_unit_test(words_are_written_as_they_are_read),
+        cmocka_unit_test(words_without_sense_are_refused), cmocka_unit_test(accesses_are_as_wide_as_they_can_be)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,6 +48,8 @@ static void kernels_do_not_spill(void **state) {
         "map dims=1x512x768 x0=f32[0,0,1]@2*768/30522 x1=f32[0,768,1] x2=i64[512,1,0] expr=add(x0,x1) out=f32",
         "map dims=4x12x512x64 x0=f16[393216,64,768,1] expr=x0 out=f16",
         "map dims=32x12345 x0=bf16 x1=i64 x2=bool expr=where(and(x2,less(x1,d1)),pow(x0,1.3),sin(x0)) out=f32",
+        "map dims=8192x3200 x0=f16 x1=f16[0,1] expr=gelu_erf(add(x0,x1)) out=f16",
+        "map dims=8192x3200 x0=bf16 x1=f32 x2=f16[0,1]! expr=mul(silu(add(x0,x2)),x1) out=f16[3208,1]",
         "map dims=77777 x0=i32 x1=i8 expr=mod(x0,div(x1,3)) out=i16",
         "rows of=layer_norm dims=512x768 x0=f16 x1=f16 expr=add(x0,x1) gain=f16! bias=f16! out=f16 kept=f16",
         ("rows of=layer_norm dims=2048x1024 x0=f32 x1=f32 x2=f32[0,1] expr=add(add(x0,x2),x1) gain=f32 bias=f32 "

@@ -63,12 +63,12 @@ static int count_splits(const tw_buf *explained) {
 
 /* Leaves no zeros where counters of splits are. */
 static void soil(const tw_cuda_network *n) {
-    const size_t bytes = 2 * (size_t)n->zeroed_bytes;
+    const size_t bytes = 2 * (size_t)n->own.zeroed_bytes;
     char *soiled = malloc(bytes + 1);
     tw_diag diag = {0};
     assert_non_null(soiled);
     memset(soiled, 1, bytes);
-    good(tw_gpu_upload(n->gpu, n->zeroed, soiled, bytes, &diag), &diag);
+    good(tw_gpu_upload(n->gpu, n->own.zeroed, soiled, bytes, &diag), &diag);
     free(soiled);
 }
 
@@ -301,7 +301,7 @@ static void sets_are_split_by_plans(void **state) {
         tw_diag diag = {0};
         snprintf(words, sizeof words, "type=%s m=16 n=16 k=%d lda=%d batch=4 sa=%d sets=2 set_a=%d", types[i % 2], K,
                  2 * K, K, 32 * K);
-        good(tw_network_plan_add(&plan, &(tw_network_choice){"gemm", words, ways[i / 2], 1}, &diag), &diag);
+        good(tw_network_plan_add(&plan, &(tw_network_choice){"gemm", words, ways[i / 2], 1, false}, &diag), &diag);
         const double most = i % 2 ? 1e-1 : 1e-2;
         const tw_element to = i % 2 ? TW_E_bf16 : TW_E_f16;
         const tw_cuda_network_options all = {.clear = i % 3 == 0}, single = {.unsplit_batches = true};
@@ -402,8 +402,8 @@ static void plans_are_kept(void **state) {
     tw_network_plan p = {0}, q = {0};
     tw_buf text = {0};
     tw_diag diag = {0};
-    good(tw_network_plan_add(&p, &(tw_network_choice){"gemm", "type=f16 m=1", "mma=1", 2.5}, &diag), &diag);
-    good(tw_network_plan_add(&p, &(tw_network_choice){"cublaslt", "type=f16 m=1", "1 2 3", 3}, &diag), &diag);
+    good(tw_network_plan_add(&p, &(tw_network_choice){"gemm", "type=f16 m=1", "mma=1", 2.5, false}, &diag), &diag);
+    good(tw_network_plan_add(&p, &(tw_network_choice){"cublaslt", "type=f16 m=1", "1 2 3", 3, true}, &diag), &diag);
     good(tw_network_plan_write(&p, &text, &diag), &diag);
     good(tw_network_plan_read(&q, text.data, text.size, &diag), &diag);
     assert_int_equal(q.n, 2);
@@ -411,6 +411,9 @@ static void plans_are_kept(void **state) {
     assert_int_equal(tw_network_plan_find(&q, "type=f16 m=2", 0), -1);
     assert_string_equal(q.choices[0].configuration, "mma=1");
     assert_true(q.choices[1].us == 3);
+    assert_true(!q.choices[0].settled && q.choices[1].settled);
+    tw_network_plan_settle(&q, "type=f16 m=1", 0);
+    assert_true(q.choices[0].settled && !q.choices[1].settled);
     static const char *const none[] = {"gemm\tx\ty\n", "other\tx\ty\t1\n", "gemm\tx\ty\t0\n", "gemm\tx\ty\t1\t2\n"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         assert_int_equal(tw_network_plan_read(&q, none[i], strlen(none[i]), &diag), TW_ERR_FORMAT);

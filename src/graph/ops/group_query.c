@@ -3,7 +3,8 @@
    position_ids, attention_bias. Results: output, present_key, present_value.
 
    Sequence b has seqlens_k[b] + 1 keys after the call. Its new rows are the last of them, unless they are a prompt that
-   is padded behind its end; what is computed for rows behind the end is not defined. */
+   is padded behind its end; what is computed for rows behind the end is not defined. Rows of the caches behind the new
+   ones are 0. */
 #include "graph/ops/elementwise.h"
 #include "graph/ops/microsoft.h"
 #include "graph/ops/reduce.h"
@@ -12,8 +13,10 @@
 #include <string.h>
 
 typedef struct group_query {
-    int64_t batch, rows, heads, kv_heads, width, past, present; /* past, present: rows that the caches have. */
-    bool packed;                                                /* Keys and values are in the query's rows. */
+    int64_t batch, rows, heads, kv_heads, width;
+    int64_t past, present; /* Rows that the caches have. */
+    int64_t total;         /* Keys of the longest sequence. */
+    bool packed;           /* Keys and values are in the query's rows. */
 } group_query;
 
 static tw_status group_query_of(const tw_call *c, group_query *out) {
@@ -44,7 +47,7 @@ static tw_status group_query_of(const tw_call *c, group_query *out) {
         fits = places->type == TW_E_i64 && places->rank == 2 && places->dims[0] == g.batch && places->dims[1] == g.rows;
     if (!fits) return tw_call_fail(c, TW_ERR_FORMAT, "operands do not fit");
     if (!c->in[6]->data) return tw_call_fail(c, TW_ERR_USAGE, "extents depend on the content of operand 6");
-    const int64_t total = tw_array_integer(c->in[6], 0);
+    const int64_t total = g.total = tw_array_integer(c->in[6], 0);
     g.past = past_k ? past_k->dims[2] : 0;
     g.present = total > g.past ? total : g.past;
     if (total < 1 || total < g.rows)
@@ -103,16 +106,16 @@ static int64_t first_of(const tw_call *c, const group_query *g, int64_t batch) {
 static tw_status fill(tw_call *c, const group_query *g, int64_t batch, double *k, double *v) {
     const bool rotates = tw_node_integer(c->node, "do_rotary", 0);
     const tw_array *places = tw_call_in(c, 9);
-    const int64_t first = first_of(c, g, batch);
+    const int64_t first = first_of(c, g, batch), known = first < g->past ? first : g->past;
     memset(k, 0, (size_t)(g->kv_heads * g->present * g->width) * sizeof *k);
     memset(v, 0, (size_t)(g->kv_heads * g->present * g->width) * sizeof *v);
-    if (first + g->rows > g->present)
+    if (first + g->rows > g->total)
         return tw_call_fail(c, TW_ERR_FORMAT, "seqlens_k is more than total_sequence_length");
     for (int64_t head = 0; head < g->kv_heads; head++) {
         double *of_k = &k[head * g->present * g->width], *of_v = &v[head * g->present * g->width];
         const int64_t past = (batch * g->kv_heads + head) * g->past * g->width;
-        if (g->past) tw_array_get_reals(c->in[3], past, g->past * g->width, of_k);
-        if (g->past) tw_array_get_reals(c->in[4], past, g->past * g->width, of_v);
+        if (known) tw_array_get_reals(c->in[3], past, known * g->width, of_k);
+        if (known) tw_array_get_reals(c->in[4], past, known * g->width, of_v);
         for (int64_t i = 0; i < g->rows; i++) {
             load(c, g, 1, batch, i, head, &of_k[(first + i) * g->width]);
             load(c, g, 2, batch, i, head, &of_v[(first + i) * g->width]);
@@ -163,7 +166,7 @@ tw_status tw_group_query_compute(tw_call *c) {
     if (!k || !v || !s || !q) return tw_fail_memory(c->diag);
     if (bias && (tw_element_kind(bias->type) != TW_KIND_real || bias->rank != 4 ||
                  (bias->dims[0] != 1 && bias->dims[0] != g.batch) || (bias->dims[1] != 1 && bias->dims[1] != g.heads) ||
-                 bias->dims[2] != g.rows || bias->dims[3] < g.present))
+                 bias->dims[2] != g.rows || bias->dims[3] < g.total))
         return tw_call_fail(c, TW_ERR_FORMAT, "attention_bias does not fit");
     double *y = q + g.width;
     for (int64_t batch = 0; batch < g.batch; batch++) {

@@ -33,8 +33,8 @@ typedef struct tw_heads {
 bool tw_heads_of(const tw_array *a, int64_t n, tw_heads *out);
 
 /* attention.c, rotary.c */
-tw_op_shape tw_attention_op_shape, tw_rotary_shape, tw_tensor_scatter_shape;
-tw_op_compute tw_attention_op_compute, tw_rotary_compute, tw_tensor_scatter_compute;
+tw_op_shape tw_attention_op_shape, tw_rotary_shape, tw_tensor_scatter_shape, tw_cache_shape;
+tw_op_compute tw_attention_op_compute, tw_rotary_compute, tw_tensor_scatter_compute, tw_cache_compute;
 /* Rotates pairs of a head in place by the angles in row `angles` of two arrays, which have `half` of them a row. Pairs
    are neighbours, if `interleaved`, and otherwise `half` apart. */
 void tw_rotate_head(double *head, int64_t half, bool interleaved, const tw_array *cosine, const tw_array *sine,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RotaryEmbedding rotates heads by angles of their positions. TensorScatter writes rows to a cache. */
+/* RotaryEmbedding rotates heads by angles of their positions. TensorScatter writes rows to a cache.
+   Cache, an operator of ours, makes a cache of what is past and what is new. */
 #include "graph/ops/elementwise.h"
 #include "graph/ops/move.h"
 #include "graph/ops/reduce.h"
@@ -99,6 +100,45 @@ tw_status tw_tensor_scatter_compute(tw_call *c) {
                 memcpy((char *)tw_call_out(c, 0) + (size_t)(b * rows + at) * row,
                        (const char *)update->data + (size_t)(b * n + i) * row, row);
         }
+    }
+    return TW_OK;
+}
+
+/* Cache: new rows of heads, [batch][row][head * width] or [batch][head][row][width]; [batch or 1][place], the number of
+   the new row that is at each place, below 0 at places before the first of them; the past, [batch][head][row][width].
+   Places that have neither a new row nor one of the past are 0. */
+tw_status tw_cache_shape(tw_call *c) {
+    const tw_array *fresh = c->in[0], *rows = c->in[1], *past = tw_call_in(c, 2);
+    tw_heads h;
+    bool fits = tw_heads_of(fresh, tw_node_integer(c->node, "kv_num_heads", 0), &h) && rows->rank == 2 &&
+                tw_element_kind(rows->type) == TW_KIND_integer && (rows->dims[0] == 1 || rows->dims[0] == h.batch);
+    if (fits && past)
+        fits = past->type == fresh->type && past->rank == 4 && past->dims[0] == h.batch && past->dims[1] == h.heads &&
+               past->dims[2] <= rows->dims[1] && past->dims[3] == h.width;
+    if (!fits) return tw_call_fail(c, TW_ERR_FORMAT, "operands do not fit");
+    c->out[0] = (tw_array){.type = fresh->type, .rank = 4, .dims = {h.batch, h.heads, rows->dims[1], h.width}};
+    if (tw_array_elements(&c->out[0]) < 0) return tw_call_fail(c, TW_ERR_UNSUPPORTED, "has too many elements");
+    return tw_call_whole_bytes(c, fresh);
+}
+
+tw_status tw_cache_compute(tw_call *c) {
+    const tw_array *fresh = c->in[0], *rows = c->in[1], *past = tw_call_in(c, 2);
+    const int64_t places = rows->dims[1], n_past = past ? past->dims[2] : 0;
+    tw_heads h;
+    tw_heads_of(fresh, tw_node_integer(c->node, "kv_num_heads", 0), &h);
+    const size_t element = tw_element_bytes(fresh), row = (size_t)h.width * element;
+    char *to = tw_call_out(c, 0);
+    for (int64_t i = 0; row && i < h.batch * h.heads * places; i++, to += row) {
+        const int64_t place = i % places, head = i / places % h.heads, batch = i / places / h.heads;
+        const int64_t at = tw_array_integer(rows, (rows->dims[0] == 1 ? 0 : batch) * places + place);
+        memset(to, 0, row);
+        if (at >= 0 && at < h.length)
+            memcpy(to,
+                   (const char *)fresh->data +
+                       (size_t)(batch * h.of_batch + head * h.of_head + at * h.of_row) * element,
+                   row);
+        else if (at < 0 && place < n_past)
+            memcpy(to, (const char *)past->data + (size_t)((batch * h.heads + head) * n_past + place) * row, row);
     }
     return TW_OK;
 }

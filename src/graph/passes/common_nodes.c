@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    SHORT = 4096 /* Bytes of constants that are compared. Longer ones are the same if they lie at the same place. */
+    SHORT = 4096 /* Bytes of reals that are compared. Longer ones are the same if they lie at the same place. */
 };
 
 /* Entries by hashes: numbers of nodes, or of constants. -1: empty. */
@@ -44,9 +44,11 @@ static bool is_same_array(const tw_array *a, const tw_array *b) {
 
 static uint32_t hash_array(const tw_array *a) {
     const int64_t bytes = tw_array_bytes(a);
+    const bool places = a->type == TW_E_i32 || a->type == TW_E_i64; /* Few are long, and layers have them alike. */
     uint32_t h = mix(2166136261u, &a->type, sizeof a->type);
     h = mix(h, a->dims, (size_t)a->rank * sizeof *a->dims);
-    return bytes > SHORT || bytes < 0 ? mix(h, &a->data, sizeof a->data) : bytes ? mix(h, a->data, (size_t)bytes) : h;
+    if (bytes < 0 || (bytes > SHORT && !places)) return mix(h, &a->data, sizeof a->data);
+    return bytes ? mix(h, a->data, bytes < SHORT ? (size_t)bytes : SHORT) : h;
 }
 
 /* Lets constants stand for those that are the same. */

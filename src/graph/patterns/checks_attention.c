@@ -2,6 +2,7 @@
 /* Checks of attention, of its masks, and of rotations. */
 #include "graph/ops/op.h"
 #include "graph/patterns/checks.h"
+#include "graph/patterns/groups.h"
 
 #include <math.h>
 #include <string.h>
@@ -282,20 +283,6 @@ static bool hides_nothing(const tw_graph *g, int v) {
     return mask_is(g, v, false);
 }
 
-/* A GroupQueryAttention of a prompt: no sequence tw_node_has keys that are not among the rows that come with it, so
-   that row i is at position i. */
-static bool is_prompt(const tw_graph *g, int v) {
-    const tw_node *n = tw_value_node(g, v);
-    const tw_value *q = &g->values[n->in[0]];
-    const bool rotates = tw_node_integer(n, "do_rotary", 0);
-    const int64_t window = tw_node_integer(n, "local_window_size", -1);
-    if (q->rank != 3 || number_at(g, n, 6, 0) != q->dims[1] || tw_node_has(n, 10) || (tw_node_has(n, 9) && !rotates))
-        return false;
-    if (tw_node_has(n, 3) && g->values[n->in[3]].dims[2]) return false;
-    if (rotates && (!tw_node_has(n, 7) || !tw_node_has(n, 8) || g->values[n->in[7]].rank != 2)) return false;
-    return window < 1 || window >= q->dims[1];
-}
-
 static bool has_scale(const tw_graph *g, int v) {
     return tw_node_real(tw_value_node(g, v), "scale", 0) != 0;
 }
@@ -315,7 +302,8 @@ const tw_check_row tw_attention_checks[] = {
     {"causal", is_causal},
     {"hides_nothing", hides_nothing},
     {"heads", has_heads},
-    {"prompt", is_prompt},
+    {"prompt", tw_is_prompt},
+    {"groups", tw_is_groups},
     {"scaled", has_scale},
     {"positions", has_positions},
     {"some_true", has_true},

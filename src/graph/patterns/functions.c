@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions that patterns name in what they make. */
 #include "graph/ops/op.h"
+#include "graph/patterns/groups.h"
 #include "graph/patterns/part.h"
 
 #include <string.h>
@@ -58,29 +59,6 @@ static int split(tw_maker *k, const int *args, int n, int want) {
     return tw_make_reshape(k, args[0], 4, dims, want);
 }
 
-/* Adds a node of the format's own with one result. Its attributes are the arena's. -1: an operand is, or memory lacks.
- */
-static int make_op(tw_maker *k, const char *op, const int *operands, int n, tw_attribute *attributes, int n_attributes,
-                   int want) {
-    int *in = tw_arena_array(&k->g->arena, (size_t)n + 1, sizeof *in);
-    if (!in) return -1;
-    for (int i = 0; i < n; i++) {
-        if (operands[i] < 0) return -1;
-        in[i] = operands[i];
-    }
-    tw_node node = {.op = op,
-                    .domain = "",
-                    .name = k->name,
-                    .version = TW_MAKE_VERSION,
-                    .in = in,
-                    .out = in + n,
-                    .n_in = n,
-                    .n_out = 1,
-                    .attributes = attributes,
-                    .n_attributes = n_attributes};
-    return tw_make_node(k, &node, want);
-}
-
 /* row(x): x, which is a row with dimensions of 1 before it, with one dimension. */
 static int row(tw_maker *k, const int *args, int n, int want) {
     const tw_value *x = &k->g->values[args[0]];
@@ -97,7 +75,7 @@ static int expanded(tw_maker *k, const int *args, int n, int want) {
     if (!list) return -1;
     memcpy(list, to->dims, sizeof(int64_t) * (size_t)rank);
     const int extents = tw_make_constant(k, &(tw_array){.type = TW_E_i64, .rank = 1, .dims = {rank}, .data = list});
-    return make_op(k, "Expand", (int[]){args[0], extents}, 2, NULL, 0, want);
+    return tw_make_op(k, "Expand", (int[]){args[0], extents}, 2, NULL, 0, want);
 }
 
 /* typed(x): x in the root's type. */
@@ -108,7 +86,7 @@ static int typed(tw_maker *k, const int *args, int n, int want) {
     tw_attribute *a = tw_arena_alloc(&k->g->arena, sizeof *a);
     if (!a) return -1;
     *a = (tw_attribute){.name = "to", .kind = TW_ATTRIBUTE_INT, .integer = tw_element_onnx(type)};
-    return make_op(k, "Cast", args, 1, a, 1, -1);
+    return tw_make_op(k, "Cast", args, 1, a, 1, -1);
 }
 
 /* gemm_bias(n): what Gemm adds. */
@@ -123,30 +101,14 @@ static int gemm_bias(tw_maker *k, const int *args, int n, int want) {
     if (!data) return -1;
     tw_array_set_reals(type, data, 0, 1, &beta);
     const int factor = tw_make_constant(k, &(tw_array){.type = type, .data = data});
-    return make_op(k, "Mul", (int[]){c, factor}, 2, NULL, 0, -1);
-}
-
-static int make_list(tw_maker *k, int64_t x) {
-    int64_t *data = tw_arena_alloc(&k->g->arena, sizeof *data);
-    if (!data) return -1;
-    *data = x;
-    return tw_make_constant(k, &(tw_array){.type = TW_E_i64, .rank = 1, .dims = {1}, .data = data});
-}
-
-/* Adds Slice(x) from `from` to below `to` along an axis. */
-static int make_slice(tw_maker *k, int x, int64_t axis, int64_t from, int64_t to) {
-    if (x < 0) return -1;
-    const int begin = make_list(k, from), end = make_list(k, to), along = make_list(k, axis);
-    return make_op(k, "Slice", (int[]){x, begin, end, along}, 4, NULL, 0, -1);
+    return tw_make_op(k, "Mul", (int[]){c, factor}, 2, NULL, 0, -1);
 }
 
 /* Adds a Slice of what comes twice in the last dimension: every second element, or the first half. */
 static int make_single(tw_maker *k, int x, bool neighbours) {
     const int rank = k->g->values[x].rank;
     const int64_t width = rank ? k->g->values[x].dims[rank - 1] : 0;
-    if (!neighbours) return make_slice(k, x, -1, 0, width / 2);
-    const int begin = make_list(k, 0), end = make_list(k, width), along = make_list(k, -1), step = make_list(k, 2);
-    return make_op(k, "Slice", (int[]){x, begin, end, along, step}, 5, NULL, 0, -1);
+    return tw_make_slice(k, x, -1, 0, neighbours ? width : width / 2, neighbours ? 2 : 1);
 }
 
 /* picked(s, x): what the Slice s picks, of x. */
@@ -194,68 +156,9 @@ static int places(tw_maker *k, const int *args, int n, int want) {
     return tw_make_reshape(k, args[0], x.rank - 1, x.dims, -1);
 }
 
-/* ---- GroupQueryAttention */
-
-/* Adds RotaryEmbedding of one operand of attention, by angles of its positions, or of 0, 1 and so on. */
-static int rotate(tw_maker *k, const tw_node *of, int x, int64_t heads) {
-    const tw_value *v = &k->g->values[x], *angles = &k->g->values[of->in[7]];
-    const int64_t length = v->dims[1], width = angles->dims[1], dims[] = {1, length, width};
-    const bool placed = of->n_in > 9 && of->in[9] >= 0, interleaved = tw_node_integer(of, "rotary_interleaved", 0);
-    const int cosine = of->in[7], sine = of->in[8], places = placed ? of->in[9] : -1;
-    if (angles->dims[0] < length) return -1;
-    tw_attribute *a = tw_arena_array(&k->g->arena, 3, sizeof *a);
-    if (!a) return -1;
-    a[0] = (tw_attribute){.name = "num_heads", .kind = TW_ATTRIBUTE_INT, .integer = heads};
-    a[1] = (tw_attribute){.name = "interleaved", .kind = TW_ATTRIBUTE_INT, .integer = interleaved};
-    a[2] = (tw_attribute){.name = "rotary_embedding_dim", .kind = TW_ATTRIBUTE_INT, .integer = 2 * width};
-    int in[] = {x, cosine, sine, places};
-    for (int i = 1; i < 3 && !placed; i++) in[i] = make_slice(k, in[i], 0, 0, length);
-    for (int i = 1; i < 3 && !placed && in[i] >= 0; i++) in[i] = tw_make_reshape(k, in[i], 3, dims, -1);
-    return make_op(k, "RotaryEmbedding", in, placed ? 4 : 3, a, 3, -1);
-}
-
-/* Makes what is attended: queries (0), keys (1) or values (2), which may lie beside one another in the queries. */
-static int part_of(tw_maker *k, int value, int which) {
-    const tw_node of = *tw_value_node(k->g, value);
-    const int64_t heads = tw_node_integer(&of, "num_heads", 0), few = tw_node_integer(&of, "kv_num_heads", 0);
-    const bool rotates = tw_node_integer(&of, "do_rotary", 0) && which < 2;
-    int x = of.in[which];
-    if (of.in[1] < 0) {
-        const int64_t width = k->g->values[of.in[0]].dims[2] / (heads + 2 * few);
-        const int64_t from = which == 0 ? 0 : which == 1 ? heads : heads + few;
-        x = make_slice(k, of.in[0], 2, from * width, (from + (which ? few : heads)) * width);
-    }
-    return x < 0 || !rotates ? x : rotate(k, &of, x, which ? few : heads);
-}
-
-static int queries(tw_maker *k, const int *args, int n, int want) {
-    (void)n, (void)want;
-    return part_of(k, args[0], 0);
-}
-
-static int keys(tw_maker *k, const int *args, int n, int want) {
-    (void)n, (void)want;
-    return part_of(k, args[0], 1);
-}
-
-static int values(tw_maker *k, const int *args, int n, int want) {
-    (void)n, (void)want;
-    return part_of(k, args[0], 2);
-}
-
 static const tw_attribute *perm_of(const tw_maker *k, int value) {
     const tw_node *n = value < 0 ? NULL : tw_value_node(k->g, value);
     return n && !strcmp(n->op, "Transpose") ? tw_node_attribute(n, "perm") : NULL;
-}
-
-/* Adds Transpose(x) with an order of dimensions, which is the arena's. */
-static int make_transpose(tw_maker *k, int x, int64_t *perm, int want) {
-    tw_array *list = tw_arena_alloc(&k->g->arena, sizeof *list);
-    tw_attribute *a = tw_arena_alloc(&k->g->arena, sizeof *a);
-    if (!perm || !list || !a) return -1;
-    *list = (tw_array){.type = TW_E_i64, .rank = 1, .dims = {k->g->values[x].rank}, .data = perm};
-    *a = (tw_attribute){.name = "perm", .kind = TW_ATTRIBUTE_ARRAY, .array = list};
-    return make_op(k, "Transpose", &x, 1, a, 1, want);
 }
 
 /* transposed(t): what t transposes, whose operand is transposed, in one. */
@@ -267,7 +170,7 @@ static int transposed(tw_maker *k, const int *args, int n, int want) {
     if (!of_outer || !of_inner || !perm) return -1;
     for (int i = 0; i < k->g->values[args[0]].rank; i++)
         perm[i] = tw_array_integer(of_inner->array, tw_array_integer(of_outer->array, i));
-    return make_transpose(k, tw_value_node(k->g, outer->in[0])->in[0], perm, want);
+    return tw_make_transpose(k, tw_value_node(k->g, outer->in[0])->in[0], perm, want);
 }
 
 /* swapped(x): the last two dimensions of x change places. */
@@ -277,7 +180,7 @@ static int swapped(tw_maker *k, const int *args, int n, int want) {
     (void)n;
     if (rank < 2 || !perm) return -1;
     for (int i = 0; i < rank; i++) perm[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
-    return make_transpose(k, args[0], perm, want);
+    return tw_make_transpose(k, args[0], perm, want);
 }
 
 /* apart(x): x with the root's extents, of which the last two change places. */
@@ -313,9 +216,13 @@ static const struct {
              {"evens_of_rows", evens_of_rows},
              {"places", places},
              {"part", tw_make_part},
-             {"queries", queries},
-             {"keys", keys},
-             {"values", values}};
+             {"queries", tw_make_queries},
+             {"keys", tw_make_keys},
+             {"values", tw_make_values},
+             {"cached_keys", tw_make_cached_keys},
+             {"cached_values", tw_make_cached_values},
+             {"known", tw_make_known},
+             {"sight", tw_make_sight}};
 
 tw_make_function *tw_make_find(const char *name) {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)

@@ -115,6 +115,44 @@ int tw_make_reshape(tw_maker *k, int x, int rank, const int64_t *dims, int want)
     return n.in[1] < 0 ? -1 : tw_make_node(k, &n, want);
 }
 
+int tw_make_op(tw_maker *k, const char *op, const int *operands, int n, tw_attribute *attributes, int n_attributes,
+               int want) {
+    const bool own = !tw_op_find("", op, TW_MAKE_VERSION);
+    tw_node node = {.op = op,
+                    .domain = own ? "tilewright" : "",
+                    .version = own ? 1 : TW_MAKE_VERSION,
+                    .attributes = attributes,
+                    .n_attributes = n_attributes};
+    if (!lists(k, &node, n, 1)) return -1;
+    for (int i = 0; i < n; i++) {
+        if (operands[i] < 0) return -1;
+        node.in[i] = operands[i];
+    }
+    return tw_make_node(k, &node, want);
+}
+
+static int make_integer(tw_maker *k, int64_t x) {
+    int64_t *data = tw_arena_alloc(&k->g->arena, sizeof *data);
+    if (!data) return -1;
+    *data = x;
+    return tw_make_constant(k, &(tw_array){.type = TW_E_i64, .rank = 1, .dims = {1}, .data = data});
+}
+
+int tw_make_slice(tw_maker *k, int x, int64_t axis, int64_t from, int64_t to, int64_t step) {
+    const int begin = make_integer(k, from), end = make_integer(k, to), along = make_integer(k, axis);
+    const int by = step == 1 ? -1 : make_integer(k, step);
+    return tw_make_op(k, "Slice", (int[]){x, begin, end, along, by}, step == 1 ? 4 : 5, NULL, 0, -1);
+}
+
+int tw_make_transpose(tw_maker *k, int x, int64_t *perm, int want) {
+    tw_array *list = tw_arena_alloc(&k->g->arena, sizeof *list);
+    tw_attribute *a = tw_arena_alloc(&k->g->arena, sizeof *a);
+    if (x < 0 || !perm || !list || !a) return -1;
+    *list = (tw_array){.type = TW_E_i64, .rank = 1, .dims = {k->g->values[x].rank}, .data = perm};
+    *a = (tw_attribute){.name = "perm", .kind = TW_ATTRIBUTE_ARRAY, .array = list};
+    return tw_make_op(k, "Transpose", &x, 1, a, 1, want);
+}
+
 /* ---- attributes */
 
 static bool factor_of(const tw_maker *k, const tw_factor *f, double *x) {

@@ -26,6 +26,16 @@ int tw_make_constant(tw_maker *k, const tw_array *content);
 /* Adds Reshape(x) to extents. x itself: it has them already. */
 int tw_make_reshape(tw_maker *k, int x, int rank, const int64_t *dims, int want);
 
+/* Adds a node of the format's own, or of ours, with one result. Its attributes are the arena's. -1: an operand is, or
+ * memory lacks.
+ */
+int tw_make_op(tw_maker *k, const char *op, const int *operands, int n, tw_attribute *attributes, int n_attributes,
+               int want);
+/* Adds Slice(x) from `from` to below `to` along an axis. */
+int tw_make_slice(tw_maker *k, int x, int64_t axis, int64_t from, int64_t to, int64_t step);
+/* Adds Transpose(x) with an order of dimensions, which is the arena's. */
+int tw_make_transpose(tw_maker *k, int x, int64_t *perm, int want);
+
 /* functions.c. What a name with operands in small letters makes. */
 typedef int tw_make_function(tw_maker *k, const int *args, int n, int want);
 tw_make_function *tw_make_find(const char *name);

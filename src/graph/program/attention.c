@@ -104,6 +104,12 @@ static bool join_past(tw_lowering *l, const tw_node *n, int past, int result, tw
     return true;
 }
 
+/* A row that is the only one of its sequence lies as far from the next as sequences do, so that kernels read it where
+   it is. */
+static void set_only_row(tw_view *v) {
+    if (v->dims[2] == 1 && !v->strides[2]) v->strides[2] = v->dims[0] > 1 ? v->strides[0] : v->dims[1] * v->dims[3];
+}
+
 static bool operands_of(tw_lowering *l, const tw_node *n, attention *a) {
     const int64_t heads = tw_node_integer(n, "q_num_heads", 0), kv = tw_node_integer(n, "kv_num_heads", 0);
     tw_program_attention *p = &a->p;
@@ -113,6 +119,8 @@ static bool operands_of(tw_lowering *l, const tw_node *n, attention *a) {
     if (!tw_lower_heads(l, a->in[Q], heads, &a->q) || !tw_lower_heads(l, a->in[K], kv, &a->k) ||
         !tw_lower_heads(l, a->in[V], kv, &a->v))
         return false;
+    tw_view *const all[] = {&a->q, &a->k, &a->v};
+    for (int i = 0; i < 3; i++) set_only_row(all[i]);
     const int64_t fresh = a->k.dims[2];
     if (!join_past(l, n, a->in[PAST_K], 1, &a->k) || !join_past(l, n, a->in[PAST_V], 2, &a->v)) return false;
     *p = (tw_program_attention){.type = a->q.type,
@@ -368,7 +376,8 @@ static bool in_products(tw_lowering *l, attention *a) {
 
 bool tw_lower_attention(tw_lowering *l, const tw_node *n) {
     attention a = {0};
-    if (!tw_is_op(n, "", "Attention") || n->n_in < 3 || n->out[0] < 0) return false;
+    if (!tw_is_op(n, "", "Attention") || !tw_lower_rotations(l, n)) return false;
+    if (n->n_in < 3 || n->out[0] < 0) return false;
     const tw_value *out = tw_lower_of(l, n->out[0]);
     if (!operands_of(l, n, &a) || !has_types(l, &a)) return false;
     const tw_program_fuse fuse = l->options.attention;
@@ -389,6 +398,7 @@ bool tw_lower_attention(tw_lowering *l, const tw_node *n) {
         tw_lazy_transpose(&x, by_rows);
         a.to = tw_lazy_view(&x);
     }
+    set_only_row(&a.to);
     if (!(one ? in_one_step(l, &a) : in_products(l, &a))) return false;
     tw_lower_set_view(l, n->out[0], &stored);
     return true;

@@ -2,6 +2,8 @@
 /* Steps that store arrays, and the buffers that they store to. */
 #include "graph/program/lower.h"
 
+#include <stdlib.h>
+
 tw_view tw_lower_scratch(tw_lowering *l, const char *name, tw_element type, int rank, const int64_t *dims,
                          const int *order) {
     tw_view v = {.type = type, .rank = rank};
@@ -171,23 +173,41 @@ static bool store_bits(tw_lowering *l, const tw_lazy *x, const tw_view *to) {
     return tw_lower_store(l, &bits, &bits_to);
 }
 
-bool tw_lower_store(tw_lowering *l, const tw_lazy *x, const tw_view *to) {
+/* Turns an array and where it is stored so that rows follow one another as they lie in memory. Elements of a row stay
+   together. */
+static void turn_to_memory(tw_lazy *x, tw_view *to) {
+    int order[TW_ARRAY_RANK];
+    for (int i = 0; i < x->rank; i++) {
+        int at = i;
+        for (; i + 1 < x->rank && at > 0 && llabs(to->strides[order[at - 1]]) < llabs(to->strides[i]); at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    tw_lazy turned = tw_lazy_of_view(to);
+    tw_lazy_transpose(x, order);
+    tw_lazy_transpose(&turned, order);
+    *to = tw_lazy_view(&turned);
+}
+
+bool tw_lower_store(tw_lowering *l, const tw_lazy *x, const tw_view *place) {
     tw_map_problem *map = tw_arena_alloc(&l->p->arena, sizeof *map);
     tw_memory_type type;
     tw_lazy converted = *x;
+    tw_view to = *place;
     int64_t strides[TW_ARRAY_RANK], *also[] = {strides};
     l->failed |= !map;
     if (!map) return false;
-    if (!tw_view_elements(to)) return true;
-    if (!tw_memory_of(to->type, &type)) return store_bits(l, x, to);
+    if (!tw_view_elements(&to)) return true;
+    if (!tw_memory_of(to.type, &type)) return store_bits(l, x, place);
     if (!convert(&converted, type)) return false;
-    memcpy(strides, to->strides, sizeof strides);
+    turn_to_memory(&converted, &to);
+    memcpy(strides, to.strides, sizeof strides);
     if (!tw_lower_points(l, &converted, 0, also, 1, &map->x)) return false;
-    map->out = tw_lower_operand(l, to, map->x.rank, strides);
+    map->out = tw_lower_operand(l, &to, map->x.rank, strides);
     map->out.constant = false;
     tw_view in[TW_POINT_OPERANDS];
     const int n = tw_lower_point_views(&converted, in);
-    tw_lower_step(l, TW_STEP_MAP, &(tw_step){.of.map = map}, in, n, to, 1);
+    tw_lower_step(l, TW_STEP_MAP, &(tw_step){.of.map = map}, in, n, &to, 1);
     return true;
 }
 

@@ -160,6 +160,8 @@ bool tw_lower_softmax(tw_lowering *l, const tw_lazy *x, const tw_view *to);
 /* attention.c. A value's heads: [sequence][head][row][element]. False: it is no array of so many heads (0: any), or no
    kernel stores it. */
 bool tw_lower_heads(tw_lowering *l, int value, int64_t heads, tw_view *out);
+/* rotary.c. Lowers the rotations of an attention's queries and keys that wait for it. False: no kernel does. */
+bool tw_lower_rotations(tw_lowering *l, const tw_node *attention);
 /* Tells whether the GPU's kernel reads heads where they lie. */
 bool tw_heads_fit(const tw_view *v);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions, and what is made of them: steps of rows, whose values are expressions, and expressions of their results.
-   Whole numbers are reduced as reals where all that may come fits into 24 bits. */
+   Whole numbers are reduced as reals where all that may come fits into 24 bits, and are summed in parts of which that
+   is so. */
 #include "graph/program/lower.h"
 
 #include "graph/ops/op.h"
@@ -103,9 +104,54 @@ static bool apply_each(tw_lazy *x, const reduction *of) {
     return (x->cells.value = tw_cells_apply(&x->cells, of->each, value, value, -1)) >= 0;
 }
 
-/* The largest or the least of short whole numbers. Of sums it is not known that they are short. */
+/* The largest or the least of short whole numbers. Of products it is not known that they are short. */
 static bool of_wholes(const tw_lowering *l, const tw_node *n, tw_rows_of of) {
     return is_short(tw_lower_of(l, n->in[0])->type) && (of == TW_ROWS_max || of == TW_ROWS_min);
+}
+
+/* Sums of some bits of whole numbers from each bit `step * i` on, which are few enough to be exact: [i][line]. */
+static bool sum_parts(tw_lowering *l, const tw_lazy *lines, int step, int parts, tw_view *out) {
+    int64_t dims[TW_ARRAY_RANK] = {parts};
+    const int rank = lines->rank;
+    if (rank == TW_ARRAY_RANK) return false;
+    memcpy(dims + 1, lines->dims, (size_t)rank * sizeof *dims);
+    tw_lazy y = tw_lazy_begin(TW_E_f32, rank + 1, dims);
+    tw_cells *c = &y.cells;
+    const int element = tw_lazy_add(&y, lines), part = tw_lower_index(l, &y, 0);
+    const int from = tw_cells_apply(c, TW_CELL_mul, part, tw_cells_integer(c, step), -1);
+    const int low = tw_cells_apply(c, TW_CELL_shr, element, from, -1);
+    const int few = tw_cells_apply(c, TW_CELL_bit_and, low, tw_cells_integer(c, (1 << step) - 1), -1);
+    c->value = tw_cells_apply(c, TW_CELL_real, few, -1, -1);
+    if (c->failed || !tw_lower_reduced(l, TW_ROWS_sum, &y, out)) return false;
+    out->rank--; /* A line has one number. */
+    return true;
+}
+
+/* Sums of whole numbers of a type: those of their parts, put together. */
+static bool sum_wholes(tw_lowering *l, const tw_lazy *lines, tw_element type, tw_lazy *out) {
+    enum { EXACT = 24 /* Bits of a real's whole numbers. */ };
+    const int rest = lines->rank - 1, bits = tw_element_bits(type);
+    int step = EXACT, sum;
+    tw_view sums;
+    tw_cell_op cut;
+    while (step > 0 && lines->dims[rest] > 1 << (EXACT - step)) step--;
+    const int parts = step ? (bits + step - 1) / step : 0;
+    if (!parts || parts > TW_POINT_OPERANDS || !sum_parts(l, lines, step, parts, &sums)) return false;
+    tw_lazy y = tw_lazy_begin(type, rest, lines->dims);
+    tw_cells *c = &y.cells;
+    sum = tw_cells_integer(c, 0);
+    for (int i = 0; i < parts; i++) {
+        tw_lazy part = tw_lazy_of_view(&sums);
+        tw_lazy_slice(&part, 0, i, 1, 1);
+        if (!tw_lazy_reshape(&part, rest, lines->dims)) return false;
+        const int whole = tw_cells_apply(c, TW_CELL_integer, tw_lazy_add(&y, &part), -1, -1);
+        const int high = tw_cells_apply(c, TW_CELL_shl, whole, tw_cells_integer(c, i * step), -1);
+        sum = tw_cells_apply(c, TW_CELL_add, sum, high, -1);
+    }
+    if (bits < 64) sum = tw_cell_from_name(tw_element_name(type), &cut) ? tw_cells_apply(c, cut, sum, -1, -1) : -1;
+    c->value = sum;
+    *out = y;
+    return sum >= 0 && !c->failed;
 }
 
 static bool reduce(tw_lowering *l, const tw_node *n, const reduction *as) {
@@ -113,9 +159,16 @@ static bool reduce(tw_lowering *l, const tw_node *n, const reduction *as) {
     const tw_kind kind = tw_element_kind(v->type);
     bool axes[TW_ARRAY_RANK];
     tw_lazy x;
-    if ((kind != TW_KIND_real && !of_wholes(l, n, as->of)) || !axes_of(l, n, v->rank, axes)) return false;
+    tw_memory_type type;
+    const bool wholes = (kind == TW_KIND_integer || kind == TW_KIND_natural) && !strcmp(as->op, "ReduceSum");
+    if ((kind != TW_KIND_real && !wholes && !of_wholes(l, n, as->of)) || !axes_of(l, n, v->rank, axes) ||
+        (wholes && !tw_memory_of(v->type, &type)))
+        return false;
     const tw_lazy *from = tw_lower_take(l, n->in[0]);
     const int rest = from ? lines_of(l, from, axes, &x) : -1;
+    tw_lazy sums;
+    if (wholes)
+        return rest >= 0 && x.dims[rest] && sum_wholes(l, &x, v->type, &sums) && set_result(l, n->out[0], &sums);
     if (rest < 0 || !make_real(&x) || !apply_each(&x, as)) return false;
     const tw_cell_op behind = kind == TW_KIND_real    ? as->behind
                               : kind == TW_KIND_truth ? TW_CELL_truth
@@ -297,45 +350,17 @@ typedef struct accumulation {
     tw_rows_of of;
 } accumulation;
 
-/* Accumulates elements, or `bits` bits of whole numbers from bit `from` on, which are few enough to be exact. */
-static bool accumulate_part(tw_lowering *l, const accumulation *a, int from, int bits, tw_view *out) {
-    tw_lazy y = tw_lazy_begin(TW_E_f32, a->once.rank, a->once.dims);
-    tw_cells *c = &y.cells;
-    int element = tw_lazy_add(&y, &a->once);
-    const int at = tw_lower_index(l, &y, y.rank - 1), to = tw_lower_index(l, &y, y.rank - 2);
-    if (bits) {
-        const int low = tw_cells_apply(c, TW_CELL_shr, element, tw_cells_integer(c, from), -1);
-        const int part = tw_cells_apply(c, TW_CELL_bit_and, low, tw_cells_integer(c, (1 << bits) - 1), -1);
-        element = tw_cells_apply(c, TW_CELL_real, part, -1, -1);
-    }
+/* Makes elements of what each accumulates, and of what changes nothing elsewhere. */
+static bool accumulated(tw_lowering *l, const accumulation *a, tw_element type, tw_lazy *y) {
+    *y = tw_lazy_begin(type, a->once.rank, a->once.dims);
+    tw_cells *c = &y->cells;
+    const bool real = tw_element_kind(type) == TW_KIND_real;
+    const int element = tw_lazy_add(y, &a->once);
+    const int at = tw_lower_index(l, y, y->rank - 1), to = tw_lower_index(l, y, y->rank - 2);
+    const int none = real ? tw_cells_real(c, a->of == TW_ROWS_prod) : tw_cells_integer(c, 0);
     const int within = tw_cells_apply(c, a->seen, at, to, -1);
-    c->value = tw_cells_apply(c, TW_CELL_where, within, element, tw_cells_real(c, a->of == TW_ROWS_prod));
-    if (c->failed || !tw_lower_reduced(l, a->of, &y, out)) return false;
-    out->rank--; /* A line's number for each of its elements. */
-    return true;
-}
-
-/* Sums of whole numbers: those of their parts, put together. */
-static bool accumulate_wholes(tw_lowering *l, const accumulation *a, tw_element type, tw_lazy *out) {
-    enum { BITS = 12 };
-    tw_lazy y = tw_lazy_begin(type, a->once.rank - 1, a->once.dims);
-    tw_cells *c = &y.cells;
-    tw_cell_op cut;
-    int sum = tw_cells_integer(c, 0);
-    if (a->once.dims[a->once.rank - 1] > TW_LOWER_WHOLES >> BITS) return false;
-    for (int from = 0; from < tw_element_bits(type); from += BITS) {
-        tw_view part;
-        if (!accumulate_part(l, a, from, BITS, &part)) return false;
-        const tw_lazy sums = tw_lazy_of_view(&part);
-        const int whole = tw_cells_apply(c, TW_CELL_integer, tw_lazy_add(&y, &sums), -1, -1);
-        const int high = tw_cells_apply(c, TW_CELL_shl, whole, tw_cells_integer(c, from), -1);
-        sum = tw_cells_apply(c, TW_CELL_add, sum, high, -1);
-    }
-    if (tw_element_bits(type) < 64)
-        sum = tw_cell_from_name(tw_element_name(type), &cut) ? tw_cells_apply(c, cut, sum, -1, -1) : -1;
-    c->value = sum;
-    *out = y;
-    return sum >= 0 && !c->failed;
+    c->value = tw_cells_apply(c, TW_CELL_where, within, element, none);
+    return c->value >= 0 && !c->failed;
 }
 
 static bool accumulate(tw_lowering *l, const tw_node *n) {
@@ -346,7 +371,7 @@ static bool accumulate(tw_lowering *l, const tw_node *n) {
     const int way = (tw_node_integer(n, "exclusive", 0) != 0) + 2 * (tw_node_integer(n, "reverse", 0) != 0);
     accumulation a = {.seen = seen[way], .of = product ? TW_ROWS_prod : TW_ROWS_sum};
     int64_t given;
-    tw_lazy x, again, out;
+    tw_lazy x, y, again, out;
     tw_view sums;
     tw_memory_type type;
     if (tw_lower_integers(l, n, 1, "", &given, 1) != 1 || !tw_memory_of(v->type, &type) || (whole && product) ||
@@ -354,8 +379,10 @@ static bool accumulate(tw_lowering *l, const tw_node *n) {
         return false;
     const int axis = tw_axis(given, v->rank);
     if (!lines_along(l, n->in[0], axis, &x) || !squared(l, &x, x.dims[x.rank - 1], &a.once, &again)) return false;
-    if (whole) return accumulate_wholes(l, &a, v->type, &out) && set_along(l, n->out[0], axis, &out);
-    if (!accumulate_part(l, &a, 0, 0, &sums)) return false;
+    if (!accumulated(l, &a, whole ? v->type : TW_E_f32, &y)) return false;
+    if (whole) return sum_wholes(l, &y, v->type, &out) && set_along(l, n->out[0], axis, &out);
+    if (!tw_lower_reduced(l, a.of, &y, &sums)) return false;
+    sums.rank--; /* A line's number for each of its elements. */
     out = tw_lazy_of_view(&sums);
     return set_along(l, n->out[0], axis, &out);
 }

@@ -1,37 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rotations of heads: a map, which reads the other element of each pair backwards. */
+/* Rotations of heads: a map, which reads the other element of each pair backwards. Those of an attention's queries and
+   keys wait for it, so that what lies side by side is rotated at once, and keys come to lie as far apart as values. */
 #include "graph/program/lower.h"
 
 typedef struct rotation {
-    int64_t half; /* Pairs of a head. */
+    int64_t heads; /* Of a row. 0: the array's dimensions say it. */
+    int64_t half;  /* Pairs of a head. */
     bool interleaved;
     int cosine, sine, places; /* Values. places -1: angles are those of each row. */
 } rotation;
 
-/* Where the result lies: for keys beside values that are in memory, as far apart as those. */
-static tw_view target(tw_lowering *l, const tw_node *n, const tw_view *x) {
-    const int out = n->out[0], consumer = l->consumers[out];
-    const tw_value *v = tw_lower_of(l, out);
+/* Elements from a row of values to the next, which a GPU's keys have, too. 0: values are copied to where keys say, or
+   may lie anywhere. -1: values are still an expression. */
+static int64_t row_of_values(tw_lowering *l, const tw_node *to) {
+    const tw_lazy *values = to->n_in > 2 ? tw_lower_peek(l, to->in[2]) : NULL;
+    if (!l->options.gpu) return 0;
+    if (!values || !tw_lazy_is_view(values) || values->rank < 3) return -1;
+    const tw_view v = tw_lazy_view(values);
+    return v.rank == 3 ? v.strides[1] : tw_heads_fit(&v) ? v.strides[2] : 0;
+}
+
+/* Numbers the heads of rows. */
+static tw_view heads_of(const tw_view *rows, int64_t heads, int64_t head) {
     static const int by_rows[] = {0, 2, 1, 3};
-    if (l->targets[out].buffer >= 0) return l->targets[out];
-    int64_t row = x->dims[1] * x->dims[3];
-    if (l->uses[out] == 1 && consumer >= 0 && tw_is_op(&l->g->nodes[consumer], "", "Attention")) {
-        const tw_node *to = &l->g->nodes[consumer];
-        const tw_lazy *values = to->in[1] == out && to->n_in > 2 ? tw_lower_peek(l, to->in[2]) : NULL;
-        const int64_t ld = values && tw_lazy_is_view(values) && values->rank > 2
-                               ? values->of[0].strides[values->rank == 4 ? 2 : 1]
-                               : 0;
-        if (ld > row && l->options.gpu) row = ld;
-    }
-    const int64_t dims[] = {x->dims[0], x->dims[2], row};
-    tw_view rows = tw_lower_scratch(l, v->name, v->type, 3, dims, NULL);
-    rows.dims[2] = x->dims[1] * x->dims[3];
-    if (v->rank == 3) return rows;
-    const int64_t heads[] = {x->dims[0], x->dims[2], x->dims[1], x->dims[3]};
-    tw_lazy turned = tw_lazy_of_view(&rows);
-    tw_lazy_reshape(&turned, 4, heads);
+    const int64_t dims[] = {rows->dims[0], rows->dims[1], heads, head};
+    tw_lazy turned = tw_lazy_of_view(rows);
+    tw_lazy_reshape(&turned, 4, dims); /* Heads are neighbours in a row. */
     tw_lazy_transpose(&turned, by_rows);
     return tw_lazy_view(&turned);
+}
+
+/* New rows for heads, `row` elements apart, or as close as may be. */
+static tw_view rows_for(tw_lowering *l, const char *name, const tw_view *x, int64_t row) {
+    const int64_t own = x->dims[1] * x->dims[3], dims[] = {x->dims[0], x->dims[2], row > own ? row : own};
+    tw_view rows = tw_lower_scratch(l, name, x->type, 3, dims, NULL);
+    rows.dims[2] = own;
+    return heads_of(&rows, x->dims[1], x->dims[3]);
 }
 
 /* Splits the last dimension into pairs: [..][which of the pair][pair], or the other way round. */
@@ -96,9 +100,10 @@ static bool rotate(tw_lowering *l, const rotation *r, const tw_view *from, const
     for (int i = 0; i < 5; i++)
         if ((cells[i] = tw_lazy_add(&y, all[i])) < 0) return false;
     tw_cells *c = &y.cells;
-    const int own = tw_cells_apply(c, TW_CELL_mul, cells[0], cells[1], -1);
-    const int turned =
-        tw_cells_apply(c, TW_CELL_mul, tw_cells_apply(c, TW_CELL_mul, cells[2], cells[3], -1), cells[4], -1);
+    /* The sine and its sign are the same for all heads. */
+    const int own = tw_cells_apply(c, TW_CELL_mul, cells[0], cells[1], -1),
+              sine_of = tw_cells_apply(c, TW_CELL_mul, cells[3], cells[4], -1),
+              turned = tw_cells_apply(c, TW_CELL_mul, cells[2], sine_of, -1);
     y.cells.value = tw_cells_apply(c, TW_CELL_add, own, turned, -1);
     return !c->failed && tw_lower_store(l, &y, &out);
 }
@@ -110,41 +115,127 @@ static tw_view part_of(const tw_view *v, int64_t from, int64_t count) {
     return tw_lazy_view(&x);
 }
 
-bool tw_lower_rotary(tw_lowering *l, const tw_node *n) {
-    const bool own = tw_is_op(n, "com.microsoft", "RotaryEmbedding");
-    rotation r = {.interleaved = tw_node_integer(n, "interleaved", 0), .places = -1};
-    tw_view x;
-    if ((!own && !tw_is_op(n, "", "RotaryEmbedding")) || n->n_in < 3 || (own && n->n_in < 4)) return false;
-    r.cosine = n->in[own ? 2 : 1];
-    r.sine = n->in[own ? 3 : 2];
-    if (own || n->n_in > 3) r.places = n->in[own ? 1 : 3];
-    const tw_value *cosine = tw_lower_of(l, r.cosine), *in = tw_lower_of(l, n->in[0]);
-    /* One position is that of the first row. */
-    if (own && tw_lower_of(l, r.places)->rank != 2) return false;
-    r.half = cosine->dims[cosine->rank - 1];
-    int64_t heads = tw_node_integer(n, "num_heads", 0);
-    if (own && in->rank == 3 && !heads) heads = in->dims[2] / (2 * r.half);
-    if (in->rank == 4) heads = 0;
-    if (!tw_lower_heads(l, n->in[0], heads, &x) || 2 * r.half > x.dims[3]) return false;
-    const tw_view stored = target(l, n, &x);
-    tw_view to = stored;
-    if (l->failed) return false;
-    if (stored.rank == 3) {
-        static const int by_rows[] = {0, 2, 1, 3};
-        const int64_t dims[] = {x.dims[0], x.dims[2], x.dims[1], x.dims[3]};
-        tw_lazy turned = tw_lazy_of_view(&stored);
-        if (!tw_lazy_reshape(&turned, 4, dims)) return false;
-        tw_lazy_transpose(&turned, by_rows);
-        to = tw_lazy_view(&turned);
+/* Rotates heads, and copies what is behind the rotated elements. */
+static bool turn(tw_lowering *l, const rotation *r, const tw_view *x, const tw_view *to) {
+    const int64_t turned = 2 * r->half, rest = x->dims[3] - turned;
+    const tw_view from = part_of(x, 0, turned), from_to = part_of(to, 0, turned);
+    if (l->failed || !rotate(l, r, &from, &from_to)) return false;
+    if (!rest) return true;
+    const tw_view left = part_of(x, turned, rest), left_to = part_of(to, turned, rest);
+    const tw_lazy still = tw_lazy_of_view(&left);
+    return tw_lower_store(l, &still, &left_to);
+}
+
+/* Lets a node's result be heads that lie in rows. */
+static void set_heads(tw_lowering *l, const tw_node *n, const tw_view *heads) {
+    tw_view v = *heads;
+    if (tw_lower_of(l, n->out[0])->rank == 3) {
+        v.rank = 3;
+        v.dims[1] = heads->dims[2];
+        v.strides[1] = heads->strides[2];
+        v.dims[2] = heads->dims[1] * heads->dims[3];
+        v.strides[2] = heads->strides[3];
     }
-    const tw_view turned = part_of(&x, 0, 2 * r.half), turned_to = part_of(&to, 0, 2 * r.half);
-    if (!rotate(l, &r, &turned, &turned_to)) return false;
-    if (x.dims[3] > 2 * r.half) {
-        const int64_t rest = x.dims[3] - 2 * r.half;
-        const tw_view left = part_of(&x, 2 * r.half, rest), left_to = part_of(&to, 2 * r.half, rest);
-        const tw_lazy still = tw_lazy_of_view(&left);
-        if (!tw_lower_store(l, &still, &left_to)) return false;
-    }
-    tw_lower_set_view(l, n->out[0], &stored);
+    tw_lower_set_view(l, n->out[0], &v);
+}
+
+/* Lowers one rotation. `row`: elements from a row of the result to the next, at least. */
+static bool turn_one(tw_lowering *l, const tw_node *n, const rotation *r, int64_t row) {
+    const int out = n->out[0];
+    tw_view x, to = l->targets[out];
+    if (!tw_lower_heads(l, n->in[0], r->heads, &x)) return false;
+    if (to.buffer < 0) to = rows_for(l, tw_lower_of(l, out)->name, &x, row);
+    if (to.rank == 3) to = heads_of(&to, x.dims[1], x.dims[3]);
+    if (!turn(l, r, &x, &to)) return false;
+    set_heads(l, n, &to);
     return true;
+}
+
+/* Puts the heads of two views beside one another. False: they do not lie so. */
+static bool beside(const tw_view *x, const tw_view *y, tw_view *both) {
+    *both = *x;
+    both->dims[1] += y->dims[1];
+    bool fits = x->buffer == y->buffer && x->type == y->type && x->dims[0] == y->dims[0];
+    for (int i = 0; i < 4; i++) fits = fits && (x->strides[i] == y->strides[i] || x->dims[i] == 1);
+    for (int i = 2; i < 4; i++) fits = fits && x->dims[i] == y->dims[i];
+    return fits && y->offset - x->offset == x->dims[1] * x->strides[1] * (tw_element_bits(x->type) / 8);
+}
+
+/* Lowers the rotations of queries and keys as one, where they lie beside one another. False: they do not. */
+static bool turn_both(tw_lowering *l, const tw_node *const n[2], const rotation r[2], int64_t row, bool *done) {
+    tw_view x[2], both;
+    if (r[0].half != r[1].half || r[0].interleaved != r[1].interleaved || r[0].cosine != r[1].cosine ||
+        r[0].sine != r[1].sine || r[0].places != r[1].places)
+        return false;
+    for (int i = 0; i < 2; i++)
+        if (!tw_lower_heads(l, n[i]->in[0], r[i].heads, &x[i])) return false;
+    if (!beside(&x[0], &x[1], &both)) return false;
+    /* Queries need room beside keys that lie as far apart as values do. */
+    if (row && row < both.dims[1] * both.dims[3]) return false;
+    const tw_view to = rows_for(l, tw_lower_of(l, n[0]->out[0])->name, &both, row);
+    *done = turn(l, &r[0], &both, &to);
+    for (int i = 0; i < 2; i++) {
+        tw_lazy part = tw_lazy_of_view(&to);
+        tw_lazy_slice(&part, 1, i ? x[0].dims[1] : 0, 1, x[i].dims[1]);
+        const tw_view heads = tw_lazy_view(&part);
+        set_heads(l, n[i], &heads);
+    }
+    return true;
+}
+
+/* Reads what a node rotates. False: it rotates nothing that a map does. */
+static bool read_rotation(const tw_lowering *l, const tw_node *n, rotation *r) {
+    const bool own = tw_is_op(n, "com.microsoft", "RotaryEmbedding");
+    tw_memory_type type;
+    *r = (rotation){.interleaved = tw_node_integer(n, "interleaved", 0), .places = -1};
+    if ((!own && !tw_is_op(n, "", "RotaryEmbedding")) || n->n_in < 3 || (own && n->n_in < 4)) return false;
+    r->cosine = n->in[own ? 2 : 1];
+    r->sine = n->in[own ? 3 : 2];
+    if (own || n->n_in > 3) r->places = n->in[own ? 1 : 3];
+    const tw_value *cosine = tw_lower_of(l, r->cosine), *in = tw_lower_of(l, n->in[0]);
+    /* One position is that of the first row. */
+    if (own && tw_lower_of(l, r->places)->rank != 2) return false;
+    r->half = cosine->dims[cosine->rank - 1];
+    r->heads = in->rank == 4 ? 0 : tw_node_integer(n, "num_heads", 0);
+    if (own && in->rank == 3 && !r->heads) r->heads = in->dims[2] / (2 * r->half);
+    if (in->rank == 3 && (r->heads < 1 || in->dims[2] % r->heads)) return false;
+    const int64_t head = in->rank == 4 ? in->dims[3] : in->rank == 3 ? in->dims[2] / r->heads : 0;
+    return 2 * r->half <= head && tw_memory_of(in->type, &type) && tw_memory_of(cosine->type, &type) &&
+           tw_memory_of(tw_lower_of(l, r->sine)->type, &type);
+}
+
+/* The attention that alone reads a node's result, as queries or keys. NULL: there is none. */
+static const tw_node *attention_of(const tw_lowering *l, const tw_node *n) {
+    const int out = n->out[0], consumer = l->consumers[out];
+    const tw_node *to = consumer < 0 || l->uses[out] != 1 ? NULL : &l->g->nodes[consumer];
+    if (!to || !tw_is_op(to, "", "Attention") || l->targets[out].buffer >= 0) return NULL;
+    return to->in[0] == out || to->in[1] == out ? to : NULL;
+}
+
+bool tw_lower_rotations(tw_lowering *l, const tw_node *to) {
+    const tw_node *n[2];
+    rotation r[2];
+    int found = 0;
+    bool done = true;
+    for (int i = 0; i < 2 && i < to->n_in; i++) {
+        const int node = to->in[i] < 0 ? -1 : tw_lower_of(l, to->in[i])->producer;
+        if (node < 0 || l->values[to->in[i]] || !read_rotation(l, &l->g->nodes[node], &r[found])) continue;
+        n[found++] = &l->g->nodes[node];
+    }
+    const int before = l->node;
+    const int64_t row = found ? row_of_values(l, to) : 0;
+    if (found) l->node = (int)(n[0] - l->g->nodes);
+    if (found < 2 || !turn_both(l, n, r, row, &done))
+        for (int i = 0; i < found && done; i++) {
+            l->node = (int)(n[i] - l->g->nodes);
+            done = turn_one(l, n[i], &r[i], n[i]->out[0] == to->in[1] ? row : 0);
+        }
+    l->node = before;
+    return done;
+}
+
+bool tw_lower_rotary(tw_lowering *l, const tw_node *n) {
+    rotation r;
+    if (!read_rotation(l, n, &r)) return false;
+    return attention_of(l, n) || turn_one(l, n, &r, 0);
 }

@@ -235,7 +235,76 @@ static bool tensor(tw_lowering *l, const tw_node *n) {
     return true;
 }
 
+/* Places of a cache, or their number where they are beyond `known`, so that what gathers by them reads no more: 0 <
+   known < places. Layers share them. */
+static int known_places(tw_lowering *l, int64_t known, int64_t places) {
+    static const char name[] = "known places";
+    for (int i = 0; i < l->p->n_buffers; i++) {
+        const tw_program_buffer *b = &l->p->buffers[i];
+        const int32_t *old = b->name == name ? b->content : NULL;
+        if (old && b->bytes == places * 4 && old[known - 1] < known && old[known] == places) return i;
+    }
+    int32_t *all = tw_arena_array(&l->p->arena, (size_t)places + 1, sizeof *all);
+    if (!all || places > INT32_MAX) return -1;
+    for (int64_t i = 0; i < places; i++) all[i] = (int32_t)(i < known ? i : places);
+    return tw_lower_constant(l, name, all, places * 4);
+}
+
+/* Adds the rows of the past as a cell, and zeros where there are none. */
+static int past_of(tw_lowering *l, tw_lazy *y, int value) {
+    tw_view past;
+    tw_memory_type type;
+    if (value < 0) return tw_cells_real(&y->cells, 0);
+    if (!tw_lower_in_memory(l, value, &past) || !tw_memory_of(past.type, &type)) return -1;
+    const tw_lazy all = tw_lazy_of_view(&past);
+    const int64_t known = past.dims[2], places = y->dims[2];
+    if (known == places) return tw_lazy_add(y, &all);
+    if (!known) return tw_cells_real(&y->cells, 0);
+    const int buffer = known_places(l, known, places), at = y->n;
+    if (buffer < 0 || at + 2 > TW_POINT_OPERANDS) return -1;
+    y->of[at] = (tw_source){.buffer = buffer, .type = TW_E_i32, .by = -1};
+    y->of[at].strides[2] = 1;
+    y->of[at + 1] = (tw_source){.buffer = past.buffer,
+                                .offset = past.offset,
+                                .type = past.type,
+                                .by = at,
+                                .gather_stride = past.strides[2],
+                                .table = {.dims = {known}}};
+    for (int i = 0; i < 4; i++) y->of[at + 1].strides[i] = i == 2 ? 0 : past.strides[i];
+    y->n += 2;
+    const int row = tw_cells_operand(&y->cells, at + 1, type), place = tw_cells_operand(&y->cells, at, TW_M_i32);
+    const int some = tw_cells_apply(&y->cells, TW_CELL_less, place, tw_cells_integer(&y->cells, known), -1);
+    return tw_cells_apply(&y->cells, TW_CELL_where, some, row, tw_cells_real(&y->cells, 0));
+}
+
+/* Keys or values of a cache: new rows from a place on that each sequence has, and those of the past before them. */
+static bool cache(tw_lowering *l, const tw_node *n) {
+    const tw_value *v = tw_lower_of(l, n->out[0]);
+    tw_view fresh, by;
+    tw_memory_type type;
+    if (tw_element_kind(v->type) != TW_KIND_real || !tw_memory_of(v->type, &type) ||
+        !tw_lower_heads(l, n->in[0], tw_node_integer(n, "kv_num_heads", 0), &fresh) ||
+        !tw_lower_in_memory(l, n->in[1], &by) || !tw_memory_of(by.type, &type))
+        return false;
+    tw_lazy y = tw_lazy_begin(v->type, 4, v->dims);
+    if (!tw_lower_gathered(&fresh, 2, &by, &y)) return false;
+    y.of[0].strides[0] = by.dims[0] == 1 ? 0 : by.strides[0];
+    y.of[0].strides[2] = by.strides[1];
+    for (int i = 0; i < 4; i++) y.of[1].strides[i] = i == 2 ? 0 : fresh.strides[i];
+    tw_cells *c = &y.cells;
+    const int row = c->value, which = tw_cells_operand(c, 0, type), none = tw_cells_integer(c, 0);
+    const int past = past_of(l, &y, n->n_in > 2 ? n->in[2] : -1);
+    const int before = tw_cells_apply(c, TW_CELL_less, which, none, -1);
+    const int some = tw_cells_apply(c, TW_CELL_less, which, tw_cells_integer(c, fresh.dims[2]), -1);
+    const int behind = tw_cells_apply(c, TW_CELL_where, some, row, tw_cells_real(c, 0));
+    c->value = tw_cells_apply(c, TW_CELL_where, before, past, behind);
+    if (past < 0 || c->value < 0 || c->failed) return false;
+    tw_lower_set(l, n->out[0], &y);
+    return !l->failed;
+}
+
 bool tw_lower_scatter(tw_lowering *l, const tw_node *n) {
+    if (tw_is_op(n, "tilewright", "Cache")) return cache(l, n);
     if (tw_is_op(n, "", "TensorScatter")) return tensor(l, n);
     if (!l->options.gpu) return false;
     if (tw_is_op(n, "", "ScatterElements") || tw_is_op(n, "", "Scatter")) return elements(l, n);

@@ -62,6 +62,12 @@ static inline float p_log(float x) {
     return x < 0 || x != x ? NAN : y;
 }
 
+/* u = 1 + x is rounded; log(u) is corrected by x / (u - 1). */
+static inline float p_log1p(float x) {
+    const float u = 1 + x, y = p_log(u);
+    return u == 1 ? x : u < INFINITY ? y * (x / (u - 1)) : y;
+}
+
 /* tanh x = 1 - 2 / (1 + e^2x), which cancels near 0: a series takes its place there. */
 static inline float p_tanh(float x) {
     static const float c[] = {1, -0.333333333f, 0.133333333f, -0.0539682540f, 0.0218694885f, -0.00886323553f};

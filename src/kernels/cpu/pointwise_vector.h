@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Template: maps and rows, compiled once for each VARIANT that is defined before it. */
 #include "kernels/cpu/pointwise_blocks.h"
+#include "kernels/cpu/pointwise_choice.h"
 #include "kernels/cpu/variants.h"
 
 /* -- maps */
@@ -27,11 +28,13 @@ void VARIANT(tw_map_run)(const tw_map_problem *problem, const tw_point_data *dat
     tw_map_problem q = *problem;
     tw_point_operand *others[] = {&q.out};
     program g;
+    choice by_rows;
     segment s[SEGMENTS];
     int64_t left = (to - from) * columns;
     if (left <= 0) return;
     tw_points_join(&q.x, others, 1, true);
-    if (!program_make(&g, &q.x, data)) {
+    const bool copies = find_choice(&by_rows, &q, data);
+    if (!copies && !program_make(&g, &q.x, data)) {
         tw_map_run(problem, data, from, to);
         return;
     }
@@ -43,11 +46,13 @@ void VARIANT(tw_map_run)(const tw_map_problem *problem, const tw_point_data *dat
     while (left > 0) {
         int n;
         const int n_segments = walk_take(&w, left, s, &n);
+        left -= n;
+        for (int k = 0; k < n_segments && copies; k++) choose(&by_rows, &s[k], s[k].place[out]);
+        if (copies) continue;
         const bool direct = n_segments == 1 && is_block(&q.out, step);
         void *there = (char *)data->out + (s->place[out] + s->column * step) * tw_memory_bytes(q.out.type);
         const void *values = program_run(&g, s, n_segments, n, direct ? there : NULL);
         if (values != there) store_block(&q.x, &q.out, out, data->out, s, n_segments, values);
-        left -= n;
     }
 }
 

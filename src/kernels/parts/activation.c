@@ -3,6 +3,8 @@
 
 #include "kernels/parts/softmax.h"
 
+#include <math.h>
+
 /* Sums c[0] + c[1] x + ... by Horner's rule. */
 static tw_val polynomial(tw_builder *b, tw_val x, const float *c, int n) {
     tw_val sum = tw_f32(b, c[n - 1]);
@@ -19,6 +21,32 @@ tw_val tw_part_exp(tw_builder *b, tw_val x) {
     tw_val e = tw_unary(b, TW_OP_exp2_f32, u);
     tw_val y = tw_mul(b, e, tw_fma(b, lost, tw_f32(b, 0.693147181f), tw_f32(b, 1)));
     return tw_select(b, tw_eq(b, x, x), y, x);
+}
+
+/* x = 2^e m with m from 2/3 to 4/3, so that log(m) is a series of m - 1, and its relative error stays small near x = 1.
+   lg2.approx has an absolute error there; it serves 0, infinity and what has no logarithm. */
+tw_val tw_part_log(tw_builder *b, tw_val x) {
+    static const float c[] = {-0.5f,        0.333332092f,  -0.249997169f, 0.200107470f, -0.166823059f,
+                              0.140011609f, -0.121671610f, 0.140047595f,  -0.129489332f};
+    tw_val small = tw_lt(b, x, tw_f32(b, 0x1p-126f)), none = tw_f32(b, 0);
+    tw_val normal = tw_select(b, small, tw_mul(b, x, tw_f32(b, 0x1p23f)), x);
+    tw_val bits = tw_bitcast(b, TW_T_i32, normal);
+    tw_val e = tw_binary(b, TW_OP_shr_s32, tw_sub(b, bits, tw_i32(b, 0x3f2aaaab)), tw_i32(b, 23)); /* 2/3 */
+    tw_val m = tw_bitcast(b, TW_T_f32, tw_sub(b, bits, tw_shl(b, e, 23)));
+    tw_val exponent = tw_add(b, tw_unary(b, TW_OP_cvt_f32_s32, e), tw_select(b, small, tw_f32(b, -23), none));
+    tw_val r = tw_sub(b, m, tw_f32(b, 1));
+    tw_val y = tw_fma(b, tw_mul(b, r, r), polynomial(b, r, c, 9), r);
+    y = tw_fma(b, exponent, tw_f32(b, 0.693147181f), y);
+    tw_val has = tw_and(b, tw_lt(b, none, x), tw_lt(b, x, tw_f32(b, INFINITY)));
+    return tw_select(b, has, y, tw_unary(b, TW_OP_log2_f32, x));
+}
+
+/* u = 1 + x is rounded; log(u) is corrected by x / (u - 1). */
+tw_val tw_part_log1p(tw_builder *b, tw_val x) {
+    tw_val one = tw_f32(b, 1), u = tw_add(b, x, one), y = tw_part_log(b, u);
+    tw_val corrected = tw_mul(b, y, tw_binary(b, TW_OP_div_f32, x, tw_sub(b, u, one)));
+    y = tw_select(b, tw_lt(b, u, tw_f32(b, INFINITY)), corrected, y);
+    return tw_select(b, tw_eq(b, u, one), x, y);
 }
 
 /* x / (1 + 2^u). The result is 0 where 2^u overflows. */

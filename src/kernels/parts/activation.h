@@ -7,6 +7,10 @@
 
 /* e^x, to a few units in the last place. 0 where it would be below the normal numbers. */
 tw_val tw_part_exp(tw_builder *b, tw_val x);
+/* log(x), to a few units in the last place, also near 1 and of subnormal numbers. */
+tw_val tw_part_log(tw_builder *b, tw_val x);
+/* log(1 + x), to a few units in the last place, also near 0. */
+tw_val tw_part_log1p(tw_builder *b, tw_val x);
 /* 1 / (1 + e^-x), to a few units in the last place. */
 tw_val tw_part_sigmoid(tw_builder *b, tw_val x);
 /* SiLU, x / (1 + e^-x), to a few units in the last place. The result is 0 where e^-x overflows. */

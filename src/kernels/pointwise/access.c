@@ -124,7 +124,7 @@ tw_point_run tw_point_load(tw_builder *b, const tw_point_view *v, int64_t ahead,
     for (int i = 0; i < (once ? 1 : v->run); i += v->vec) {
         tw_val address = v->address, inside = v->inside;
         if (v->by) address = gather(b, v->o, address, tw_point_element(b, v->by, &which, i), &inside);
-        load_at(b, at, address, (ahead + i) * v->step * bytes, tw_point_both(b, inside, there),
+        load_at(b, at, address, v->shift + (ahead + i) * v->step * bytes, tw_point_both(b, inside, there),
                 &r.raw[i / v->vec * at.vec]);
         for (int k = 0; k < v->vec; k++) r.inside[i + k] = inside;
     }
@@ -210,7 +210,7 @@ void tw_point_store(tw_builder *b, const tw_point_view *v, int64_t ahead, tw_val
     for (int i = 0; i < v->run; i += v->vec) {
         tw_attrs at = access_of(v);
         const int each = v->vec / at.vec; /* Elements of a register. */
-        const int64_t offset = (ahead + i) * v->step * bytes;
+        const int64_t offset = v->shift + (ahead + i) * v->step * bytes;
         tw_val registers[TW_POINT_RUN], address = v->address;
         for (int k = 0; k < at.vec; k++) registers[k] = packed(b, v, &at, &values[i + k * each]);
         if (offset == (int32_t)offset)
@@ -248,21 +248,51 @@ static tw_val column_of(tw_builder *b, const tw_point_at *at, int64_t ahead, int
     return tw_add_imm(b, at->column, ahead + i);
 }
 
-void tw_point_inputs_values(tw_builder *b, const tw_point_inputs *in, const tw_point_at *at, int64_t ahead,
-                            tw_val there, tw_val *values) {
+void tw_point_inputs_move(tw_point_inputs *in, int dimension, int64_t by) {
+    for (int i = 0; i < in->p->n_operands; i++) {
+        const tw_point_operand *o = &in->p->operands[i];
+        in->views[i].shift += by * o->strides[dimension] * tw_memory_bytes(o->type);
+    }
+}
+
+unsigned tw_point_inputs_elements(const tw_point_inputs *in) {
     const tw_points *p = in->p;
-    tw_point_run runs[TW_POINT_OPERANDS] = {0};
-    unsigned elements = 0; /* Operands that are more than places of others. */
+    unsigned elements = 0;
     for (int i = 0; i < p->cells.n; i++)
         if (p->cells.of[i].op == TW_CELL_operand) elements |= 1u << p->cells.of[i].of[0] & in->used;
-    for (int i = 0; i < p->n_operands; i++)
-        if (elements >> i & 1) runs[i] = tw_point_load(b, &in->views[i], ahead, there);
+    return elements;
+}
+
+unsigned tw_point_inputs_varying(const tw_point_inputs *in, int dimension) {
+    unsigned varying = 0;
+    for (int i = 0; i < in->p->n_operands; i++)
+        if (in->p->operands[i].strides[dimension]) varying |= 1u << i;
+    return varying & tw_point_inputs_elements(in);
+}
+
+void tw_point_inputs_load(tw_builder *b, const tw_point_inputs *in, int64_t ahead, tw_val there, unsigned which,
+                          tw_point_loads *loads) {
+    for (int i = 0; i < in->p->n_operands; i++)
+        if (which >> i & 1) loads->of[i] = tw_point_load(b, &in->views[i], ahead, there);
+}
+
+void tw_point_inputs_compute(tw_builder *b, const tw_point_inputs *in, const tw_point_at *at, int64_t ahead,
+                             const tw_point_loads *loads, tw_val *values) {
+    const tw_points *p = in->p;
+    const unsigned elements = tw_point_inputs_elements(in);
     for (int k = 0; k < in->run; k++) {
         tw_val x[TW_POINT_OPERANDS] = {0}, index[TW_POINT_RANK] = {0};
         for (int d = 0; d + 1 < p->rank; d++) index[d] = at->index[d];
         index[p->rank - 1] = column_of(b, at, ahead, k);
         for (int i = 0; i < p->n_operands; i++)
-            if (elements >> i & 1) x[i] = tw_point_element(b, &in->views[i], &runs[i], k);
+            if (elements >> i & 1) x[i] = tw_point_element(b, &in->views[i], &loads->of[i], k);
         values[k] = tw_cells_emit(b, &p->cells, x, index);
     }
+}
+
+void tw_point_inputs_values(tw_builder *b, const tw_point_inputs *in, const tw_point_at *at, int64_t ahead,
+                            tw_val there, tw_val *values) {
+    tw_point_loads loads = {0};
+    tw_point_inputs_load(b, in, ahead, there, tw_point_inputs_elements(in), &loads);
+    tw_point_inputs_compute(b, in, at, ahead, &loads, values);
 }

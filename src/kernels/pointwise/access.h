@@ -29,7 +29,8 @@ typedef struct tw_point_view {
     int run;
     int vec;        /* Elements of an access. */
     int64_t step;   /* Elements from one of the run to the next. */
-    tw_val address; /* Of the run's first element, i64, but for what `by` adds. */
+    tw_val address; /* Of the run's first element, i64, but for what `by` and `shift` add. */
+    int64_t shift;  /* Bytes from there to the run's first element. */
     tw_val inside;  /* Predicate: the gathered place exists. TW_NONE: it always does. */
 } tw_point_view;
 
@@ -64,7 +65,24 @@ typedef struct tw_point_inputs {
 void tw_point_inputs_declare(tw_builder *b, const tw_points *p, int run, tw_point_inputs *in);
 /* Makes the views of a thread's run. */
 void tw_point_inputs_view(tw_builder *b, tw_point_inputs *in, const tw_point_at *at);
-/* Computes the values of the run that begins `ahead` columns after the views'. */
+/* The elements of a run of all operands, as loaded. */
+typedef struct tw_point_loads {
+    tw_point_run of[TW_POINT_OPERANDS];
+} tw_point_loads;
+
+/* Moves all views `by` indices on along a dimension that is not the last, and along which no operand is gathered by
+   another place. */
+void tw_point_inputs_move(tw_point_inputs *in, int dimension, int64_t by);
+/* Operands that are elements of the expression, as bits, and those whose elements vary along a dimension. */
+unsigned tw_point_inputs_elements(const tw_point_inputs *in);
+unsigned tw_point_inputs_varying(const tw_point_inputs *in, int dimension);
+/* Loads operands' runs that begin `ahead` columns after the views'. `which`: their bits. */
+void tw_point_inputs_load(tw_builder *b, const tw_point_inputs *in, int64_t ahead, tw_val there, unsigned which,
+                          tw_point_loads *loads);
+/* Computes the values of a run that is loaded. */
+void tw_point_inputs_compute(tw_builder *b, const tw_point_inputs *in, const tw_point_at *at, int64_t ahead,
+                             const tw_point_loads *loads, tw_val *values);
+/* Loads and computes the run that begins `ahead` columns after the views'. */
 void tw_point_inputs_values(tw_builder *b, const tw_point_inputs *in, const tw_point_at *at, int64_t ahead,
                             tw_val there, tw_val *values);
 

@@ -96,8 +96,7 @@ const char *tw_cell_classes(tw_cell_op op) {
 
 /* -- values */
 
-/* The value of an operation of operands that all have one class, but for `where`. */
-static tw_cell_value apply(const tw_cell *cell, tw_class of, tw_cell_value a, tw_cell_value b, tw_cell_value c) {
+tw_cell_value tw_cell_apply(const tw_cell *cell, tw_class of, tw_cell_value a, tw_cell_value b, tw_cell_value c) {
     if (cell->op == TW_CELL_where) return a.whole ? b : c;
     tw_cell_value y;
     /* A comparison, and a cast, of reals gives a whole number, and the cast to reals one of integers. */
@@ -125,7 +124,7 @@ tw_cell_value tw_cells_compute(const tw_cells *e, const tw_cell_value *operands,
         else if (c->op == TW_CELL_number)
             x[i] = c->value;
         else
-            x[i] = apply(c, (tw_class)e->of[c->of[0]].class, x[c->of[0]], x[c->of[1]], x[c->of[2]]);
+            x[i] = tw_cell_apply(c, (tw_class)e->of[c->of[0]].class, x[c->of[0]], x[c->of[1]], x[c->of[2]]);
     }
     return x[e->value];
 }
@@ -220,7 +219,7 @@ int tw_cells_apply(tw_cells *e, tw_cell_op op, int a, int b, int c) {
     if (numbers) {
         const tw_cell *x = e->of;
         const tw_cell_value y =
-            apply(&cell, (tw_class)x[a].class, x[a].value, x[cell.of[1]].value, x[cell.of[2]].value);
+            tw_cell_apply(&cell, (tw_class)x[a].class, x[a].value, x[cell.of[1]].value, x[cell.of[2]].value);
         return cell.class == TW_CLASS_real      ? tw_cells_real(e, y.real)
                : cell.class == TW_CLASS_integer ? tw_cells_integer(e, y.whole)
                                                 : tw_cells_truth(e, y.whole);

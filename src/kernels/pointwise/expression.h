@@ -84,6 +84,9 @@ static inline tw_class tw_cells_class(const tw_cells *e) {
 tw_status tw_cells_parse(tw_cells *e, const char *text, const tw_memory_type *types, int n, tw_diag *diag);
 /* Writes the text, without blanks, cut to `size` bytes with its end. Returns the length it has uncut. */
 size_t tw_cells_print(const tw_cells *e, char *out, size_t size);
+/* The value of a cell whose operands, those of them that it has, have the values a, b and c. All are of class `of`, but
+   for those of `where`. */
+tw_cell_value tw_cell_apply(const tw_cell *cell, tw_class of, tw_cell_value a, tw_cell_value b, tw_cell_value c);
 /* Computes the value from the operands' elements and the index. Reals are computed in double. */
 tw_cell_value tw_cells_compute(const tw_cells *e, const tw_cell_value *operands, const int64_t *index);
 

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 64 /* Configurations to measure. */, SAMPLES = 7, KEPT = 3 /* Entered into the plan. */ };
+enum { MOST = 64 /* Configurations to measure. */, SAMPLES = 7, KEPT = 5 /* Entered into the plan. */ };
 
 /* Configurations that are this many times slower than the fastest so far are sampled once. */
 static const double give_up = 1.5;
 
 /* Lets a launch begin early, if its kernel can. */
-static tw_attention_config settle(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config c) {
+static tw_attention_config complete(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config c) {
     tw_attention_config early = c;
     early.early = !n->options.late;
     c.early = 0;
@@ -131,7 +131,7 @@ static tw_status enter(tw_cuda_network *n, candidate *all, int count, const char
             if (all[i].us < all[best].us) best = i;
         if (all[best].us >= 1e30) break;
         tw_attention_config_print(&all[best].config, text, sizeof text);
-        st = tw_network_plan_add(n->plan, &(tw_network_choice){"attention", words, text, all[best].us}, diag);
+        st = tw_network_plan_add(n->plan, &(tw_network_choice){"attention", words, text, all[best].us, false}, diag);
         all[best].us = 1e30;
     }
     return st;
@@ -176,18 +176,22 @@ tw_status tw_network_search_attention(tw_cuda_network *n, const tw_attention_pro
     return st;
 }
 
-void tw_network_choose_attention(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config *out) {
+int tw_network_choose_attention(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config *out) {
     char words[512];
+    int entry = 0;
     tw_attention_print(p, words, sizeof words);
     tw_network_attention_tile(p, n->gpu->target, n->info.sms, out);
+    const tw_attention_config usual = *out;
     for (int i = n->plan ? tw_network_plan_find(n->plan, words, 0) : -1; i >= 0;
          i = tw_network_plan_find(n->plan, words, i + 1)) {
-        tw_attention_config c = *out;
+        tw_attention_config c = usual;
+        if (entry && !n->plan->choices[i].settled) continue;
         if (tw_attention_config_parse(p, &c, n->plan->choices[i].configuration, NULL) != TW_OK) continue;
         if (!tw_attention_legal(p, &c, n->gpu->target, NULL, NULL)) continue;
         *out = c;
-        break;
+        entry = i + 1;
     }
     if (n->options.unsplit) out->splits = 1;
-    *out = settle(n, p, *out);
+    *out = complete(n, p, *out);
+    return entry;
 }

@@ -111,8 +111,8 @@ static int start_of(const tw_cuda_network *n, const tw_gemm_problem *p, const tw
     return p->weights ? TW_GEMM_AHEAD : TW_GEMM_EARLY;
 }
 
-/* Settles a configuration. False: no kernel computes the problem so. */
-static bool settle(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *c) {
+/* Completes a configuration. False: no kernel computes the problem so. */
+static bool complete(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *c) {
     c->early = start_of(n, p, c);
     if (tw_gemm_legal(p, c, n->gpu->target, NULL, NULL)) return true;
     c->early = TW_GEMM_LATE;
@@ -129,14 +129,14 @@ bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_
     const bool tile = !p->pointers && n->gpu->target->sm == 90 &&
                       tw_prefill_tile(p, NULL, n->gpu->target, n->info.sms, out) &&
                       (out->kg == 1 || tw_network_may_split(n, p));
-    if (tile && settle(n, p, out)) {
+    if (tile && complete(n, p, out)) {
         tw_gemm_config other;
-        if (idles(n, p, out) && estimate(n, p, &other) && settle(n, p, &other) &&
+        if (idles(n, p, out) && estimate(n, p, &other) && complete(n, p, &other) &&
             tw_gemm_estimate(p, &other, &n->info) < tw_gemm_estimate(p, out, &n->info))
             *out = other;
         return true;
     }
-    if (estimate(n, p, out) && settle(n, p, out)) return true;
+    if (estimate(n, p, out) && complete(n, p, out)) return true;
     *out = tw_gemm_config_default(p);
     return tw_gemm_legal(p, out, n->gpu->target, NULL, NULL);
 }
@@ -146,7 +146,7 @@ static bool take_own(tw_cuda_network *n, const tw_gemm_problem *p, const tw_netw
     *out = tw_gemm_config_default(p);
     if (strcmp(c->kind, "gemm") != 0 || tw_gemm_config_parse(out, c->configuration, NULL) != TW_OK) return false;
     if (!tw_network_may_split(n, p) && (out->kg > 1 || out->stream)) return false;
-    return settle(n, p, out);
+    return complete(n, p, out);
 }
 
 /* Reads a choice of the vendor's algorithms. False: this version of the library does not compute the problem so. */
@@ -188,14 +188,15 @@ static bool by_plan(tw_cuda_network *n, const tw_gemm_problem *p, const char *wo
     double least = 1e30;
     for (int i = tw_network_plan_find(n->plan, words, 0); i >= 0; i = tw_network_plan_find(n->plan, words, i + 1)) {
         const tw_network_choice *c = &n->plan->choices[i];
-        tw_network_chosen x = {0};
-        if (by & TW_NETWORK_OWN && c->us < least && take_own(n, p, c, &x.config)) {
+        tw_network_chosen x = {.entry = i + 1};
+        const double own_us = c->settled ? 0 : c->us, vendor_us = c->settled ? 0 : c->us + epilogue_us(p);
+        if (by & TW_NETWORK_OWN && own_us < least && take_own(n, p, c, &x.config)) {
             *out = x;
-            least = c->us;
-        } else if (by & TW_NETWORK_VENDOR && c->us + epilogue_us(p) < least && take_vendor(n, p, c, &x.algorithm)) {
+            least = own_us;
+        } else if (by & TW_NETWORK_VENDOR && vendor_us < least && take_vendor(n, p, c, &x.algorithm)) {
             x.vendor = true;
             *out = x;
-            least = c->us + epilogue_us(p);
+            least = vendor_us;
         }
     }
     return least < 1e30;

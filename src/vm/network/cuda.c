@@ -116,10 +116,15 @@ static tw_status open_network(tw_cuda_network *n, tw_diag *diag) {
     n->info = n->gpu->cuda ? *tw_cuda_describe(n->gpu->cuda) : emulated;
     n->at = tw_arena_array(&n->arena, (size_t)n->p->n_buffers + 1, sizeof *n->at);
     tw_status st = n->at ? place_buffers(n, diag) : tw_fail_memory(diag);
-    if (st == TW_OK && n->options.search && n->plan && n->gpu->cuda) st = tw_network_search_all(n, diag);
+    const bool searches = n->options.search && n->plan && n->gpu->cuda;
+    if (st == TW_OK && searches) st = tw_network_search_all(n, diag);
+    tw_network_code *code = st == TW_OK && searches ? tw_network_compile(n) : NULL;
     for (int i = 0; i < n->p->n_steps && st == TW_OK; i++) st = tw_network_add_step(n, i, diag);
     if (st == TW_OK) st = tw_network_alloc_workspace(n, diag);
-    return st == TW_OK ? tw_network_bind(n, diag) : st;
+    for (int i = 0; i < n->n && st == TW_OK; i++) st = tw_network_bind(n, &n->launches[i], diag);
+    if (st == TW_OK && searches) tw_network_settle(n);
+    tw_network_code_free(n, code);
+    return st;
 }
 
 tw_status tw_cuda_network_open(tw_cuda_network **out, const tw_program *program, tw_network_weights *weights,
@@ -144,13 +149,15 @@ tw_status tw_cuda_network_open(tw_cuda_network **out, const tw_program *program,
     return st;
 }
 
+void tw_network_close_launch(tw_network_launch *l) {
+    tw_gpu_launch_close(l->launch);
+    tw_cublaslt_plan_free(l->vendor.plan);
+}
+
 void tw_cuda_network_close(tw_cuda_network *n) {
     if (!n) return;
     tw_cuda_graph_free(n->graph);
-    for (int i = 0; i < n->n; i++) {
-        tw_gpu_launch_close(n->launches[i].launch);
-        tw_cublaslt_plan_free(n->launches[i].vendor.plan);
-    }
+    for (int i = 0; i < n->n; i++) tw_network_close_launch(&n->launches[i]);
     for (tw_network_kernel *k = n->kernels; k; k = k->next) tw_gpu_kernel_close(k->kernel);
     for (int i = 0; i < n->n_tables; i++) tw_gpu_release(n->gpu, n->tables[i]);
     free(n->tables);
@@ -193,7 +200,7 @@ static tw_status launch(tw_cuda_network *n, tw_network_launch *l, tw_diag *diag)
                            tw_network_address(n, &s->in[0]), tw_network_address(n, &s->out[0]), NULL, diag);
 }
 
-static tw_status launch_all(tw_cuda_network *n, tw_diag *diag) {
+tw_status tw_network_launch_all(tw_cuda_network *n, tw_diag *diag) {
     tw_status st = TW_OK;
     for (int i = 0; i < n->n && st == TW_OK; i++) {
         char what[512];
@@ -206,19 +213,22 @@ static tw_status launch_all(tw_cuda_network *n, tw_diag *diag) {
     return st;
 }
 
-/* Captures all launches. They have run before, since what the driver loads lazily cannot be captured. */
+tw_status tw_network_capture(tw_cuda_network *n, tw_cuda_graph **out, tw_diag *diag) {
+    *out = NULL;
+    tw_status st = tw_cuda_capture_begin(n->gpu->cuda, diag);
+    if (st != TW_OK) return st;
+    const tw_status launched = tw_network_launch_all(n, diag);
+    st = tw_cuda_capture_end(n->gpu->cuda, out, launched == TW_OK ? diag : NULL);
+    if (launched == TW_OK) return st;
+    tw_cuda_graph_free(*out);
+    *out = NULL;
+    return launched;
+}
+
+/* Captures a network that has run, once. */
 static void capture(tw_cuda_network *n) {
     if (!n->gpu->cuda || n->graph || n->one_by_one || !n->n) return;
-    tw_status st = tw_cuda_capture_begin(n->gpu->cuda, NULL);
-    if (st == TW_OK) {
-        const tw_status launched = launch_all(n, NULL);
-        st = tw_cuda_capture_end(n->gpu->cuda, &n->graph, NULL);
-        if (launched != TW_OK) st = launched;
-    }
-    if (st == TW_OK) return;
-    tw_cuda_graph_free(n->graph);
-    n->graph = NULL;
-    n->one_by_one = true;
+    n->one_by_one = tw_network_capture(n, &n->graph, NULL) != TW_OK;
 }
 
 static tw_status copy_all(tw_cuda_network *n, const int *buffers, int count, const void *const *from, void *const *to,
@@ -235,7 +245,7 @@ static tw_status copy_all(tw_cuda_network *n, const int *buffers, int count, con
 
 tw_status tw_cuda_network_run(tw_cuda_network *n, const void *const *inputs, void *const *outputs, tw_diag *diag) {
     tw_status st = copy_all(n, n->p->inputs, n->p->n_inputs, inputs, NULL, diag);
-    if (st == TW_OK) st = n->graph ? tw_cuda_graph_run(n->gpu->cuda, n->graph, diag) : launch_all(n, diag);
+    if (st == TW_OK) st = n->graph ? tw_cuda_graph_run(n->gpu->cuda, n->graph, diag) : tw_network_launch_all(n, diag);
     if (st == TW_OK) st = copy_all(n, n->p->outputs, n->p->n_outputs, NULL, outputs, diag);
     if (st != TW_OK) return st;
     n->ran = true;

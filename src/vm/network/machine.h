@@ -7,6 +7,7 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/gpu.h"
 #include "kernels/kernel.h"
+#include "kernels/plan.h"
 #include "kernels/pointwise/map.h"
 #include "kernels/rows/rows.h"
 #include "kernels/vendor/cublaslt.h"
@@ -45,12 +46,21 @@ typedef struct tw_network_vendor {
     int algorithm;
 } tw_network_vendor;
 
+/* Memory that kernels need beside operands and results. Launches share it. */
+typedef struct tw_network_own {
+    uint64_t workspace, zeroed;
+    int64_t workspace_bytes;
+    int64_t zeroed_bytes; /* Of the part of `zeroed` before counters. */
+} tw_network_own;
+
 typedef struct tw_network_launch {
     int step;
-    bool epilogue;                   /* It is the map that computes the epilogue of a product by the vendor. */
+    int choice;    /* Number of the plan's entry that the step follows, from 1, while the network is opened. 0: none. */
+    bool epilogue; /* It is the map that computes the epilogue of a product by the vendor. */
     const tw_network_kernel *kernel; /* NULL: the vendor's. */
     tw_gpu_launch *launch;
     tw_network_vendor vendor;
+    tw_network_own own; /* What it is bound to. */
 } tw_network_launch;
 
 /* What searches of a network share. */
@@ -60,6 +70,7 @@ typedef struct tw_network_searching {
     size_t bytes;       /* Size of the pool. */
     tw_ptx_compiler compiler;
     double seconds; /* What is left for the problem that is searched now. 0: no limit. */
+    double spent;   /* What all searches of the network took. */
 } tw_network_searching;
 
 struct tw_cuda_network {
@@ -74,18 +85,24 @@ struct tw_cuda_network {
     tw_network_kernel *kernels;
     tw_network_launch *launches;
     int n, room;
-    uint64_t scratch, zeroed, workspace; /* Memory of the program, and of kernels, which they share. */
-    uint64_t *at;                        /* By buffer: its address. */
-    uint64_t *tables;                    /* Tables of addresses. */
+    uint64_t scratch; /* Memory of the program. */
+    tw_network_own own;
+    uint64_t *at;     /* By buffer: its address. */
+    uint64_t *tables; /* Blocks of memory, tables of addresses among them. */
     int n_tables, room_tables;
-    int64_t zeroed_bytes; /* Of the part of `zeroed` before counters. */
-    int64_t bytes;        /* Of all memory beside weights. */
+    int64_t bytes; /* Of all memory beside weights. */
     tw_cuda_graph *graph;
     bool ran, one_by_one;
 };
 
 /* cuda.c. Allocates memory of the network, filled with zeros. */
 tw_status tw_network_alloc(tw_cuda_network *n, const char *name, int64_t bytes, uint64_t *address, tw_diag *diag);
+/* Launches all, one after another. */
+tw_status tw_network_launch_all(tw_cuda_network *n, tw_diag *diag);
+/* Captures all launches, which have run before, since what the driver loads lazily cannot be captured. */
+tw_status tw_network_capture(tw_cuda_network *n, tw_cuda_graph **out, tw_diag *diag);
+/* Closes a launch. */
+void tw_network_close_launch(tw_network_launch *l);
 /* The address of a view's first element. */
 static inline uint64_t tw_network_address(const tw_cuda_network *n, const tw_view *v) {
     return v->buffer < 0 ? 0 : n->at[v->buffer] + (uint64_t)v->offset;
@@ -93,10 +110,12 @@ static inline uint64_t tw_network_address(const tw_cuda_network *n, const tw_vie
 
 /* steps.c. Adds the launches of a step, whose buffers are not bound yet. */
 tw_status tw_network_add_step(tw_cuda_network *n, int step, tw_diag *diag);
-/* Binds all buffers of all launches. */
-tw_status tw_network_bind(tw_cuda_network *n, tw_diag *diag);
-/* Allocates what kernels need beside operands and results. */
+/* Binds all buffers of a launch. */
+tw_status tw_network_bind(tw_cuda_network *n, tw_network_launch *l, tw_diag *diag);
+/* Allocates what kernels need beside operands and results, where there is less. Launches that are bound keep theirs. */
 tw_status tw_network_alloc_workspace(tw_cuda_network *n, tw_diag *diag);
+/* Closes kernels that no launch has. */
+void tw_network_close_unused(tw_cuda_network *n);
 /* Zeroes what the kernel of a launch must find zero. */
 tw_status tw_network_clear(const tw_cuda_network *n, const tw_network_launch *l, tw_diag *diag);
 /* The attention of a step as its kernel knows it. */
@@ -119,19 +138,32 @@ tw_gemm_problem tw_network_plain(const tw_gemm_problem *p);
 
 /* How a product is computed. */
 typedef struct tw_network_chosen {
+    int entry; /* Number of the plan's entry, from 1. 0: none. */
     bool vendor;
     tw_gemm_config config;
     bool first; /* The vendor's first choice is taken. */
     tw_cublaslt_algorithm algorithm;
 } tw_network_chosen;
+
+/* How a step is computed that has choices: a product or attention. */
+typedef struct tw_network_way {
+    tw_gemm_problem product;          /* Of a product. */
+    tw_network_chosen chosen;         /* Of attention only its entry. */
+    char words[TW_PLAN_TEXT];         /* Of the kernel's problem. */
+    char configuration[TW_PLAN_TEXT]; /* Nothing of use where the vendor computes it. */
+} tw_network_way;
+/* steps.c. Finds how a step is computed by the plan. */
+tw_status tw_network_way_of(tw_cuda_network *n, int step, tw_network_way *out, tw_diag *diag);
+
 /* Chooses by the plan, or else by estimates. */
 tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_network_chosen *out, tw_diag *diag);
 
 /* Chooses a configuration by estimates. False: no kernel computes the problem. */
 bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out);
 
-/* attend.c. Chooses attention's configuration by the plan, or else without a search. */
-void tw_network_choose_attention(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config *out);
+/* attend.c. Chooses attention's configuration by the plan, or else without a search. Returns the number of the plan's
+   entry, from 1, or 0. */
+int tw_network_choose_attention(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config *out);
 
 /* tile.c. Estimates a launch's time, in no unit, so that configurations can be compared. */
 double tw_network_attention_time(const tw_attention_problem *p, const tw_attention_config *c, int sms);
@@ -145,6 +177,22 @@ tw_status tw_network_search_attention(tw_cuda_network *n, const tw_attention_pro
                                       tw_diag *diag);
 /* order.c. Searches all problems of the program that the plan has no entry of. Those that take most time come first. */
 tw_status tw_network_search_all(tw_cuda_network *n, tw_diag *diag);
+/* settle.c. Lists choices of a problem that whole passes are compared with, the fastest alone first. Returns their
+   number: less than 2, if there is nothing to compare or a choice is settled. */
+enum { TW_NETWORK_PROMISING = 16 };
+int tw_network_promising(const tw_network_plan *p, const char *words, int out[TW_NETWORK_PROMISING]);
+/* Compares whole passes with the choices of each problem that are the fastest alone, and settles the best.
+   Launches become those of the settled choices. Whatever fails leaves those that there were. */
+void tw_network_settle(tw_cuda_network *n);
+
+/* Machine code of kernels that passes are compared with. */
+typedef struct tw_network_code tw_network_code;
+/* compile.c. Compiles such kernels side by side, and lends them to the network's GPU. NULL: there are none, or no
+   memory or time for them. Then each is compiled when it is opened. */
+tw_network_code *tw_network_compile(tw_cuda_network *n);
+/* Takes them back. NULL is fine. */
+void tw_network_code_free(tw_cuda_network *n, tw_network_code *c);
+
 /* The vendor's library, or NULL. */
 tw_cublaslt *tw_network_library(tw_cuda_network *n);
 

@@ -74,7 +74,8 @@ static double share(const list *l, int i, double left) {
 }
 
 static tw_status search_list(tw_cuda_network *n, const list *l, tw_diag *diag) {
-    const double limit = n->options.seconds;
+    const double to_settle = 0.15 /* The share of time that is left for settling. */;
+    const double limit = (1 - to_settle) * n->options.seconds;
     const int64_t began = tw_now_ns();
     tw_status st = TW_OK;
     for (int i = 0; i < l->n && st == TW_OK; i++) {
@@ -88,6 +89,7 @@ static tw_status search_list(tw_cuda_network *n, const list *l, tw_diag *diag) {
         st = x->is_attention ? tw_network_search_attention(n, &x->attention, x->words, diag)
                              : tw_network_search(n, &x->product, x->words, diag);
     }
+    n->searching.spent = (double)(tw_now_ns() - began) * 1e-9;
     return st;
 }
 

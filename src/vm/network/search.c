@@ -36,7 +36,7 @@ tw_cublaslt *tw_network_library(tw_cuda_network *n) {
 /* Enters a way into the plan. */
 static tw_status enter(tw_cuda_network *n, const char *kind, const char *words, const char *configuration, double us,
                        tw_diag *diag) {
-    return tw_network_plan_add(n->plan, &(tw_network_choice){kind, words, configuration, us}, diag);
+    return tw_network_plan_add(n->plan, &(tw_network_choice){kind, words, configuration, us, false}, diag);
 }
 
 /* Enters the finalists, the fastest first. What cannot be timed again is left out. */

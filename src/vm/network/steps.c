@@ -52,6 +52,25 @@ static tw_status open_made(tw_cuda_network *n, tw_kernel_maker *make, const void
     return TW_OK;
 }
 
+static bool is_used(const tw_cuda_network *n, const tw_network_kernel *k) {
+    for (int i = 0; i < n->n; i++)
+        if (n->launches[i].kernel == k) return true;
+    return false;
+}
+
+void tw_network_close_unused(tw_cuda_network *n) {
+    tw_network_kernel **at = &n->kernels;
+    while (*at) {
+        tw_network_kernel *k = *at;
+        if (is_used(n, k)) {
+            at = &k->next;
+            continue;
+        }
+        *at = k->next;
+        tw_gpu_kernel_close(k->kernel);
+    }
+}
+
 /* ---- launches */
 
 static tw_status add_launch(tw_cuda_network *n, const tw_network_launch *l, tw_diag *diag) {
@@ -68,7 +87,8 @@ static tw_status add_launch(tw_cuda_network *n, const tw_network_launch *l, tw_d
 static tw_status add_vendor(tw_cuda_network *n, int step, const tw_gemm_problem *p, const tw_network_chosen *chosen,
                             tw_diag *diag) {
     const tw_map_problem *map = tw_network_epilogue(n, &n->p->steps[step], p);
-    tw_network_launch l = {.step = step}, epilogue = {.step = step, .epilogue = true};
+    tw_network_launch l = {.step = step, .choice = chosen->entry}, epilogue = l;
+    epilogue.epilogue = true;
     tw_gemm_problem plain = *p;
     plain.epilogue = (tw_gemm_epilogue){0};
     if (n->arena.failed) return tw_fail_memory(diag);
@@ -85,21 +105,15 @@ static tw_status add_vendor(tw_cuda_network *n, int step, const tw_gemm_problem 
     return st == TW_OK && map ? add_launch(n, &epilogue, diag) : st;
 }
 
-static tw_status add_product(tw_cuda_network *n, int step, tw_diag *diag) {
-    const tw_step *s = &n->p->steps[step];
-    tw_gemm_problem p;
-    tw_network_chosen chosen;
-    char words[TW_PLAN_TEXT], configuration[TW_PLAN_TEXT], problem[TW_PLAN_TEXT - 8];
-    tw_network_launch l = {.step = step};
-    tw_status st = tw_network_problem(n, s, &p, diag);
-    if (st == TW_OK) st = tw_network_choose(n, &p, &chosen, diag);
+static tw_status product_way(tw_cuda_network *n, const tw_step *s, tw_network_way *out, tw_diag *diag) {
+    char problem[TW_PLAN_TEXT - 8];
+    tw_status st = tw_network_problem(n, s, &out->product, diag);
+    if (st == TW_OK) st = tw_network_choose(n, &out->product, &out->chosen, diag);
     if (st != TW_OK) return st;
-    if (chosen.vendor) return add_vendor(n, step, &p, &chosen, diag);
-    tw_gemm_problem_print(&p, problem, sizeof problem);
-    snprintf(words, sizeof words, "gemm %s", problem);
-    tw_gemm_config_print(&chosen.config, configuration, sizeof configuration);
-    st = open_words(n, words, configuration, &l.kernel, diag);
-    return st == TW_OK ? add_launch(n, &l, diag) : st;
+    tw_gemm_problem_print(&out->product, problem, sizeof problem);
+    snprintf(out->words, sizeof out->words, "gemm %s", problem);
+    tw_gemm_config_print(&out->chosen.config, out->configuration, sizeof out->configuration);
+    return TW_OK;
 }
 
 static void describe_mask(const tw_view *mask, tw_attention_problem *out) {
@@ -134,18 +148,33 @@ tw_status tw_network_attention(const tw_step *s, tw_attention_problem *out, tw_d
     return tw_attention_complete(out, diag);
 }
 
-static tw_status add_attention(tw_cuda_network *n, int step, tw_diag *diag) {
+static tw_status attention_way(const tw_cuda_network *n, const tw_step *s, tw_network_way *out, tw_diag *diag) {
     tw_attention_problem p;
-    char words[TW_PLAN_TEXT], configuration[TW_PLAN_TEXT], problem[TW_PLAN_TEXT - 16];
-    tw_network_launch l = {.step = step};
-    tw_status st = tw_network_attention(&n->p->steps[step], &p, diag);
-    if (st != TW_OK) return st;
     tw_attention_config c;
-    tw_network_choose_attention(n, &p, &c);
+    char problem[TW_PLAN_TEXT - 16];
+    const tw_status st = tw_network_attention(s, &p, diag);
+    if (st != TW_OK) return st;
+    out->chosen = (tw_network_chosen){.entry = tw_network_choose_attention(n, &p, &c)};
     tw_attention_print(&p, problem, sizeof problem);
-    snprintf(words, sizeof words, "attention %s", problem);
-    tw_attention_config_print(&c, configuration, sizeof configuration);
-    st = open_words(n, words, configuration, &l.kernel, diag);
+    snprintf(out->words, sizeof out->words, "attention %s", problem);
+    tw_attention_config_print(&c, out->configuration, sizeof out->configuration);
+    return TW_OK;
+}
+
+tw_status tw_network_way_of(tw_cuda_network *n, int step, tw_network_way *out, tw_diag *diag) {
+    const tw_step *s = &n->p->steps[step];
+    return s->kind == TW_STEP_PRODUCT ? product_way(n, s, out, diag) : attention_way(n, s, out, diag);
+}
+
+/* Adds a product or attention. */
+static tw_status add_chosen(tw_cuda_network *n, int step, tw_diag *diag) {
+    tw_network_way way;
+    tw_network_launch l = {.step = step};
+    tw_status st = tw_network_way_of(n, step, &way, diag);
+    if (st != TW_OK) return st;
+    if (way.chosen.vendor) return add_vendor(n, step, &way.product, &way.chosen, diag);
+    l.choice = way.chosen.entry;
+    st = open_words(n, way.words, way.configuration, &l.kernel, diag);
     return st == TW_OK ? add_launch(n, &l, diag) : st;
 }
 
@@ -177,10 +206,8 @@ tw_status tw_network_add_step(tw_cuda_network *n, int step, tw_diag *diag) {
     if (!diag) diag = &own;
     switch (s->kind) {
     case TW_STEP_PRODUCT:
-        st = add_product(n, step, diag);
-        break;
     case TW_STEP_ATTENTION:
-        st = add_attention(n, step, diag);
+        st = add_chosen(n, step, diag);
         break;
     case TW_STEP_MAP:
         st = add_map(n, step, diag);
@@ -212,9 +239,17 @@ tw_status tw_network_alloc_workspace(tw_cuda_network *n, tw_diag *diag) {
         }
     /* A launch uses it when the one before is over, and leaves zeros where it found them. So launches share it, but a
        launch may have two: counters follow the rest. */
-    tw_status st = tw_network_alloc(n, "workspace", bytes[0], &n->workspace, diag);
-    if (st == TW_OK) st = tw_network_alloc(n, "zeroed workspace", 2 * ((bytes[1] + 255) / 256 * 256), &n->zeroed, diag);
-    n->zeroed_bytes = (bytes[1] + 255) / 256 * 256;
+    const int64_t zeroed = (bytes[1] + 255) / 256 * 256;
+    tw_network_own *own = &n->own;
+    tw_status st = TW_OK;
+    if (!own->workspace || bytes[0] > own->workspace_bytes) {
+        st = tw_network_alloc(n, "workspace", bytes[0], &own->workspace, diag);
+        own->workspace_bytes = bytes[0];
+    }
+    if (st == TW_OK && (!own->zeroed || zeroed > own->zeroed_bytes)) {
+        st = tw_network_alloc(n, "zeroed workspace", 2 * zeroed, &own->zeroed, diag);
+        own->zeroed_bytes = zeroed;
+    }
     return st;
 }
 
@@ -276,8 +311,8 @@ static uint64_t points_buffer(const tw_cuda_network *n, const tw_step *s, const 
 }
 
 /* The address of a kernel's workspace or counters. */
-static uint64_t own_buffer(const tw_cuda_network *n, const tw_gpu_buffer *b) {
-    return !b->zeroed ? n->workspace : n->zeroed + (*b->name == 'c' ? (uint64_t)n->zeroed_bytes : 0);
+static uint64_t own_buffer(const tw_network_own *own, const tw_gpu_buffer *b) {
+    return !b->zeroed ? own->workspace : own->zeroed + (*b->name == 'c' ? (uint64_t)own->zeroed_bytes : 0);
 }
 
 static tw_status fill_zeros(const tw_cuda_network *n, uint64_t at, size_t bytes, tw_diag *diag) {
@@ -292,7 +327,7 @@ tw_status tw_network_clear(const tw_cuda_network *n, const tw_network_launch *l,
     tw_status st = TW_OK;
     for (int i = 0; i < tw_gpu_kernel_buffers(l->kernel->kernel) && st == TW_OK; i++) {
         const tw_gpu_buffer *b = tw_gpu_kernel_buffer(l->kernel->kernel, i);
-        if (is_own(b) && b->zeroed) st = fill_zeros(n, own_buffer(n, b), b->bytes, diag);
+        if (is_own(b) && b->zeroed) st = fill_zeros(n, own_buffer(&l->own, b), b->bytes, diag);
     }
     return st;
 }
@@ -302,7 +337,7 @@ static tw_status bind(tw_cuda_network *n, tw_network_launch *l, const tw_gpu_buf
     uint64_t at = 0;
     tw_status st = TW_OK;
     if (is_own(b))
-        at = own_buffer(n, b);
+        at = own_buffer(&l->own, b);
     else if (l->epilogue)
         at = epilogue_buffer(n, s, b->name);
     else if (s->kind == TW_STEP_PRODUCT)
@@ -312,12 +347,10 @@ static tw_status bind(tw_cuda_network *n, tw_network_launch *l, const tw_gpu_buf
     return st == TW_OK ? tw_gpu_launch_bind(l->launch, b->name, at, diag) : st;
 }
 
-tw_status tw_network_bind(tw_cuda_network *n, tw_diag *diag) {
+tw_status tw_network_bind(tw_cuda_network *n, tw_network_launch *l, tw_diag *diag) {
     tw_status st = TW_OK;
-    for (int i = 0; i < n->n && st == TW_OK; i++) {
-        tw_network_launch *l = &n->launches[i];
-        for (int b = 0; l->kernel && b < tw_gpu_kernel_buffers(l->kernel->kernel) && st == TW_OK; b++)
-            st = bind(n, l, tw_gpu_kernel_buffer(l->kernel->kernel, b), diag);
-    }
+    l->own = n->own;
+    for (int b = 0; l->kernel && b < tw_gpu_kernel_buffers(l->kernel->kernel) && st == TW_OK; b++)
+        st = bind(n, l, tw_gpu_kernel_buffer(l->kernel->kernel, b), diag);
     return st;
 }
