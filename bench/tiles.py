@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures tiles of a prompt's products on a GPU, and fits src/vm/prefill/tiles.def to what was measured:
 
-    bench/tiles.py measure --bench build/bench/bench_tiles --log tiles.log [--seconds 150] [--few | --rows 144,176,704]
+    bench/tiles.py measure --bench build/bench/bench_tiles --log tiles.log [--seconds 150] [--few | --parts | --rows 144,176,704]
     bench/tiles.py fit tiles.log --device "NVIDIA H200" --command "..." > src/vm/prefill/tiles.def
 
 `measure` times the products of language models' layers, as prompts compute them, with the tiles that may be fast by a rough
@@ -105,6 +105,28 @@ def few():
                     yield ml, 64, 8, u, kg, 0, 1, 0, 0, blocks
 
 
+PARTS = (2, 4, 8)  # With --parts: those of products that are added to the residual stream.
+SHORT = (128, 64, 192)  # Rows of prompts whose products may be in parts.
+
+
+def in_parts():
+    """Returns the lines for bench_tiles of products in parts, beside whole ones with the tiles that are likely fast."""
+    out = []
+    for m in SHORT:
+        for model, matrices in MODELS.items():
+            for name in ("down", "o"):
+                n, k = matrices[name]
+                problem = "type=bf16 m=%d n=%d k=%d tb=1 weights=1 tape=8x4x%d " % (m, n, k, -(-k // (32 * 8 * 4)) * 4)
+                extents = (m, n, k, bytes_of(m, n, k, EPILOGUES[name]))
+                for parts in (1,) + PARTS:
+                    ways = sorted((t for t in tiles(False) if t[4] == parts and not t[5] and (parts == 1 or not t[8])),
+                                  key=lambda t: estimate(t, extents))[:24]
+                    of = EPILOGUES[name] if parts == 1 else "out=f32 addends=%d" % parts
+                    out += ["%s-%s-tape-%d-parts-%d %s%s %s early=2" % (model, name, m, parts, problem, of,
+                                                                        words_of(t).replace("split=3", "split=0")) for t in ways]
+    return out
+
+
 def lines(rows):
     """Returns the lines for bench_tiles."""
     out = []
@@ -122,7 +144,7 @@ def lines(rows):
 
 
 def measure(a):
-    todo = lines(FEWEST if a.few else tuple(a.rows) if a.rows else ROWS)
+    todo = in_parts() if a.parts else lines(FEWEST if a.few else tuple(a.rows) if a.rows else ROWS)
     print("tiles: %d configurations of %d products" % (len(todo), len({x.split()[0] for x in todo})), file=sys.stderr)
     with open(a.log, "w") as log:
         done = subprocess.run([a.bench, "--seconds", str(a.seconds)], input="".join(x + "\n" for x in todo), stdout=log, text=True)
@@ -356,6 +378,7 @@ def main():
     v.add_argument("--seconds", type=float, default=150)
     v.add_argument("--rows", type=lambda x: [int(n) for n in x.split(",")], help="measure products of these rows")
     v.add_argument("--few", action="store_true", help="products of a row, whose tiles src/vm/prefill/few.c has")
+    v.add_argument("--parts", action="store_true", help="products in parts, which a norm adds up")
     v.set_defaults(run=measure)
     v = verbs.add_parser("fit")
     v.add_argument("logs", nargs="+")

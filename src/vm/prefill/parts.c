@@ -15,8 +15,9 @@ enum {
 };
 
 int64_t tw_prefill_parts_bytes(const tw_prefill *p, int64_t rows) {
-    const int o = p->options.o_parts, down = p->options.down_parts, all = TW_PROMPT_PARTS;
-    const int parts = !o || !down ? all : o > down ? o : down;
+    const int chosen = p->type == TW_T_f32 ? 1 : TW_PROMPT_PARTS; /* At most. No tiles of f32 were measured. */
+    const int o = p->options.o_parts ? p->options.o_parts : chosen,
+              down = p->options.down_parts ? p->options.down_parts : chosen, parts = o > down ? o : down;
     if (parts == 1) return 0;
     return parts * (rows < MOST ? rows : MOST) * p->vm->m->dim * (int64_t)sizeof(float);
 }
