@@ -162,7 +162,26 @@ static void parts_have_tiles(void **state) {
     assert_true(time_of("type=bf16 m=64 n=64 k=64 tb=1 out=f32", 2) == 1e30);
 }
 
+static void long_products_of_few_rows_are_in_parts(void **state) {
+    (void)state;
+    static const struct {
+        int64_t rows, columns;
+        int asked, parts;
+    } cases[] = {{128, 8192, 0, 4}, {9, 14336, 0, 4},  {8, 8192, 0, 1},   {129, 8192, 0, 1}, {128, 4096, 0, 1},
+                 {192, 4096, 2, 2}, {193, 8192, 2, 1}, {128, 8192, 1, 1}, {64, 128, 8, 1}};
+    tw_prefill p = {.type = TW_T_bf16};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const tw_prefill_list list = {.tokens = cases[i].rows};
+        const tw_prefill_matrix matrix = {.columns = cases[i].columns};
+        assert_int_equal(tw_prefill_parts(&p, &list, &matrix, cases[i].asked), cases[i].parts);
+    }
+    p.type = TW_T_f32;
+    assert_int_equal(tw_prefill_parts(&p, &(tw_prefill_list){.tokens = 128}, &(tw_prefill_matrix){.columns = 8192}, 0),
+                     1);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(norms_add_parts_up), cmocka_unit_test(parts_have_tiles)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(norms_add_parts_up), cmocka_unit_test(parts_have_tiles),
+                                       cmocka_unit_test(long_products_of_few_rows_are_in_parts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

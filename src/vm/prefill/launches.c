@@ -276,11 +276,8 @@ static tw_status add_project(const tw_prefill_builder *o, const tw_instr *in, tw
     char words[64];
     snprintf(words, sizeof words, "%s squares=1 scaled=1", of.epilogue);
     if (!bias && norms_next(o, in)) {
-        const bool fused = next_norm(o, in) >= 0;
         const int asked = in->operand[TW_PROJECT_IN] == p->h ? p->options.down_parts : p->options.o_parts;
-        const char *whole = fused ? words : of.epilogue;
-        const int parts = tw_prefill_parts(p, o->rows, tw_prefill_matrix_of(p, in), whole, fused, asked),
-                  before = o->list->n;
+        const int parts = tw_prefill_parts(p, o->rows, tw_prefill_matrix_of(p, in), asked), before = o->list->n;
         const tw_status st = parts > 1 ? add_parts(o, in, a, parts, diag) : TW_ERR_UNSUPPORTED;
         if (st != TW_ERR_UNSUPPORTED) return st;
         tw_prefill_drop_launches(o->list, before); /* No kernel has so many parts. */
