@@ -248,9 +248,11 @@ static void no_time_settles_nothing(void **state) {
     const tw_cuda_network_options some = {.by = TW_NETWORK_OWN, .search = true, .seconds = 20};
     memcpy(whole_us, (int[]){1000000, 900000, 1000000, 100}, sizeof whole_us);
     fake_cuda_time(us_of);
+    const int replays = fake_cuda_look()->replays;
     good(tw_cuda_network_open(&n, m.program, m.weights, &some, &m.plan, NULL), NULL);
     tw_cuda_network_close(n);
     assert_int_equal(m.plan.cut, 2);
+    assert_int_equal(fake_cuda_look()->replays, replays + 1); /* Which tells how long a pass is. */
     assert_true(m.plan.settled.problems == 1 && m.plan.settled.tried == 0 && !m.plan.choices[0].settled);
 }
 
