@@ -54,7 +54,7 @@ typedef struct tw_network_vendor {
 typedef struct tw_network_foreign {
     struct tw_network_foreign *next;
     const char *words, *engine; /* What it was made by. */
-    tw_cudnn_plan *plan;
+    tw_cudnn_plan *plan;        /* NULL: this version of the library does not make it. */
 } tw_network_foreign;
 
 /* Memory that kernels need beside operands and results. Launches share it. */
@@ -191,6 +191,8 @@ bool tw_network_has_cudnn(tw_cuda_network *n, const tw_attention_problem *p);
    it so. TW_ERR_MEMORY. */
 tw_status tw_network_open_cudnn(tw_cuda_network *n, const tw_attention_problem *p, const char *words,
                                 const char *engine, const tw_network_foreign **out, tw_diag *diag);
+/* Frees attention by cuDNN that no launch has, and counts the memory of the rest. */
+void tw_network_keep_cudnn(tw_cuda_network *n);
 /* Measures cuDNN's engines, and enters the fastest into the plan. `began` is when the search did. */
 tw_status tw_network_search_cudnn(tw_cuda_network *n, const tw_attention_problem *p, tw_attention_rig *rig,
                                   const char *words, int64_t began, tw_diag *diag);
