@@ -219,8 +219,9 @@ void tw_network_settle(tw_cuda_network *n);
 
 /* Machine code of kernels that passes are compared with. */
 typedef struct tw_network_code tw_network_code;
-/* compile.c. Compiles such kernels side by side, and lends them to the network's GPU. NULL: there are none, or no
-   memory or time for them. Then each is compiled when it is opened. */
+/* compile.c. Compiles such kernels side by side, and lends them to the network's GPU. Without time to compare them it
+   does so with those alone that steps have now. NULL: there are none, or no memory for them. Then each is compiled when
+   it is opened. */
 tw_network_code *tw_network_compile(tw_cuda_network *n);
 /* Takes them back. NULL is fine. */
 void tw_network_code_free(tw_cuda_network *n, tw_network_code *c);
