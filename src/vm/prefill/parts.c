@@ -23,10 +23,8 @@ static int usual(const tw_prefill *p, int64_t columns) {
 
 int64_t tw_prefill_parts_bytes(const tw_prefill *p, int64_t rows) {
     const tw_model *m = p->vm->m;
-    const int64_t attended = m->n_heads * m->head_dim, longest = attended > m->ffn_dim ? attended : m->ffn_dim;
-    int parts = usual(p, longest);
-    if (p->options.o_parts > parts) parts = p->options.o_parts;
-    if (p->options.down_parts > parts) parts = p->options.down_parts;
+    const int o = p->options.o_parts ? p->options.o_parts : usual(p, m->n_heads * m->head_dim),
+              down = p->options.down_parts ? p->options.down_parts : usual(p, m->ffn_dim), parts = o > down ? o : down;
     if (parts == 1) return 0;
     return parts * (rows < MOST ? rows : MOST) * m->dim * (int64_t)sizeof(float);
 }
