@@ -7,8 +7,8 @@
 
    Its heuristics propose three engines: 2 with knob 24 = 7, which needs 256 bytes of workspace and takes as long as two
    kernels; 1 with knob 24 = 6, which takes as long as one kernel and computes something else; and 1 with knob 24 = 5,
-   of which no plan is made. A head of 72 elements has none, and one of 80 only in mode FALLBACK. With FAKE_CUDNN_OLD it
-   is version 8. */
+   of which no plan is made. A head of 72 elements has none, and one of 80 only in mode FALLBACK. FAKE_CUDNN_VERSION
+   is the number of another version. */
 #define _GNU_SOURCE
 #include "kernels/fake_cudnn.h"
 
@@ -97,7 +97,7 @@ typedef struct descriptor {
     int number;                     /* Of a configuration that heuristics filled in. */
 } descriptor;
 
-static int failing = -1, failure, alive, runs;
+static int failing = -1, failure, alive, runs, calls;
 
 EXPORT void fake_cudnn_reset(void) {
     failing = -1;
@@ -110,11 +110,15 @@ EXPORT void fake_cudnn_fail(int nth, int status) {
 EXPORT int fake_cudnn_alive(void) {
     return alive;
 }
+EXPORT int fake_cudnn_calls(void) {
+    return calls;
+}
 EXPORT int fake_cudnn_runs(void) {
     return runs;
 }
 
 static int fails(void) {
+    calls++;
     return failing >= 0 && failing-- == 0 ? failure : 0;
 }
 
@@ -136,7 +140,8 @@ static descriptor *referred(const descriptor *d, int name) {
 
 EXPORT size_t cudnnGetVersion(void);
 size_t cudnnGetVersion(void) {
-    return getenv("FAKE_CUDNN_OLD") ? 8902 : 91901;
+    const char *other = getenv("FAKE_CUDNN_VERSION");
+    return other ? (size_t)atoi(other) : 91901;
 }
 EXPORT void cudnnGetLastErrorString(char *out, size_t size);
 void cudnnGetLastErrorString(char *out, size_t size) {

@@ -20,7 +20,7 @@ static int setup(void **state) {
     tw_diag d;
     setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);
     setenv("TILEWRIGHT_LIBCUDNN", TW_FAKE_CUDNN, 1);
-    unsetenv("FAKE_CUDNN_OLD");
+    unsetenv("FAKE_CUDNN_VERSION");
     fake_cuda_reset();
     fake_cudnn_reset();
     return tw_cuda_open(&cuda, 0, &d) != TW_OK;
@@ -259,7 +259,10 @@ static void a_library_is_not_there(void **state) {
     tw_cudnn *dnn;
     tw_diag d;
     assert_non_null(tw_cudnn_find());
-    setenv("FAKE_CUDNN_OLD", "1", 1);
+    setenv("FAKE_CUDNN_VERSION", "100000", 1);
+    assert_int_equal(tw_cudnn_open(&dnn, cuda, &d), TW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(d.message, "newer"));
+    setenv("FAKE_CUDNN_VERSION", "8902", 1);
     assert_int_equal(tw_cudnn_open(&dnn, cuda, &d), TW_ERR_UNSUPPORTED);
     assert_non_null(strstr(d.message, "older"));
     assert_null(dnn);

@@ -128,6 +128,79 @@ static void attention_is_the_vendors_alone(void **state) {
     assert_int_equal(m.plan.measured, 3);
 }
 
+/* Describes the layer's attention. */
+static void describe_attention(tw_attention_problem *p, char *words, size_t size) {
+    int i = 0;
+    while (m.program->steps[i].kind != TW_STEP_ATTENTION) i++;
+    good(tw_network_attention(&m.program->steps[i], p, NULL), NULL);
+    tw_attention_print(p, words, size);
+}
+
+static void engines_are_made_once(void **state) {
+    (void)state;
+    char words[512];
+    tw_attention_problem p;
+    const tw_network_foreign *f, *same;
+    tw_network_launch launch = {0};
+    tw_cuda_network n = {.gpu = m.gpu, .weights = m.weights, .plan = &m.plan};
+    describe_attention(&p, words, sizeof words);
+    /* What another version knew. */
+    good(tw_network_open_cudnn(&n, &p, words, "9 24=7", &f, NULL), NULL);
+    assert_null(f);
+    assert_non_null(strstr(m.weights->left_out, "use this engine"));
+    const int calls = fake_cudnn_calls(), alive = fake_cudnn_alive();
+    good(tw_network_open_cudnn(&n, &p, words, "9 24=7", &f, NULL), NULL);
+    assert_null(f);
+    assert_int_equal(fake_cudnn_calls(), calls);
+    /* What no launch has is freed, and the workspace of what one has counts. */
+    good(tw_network_open_cudnn(&n, &p, words, "1 24=6", &f, NULL), NULL);
+    good(tw_network_open_cudnn(&n, &p, words, "2 24=7", &f, NULL), NULL);
+    good(tw_network_open_cudnn(&n, &p, words, "2 24=7", &same, NULL), NULL);
+    assert_true(f && f == same);
+    launch.cudnn = f;
+    n.launches = &launch;
+    n.n = 1;
+    tw_network_keep_cudnn(&n);
+    assert_true(n.foreign == f && !f->next);
+    assert_int_equal(n.bytes, 256);
+    n.n = 0;
+    tw_network_keep_cudnn(&n);
+    assert_int_equal(fake_cudnn_alive(), alive);
+    tw_arena_free(&n.arena);
+}
+
+/* Who wants the vendor's has what a search found of it, whatever whole passes have settled. */
+static void the_vendors_best_is_taken(void **state) {
+    (void)state;
+    char words[512], by[256], left_out[256];
+    tw_attention_problem p;
+    describe_attention(&p, words, sizeof words);
+    plan_products();
+    attention_by(&(tw_cuda_network_options){.by = TW_NETWORK_OWN, .search = true, .measured = 1}, &m.plan, by,
+                 left_out);
+    assert_int_equal(m.plan.searched, 1);
+    assert_false(m.weights->asked_cudnn);
+    m.plan.n = 0;
+    const tw_network_choice ways[] = {{"attention", words, "rows=64", 2, true}, {"cudnn", words, "1 24=6", 1, false}};
+    for (int i = 0; i < 2; i++) good(tw_network_plan_add(&m.plan, &ways[i], NULL), NULL);
+    attention_by(&(tw_cuda_network_options){.by = TW_NETWORK_OWN}, &m.plan, by, left_out);
+    assert_null(strstr(by, "cudnn"));
+    assert_false(m.weights->asked_cudnn);
+    attention_by(&(tw_cuda_network_options){0}, &m.plan, by, left_out);
+    assert_null(strstr(by, "cudnn"));
+    attention_by(&(tw_cuda_network_options){.by = TW_NETWORK_VENDOR}, &m.plan, by, left_out);
+    assert_string_equal(by, "cudnn 1 24=6");
+    /* Without the vendor's it is what was settled. The reason is not given where other attention is the vendor's. */
+    m.plan.choices[1].configuration = "9 24=7";
+    m.plan.choices[0].configuration = "rows=64 columns=48";
+    attention_by(&(tw_cuda_network_options){0}, &m.plan, by, left_out);
+    assert_non_null(strstr(by, "columns=48"));
+    snprintf(m.weights->left_out, sizeof m.weights->left_out, "of another");
+    attention_by(&(tw_cuda_network_options){.by = TW_NETWORK_VENDOR}, &m.plan, by, left_out);
+    assert_string_equal(by, "cudnn 2 24=7");
+    assert_string_equal(left_out, "");
+}
+
 /* Searches attention of these words by the vendor's engines. The stand-in computes it, and its results are compared. */
 static bool is_found(const char *words) {
     char text[256];
@@ -183,6 +256,19 @@ static void attention_without_the_library(void **state) {
     attention_by(&(tw_cuda_network_options){.by = TW_NETWORK_VENDOR}, NULL, by, left_out);
     assert_null(strstr(by, "cudnn"));
     assert_non_null(strstr(left_out, "no cuDNN"));
+    /* A plan that was found where there was one has our own second best. */
+    char words[512];
+    tw_attention_problem p;
+    describe_attention(&p, words, sizeof words);
+    const tw_network_choice ways[] = {{"attention", words, "rows=64 columns=48", 2, false},
+                                      {"cudnn", words, "2 24=7", 1, true}};
+    for (int i = 0; i < 2; i++) good(tw_network_plan_add(&m.plan, &ways[i], NULL), NULL);
+    for (int by_whom = 0; by_whom <= TW_NETWORK_VENDOR; by_whom += TW_NETWORK_VENDOR) {
+        attention_by(&(tw_cuda_network_options){.by = by_whom}, &m.plan, by, left_out);
+        assert_non_null(strstr(by, "columns=48"));
+        assert_non_null(strstr(left_out, "no cuDNN"));
+    }
+    m.plan.n = 0;
     plan_products();
     attention_by(&(tw_cuda_network_options){.search = true, .measured = 1}, &m.plan, by, left_out);
     assert_null(strstr(by, "cudnn"));
@@ -318,6 +404,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(products_are_searched_once, open_all, close_layer),
         cmocka_unit_test_setup_teardown(attention_is_the_vendors, open_all, close_layer),
         cmocka_unit_test_setup_teardown(attention_is_the_vendors_alone, open_all, close_layer),
+        cmocka_unit_test_setup_teardown(engines_are_made_once, open_all, close_layer),
+        cmocka_unit_test_setup_teardown(the_vendors_best_is_taken, open_all, close_layer),
         cmocka_unit_test_setup_teardown(attention_of_all_kinds_is_the_vendors, open_all, close_layer),
         cmocka_unit_test_setup_teardown(attention_without_the_library, open_all, close_layer),
         cmocka_unit_test_setup_teardown(the_longest_is_searched_first, open_products, close_all),

@@ -187,21 +187,31 @@ static void the_vendor_is_a_way(void **state) {
     assert_int_equal(settle((int[]){1000, 1000, 1000, 100}, 0, NULL), 0); /* It is not asked. */
 }
 
+/* Lets every kernel be compiled. Returns the cache's folder, or NULL. */
+static char *leave_cache(void) {
+    const char *folder = getenv("TILEWRIGHT_CACHE");
+    char *kept = folder ? strdup(folder) : NULL;
+    setenv("TILEWRIGHT_CACHE", "/dev/null/none", 1);
+    return kept;
+}
+
+static void enter_cache(char *folder) {
+    if (folder)
+        setenv("TILEWRIGHT_CACHE", folder, 1);
+    else
+        unsetenv("TILEWRIGHT_CACHE");
+    free(folder);
+}
+
 /* Each kernel is compiled once: the three ways that are promising, and the other product. */
 static void ways_are_compiled_side_by_side(void **state) {
     (void)state;
-    const char *folder = getenv("TILEWRIGHT_CACHE");
-    char *before = folder ? strdup(folder) : NULL;
-    setenv("TILEWRIGHT_CACHE", "/dev/null/none", 1);
+    char *folder = leave_cache();
     const int compiled = fake_cuda_look()->compiled;
     assert_int_equal(settle((int[]){1000, 900, 950, 100}, 0, NULL), 1);
     assert_int_equal(fake_cuda_look()->compiled, compiled + 4);
     assert_int_equal(m.gpu->n_code, 0);
-    if (before)
-        setenv("TILEWRIGHT_CACHE", before, 1);
-    else
-        unsetenv("TILEWRIGHT_CACHE");
-    free(before);
+    enter_cache(folder);
 }
 
 static void settled_attention_is_taken(void **state) {
@@ -239,7 +249,11 @@ static void settled_attention_is_taken(void **state) {
 static void no_time_settles_nothing(void **state) {
     (void)state;
     const tw_cuda_network_options o = {.by = TW_NETWORK_OWN, .search = true, .seconds = 1e-9};
+    const int compiled = fake_cuda_look()->compiled;
+    char *folder = leave_cache();
     use(&o, &m.plan);
+    enter_cache(folder);
+    assert_int_equal(fake_cuda_look()->compiled, compiled + 2); /* None that only comparisons have. */
     assert_int_equal(m.plan.cut, 1);
     assert_int_equal(m.plan.settled.problems, 0);
     assert_true(!m.plan.choices[0].settled);
@@ -248,9 +262,11 @@ static void no_time_settles_nothing(void **state) {
     const tw_cuda_network_options some = {.by = TW_NETWORK_OWN, .search = true, .seconds = 20};
     memcpy(whole_us, (int[]){1000000, 900000, 1000000, 100}, sizeof whole_us);
     fake_cuda_time(us_of);
+    const int replays = fake_cuda_look()->replays;
     good(tw_cuda_network_open(&n, m.program, m.weights, &some, &m.plan, NULL), NULL);
     tw_cuda_network_close(n);
     assert_int_equal(m.plan.cut, 2);
+    assert_int_equal(fake_cuda_look()->replays, replays + 1); /* Which tells how long a pass is. */
     assert_true(m.plan.settled.problems == 1 && m.plan.settled.tried == 0 && !m.plan.choices[0].settled);
 }
 

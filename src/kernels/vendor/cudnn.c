@@ -46,7 +46,8 @@ enum {
     STATUS_CATEGORY = 1000,
     STATUS_UNSUPPORTED = 3, /* A category. */
 
-    LEAST_VERSION = 90000,
+    MAJOR = 10000,      /* What a major version counts in a version's number. */
+    KNOWN = 9,          /* The major version whose numbers these are. */
     INFINITIES = 91000, /* From this version on a score that does not count is an infinity. */
     MOST = 16,          /* The most engines that are asked for. */
 };
@@ -105,8 +106,10 @@ static tw_status start(tw_cudnn *dnn, tw_diag *diag) {
     FIND(cudnnGetVersion, ())
 #undef FIND
     if (missing) return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s has no %s", name, missing);
-    if (dnn->cudnnGetVersion() < LEAST_VERSION)
-        return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s is older than version 9", name);
+    const size_t major = dnn->cudnnGetVersion() / MAJOR;
+    if (major != KNOWN)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s is %s than version %d", name, major < KNOWN ? "older" : "newer",
+                       KNOWN);
     tw_status st = tw_cuda_enter(dnn->cuda, diag);
     if (st != TW_OK) return st;
     const int status = dnn->cudnnCreate(&dnn->handle);
@@ -238,6 +241,7 @@ struct tw_cudnn_plan {
     tw_cudnn_maker descriptors;
     void *plan; /* One of them. */
     uint64_t workspace;
+    int64_t bytes; /* Of the workspace. */
     float scale, lowest;
     int32_t keys, queries;
 };
@@ -282,9 +286,9 @@ tw_status tw_cudnn_plan_make(tw_cudnn *dnn, const tw_cudnn_problem *p, const tw_
     x->lowest = dnn->cudnnGetVersion() < INFINITIES ? -3.402823466e38f : -INFINITY;
     x->keys = (int32_t)p->keys;
     x->queries = (int32_t)p->queries;
-    const int64_t bytes = describe(x, e);
+    x->bytes = describe(x, e);
     st = result(dnn, x->descriptors.status, true, x->descriptors.what, diag);
-    if (st == TW_OK && bytes > 0) st = tw_cuda_alloc(dnn->cuda, (size_t)bytes, &x->workspace, diag);
+    if (st == TW_OK && x->bytes > 0) st = tw_cuda_alloc(dnn->cuda, (size_t)x->bytes, &x->workspace, diag);
     if (st == TW_OK)
         *out = x;
     else
@@ -297,6 +301,10 @@ void tw_cudnn_plan_free(tw_cudnn_plan *p) {
     tw_cudnn_destroy(&p->descriptors);
     if (p->workspace) tw_cuda_release(p->dnn->cuda, p->workspace);
     free(p);
+}
+
+int64_t tw_cudnn_plan_bytes(const tw_cudnn_plan *p) {
+    return p->bytes;
 }
 
 static void *pointer(uint64_t address) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVIDIA's attention, a candidate: cuDNN from version 9 on, opened at run time with our own declarations. The library
+/* NVIDIA's attention, a candidate: version 9 of cuDNN, opened at run time with our own declarations. The library
    is $TILEWRIGHT_LIBCUDNN where that is set, else the newest libcudnn.so found. */
 #ifndef TW_KERNELS_VENDOR_CUDNN_H
 #define TW_KERNELS_VENDOR_CUDNN_H
@@ -37,8 +37,8 @@ typedef struct tw_cudnn_problem {
     tw_cudnn_strides mask;
 } tw_cudnn_problem;
 
-/* TW_ERR_UNSUPPORTED with the reason where the library is missing, too old, or does not start. Uses the device until
-   closed. */
+/* TW_ERR_UNSUPPORTED with the reason where the library is missing, of another version, or does not start. Uses the
+   device until closed. */
 tw_status tw_cudnn_open(tw_cudnn **out, tw_cuda *c, tw_diag *diag);
 void tw_cudnn_close(tw_cudnn *dnn);                                 /* NULL is fine. */
 void tw_cudnn_version(const tw_cudnn *dnn, char *out, size_t size); /* "9.19.1" */
@@ -70,7 +70,8 @@ tw_status tw_cudnn_propose(tw_cudnn *dnn, const tw_cudnn_problem *p, int most, t
    of the library does not compute it so. */
 tw_status tw_cudnn_plan_make(tw_cudnn *dnn, const tw_cudnn_problem *p, const tw_cudnn_engine *e, tw_cudnn_plan **out,
                              tw_diag *diag);
-void tw_cudnn_plan_free(tw_cudnn_plan *p); /* NULL is fine. What it enqueued is over. */
+void tw_cudnn_plan_free(tw_cudnn_plan *p);           /* NULL is fine. What it enqueued is over. */
+int64_t tw_cudnn_plan_bytes(const tw_cudnn_plan *p); /* Of its workspace. */
 
 /* Enqueues it on the device's stream, or captures it there. Addresses are the device's. `mask` counts where the problem
    has one. */

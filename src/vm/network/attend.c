@@ -184,20 +184,19 @@ tw_status tw_network_search_attention(tw_cuda_network *n, const tw_attention_pro
     return st;
 }
 
-/* Chooses among the plan's entries, if one computes it. */
-static tw_status by_plan(tw_cuda_network *n, const tw_attention_problem *p, const char *words,
+/* Chooses among the plan's entries of these makers, if one computes it. */
+static tw_status by_plan(tw_cuda_network *n, const tw_attention_problem *p, const char *words, int by,
                          tw_network_attending *out, tw_diag *diag) {
     const tw_attention_config usual = out->config;
     double least = 1e30;
     for (int i = tw_network_plan_find(n->plan, words, 0); i >= 0; i = tw_network_plan_find(n->plan, words, i + 1)) {
         const tw_network_choice *c = &n->plan->choices[i];
         tw_network_attending x = {.entry = i + 1, .config = usual};
+        const bool vendor = !strcmp(c->kind, "cudnn");
         const double us = c->settled ? 0 : c->us;
-        if (us >= least) continue;
-        if (!strcmp(c->kind, "cudnn")) {
-            tw_status st = TW_OK;
-            if (makers(n) & TW_NETWORK_VENDOR)
-                st = tw_network_open_cudnn(n, p, words, c->configuration, &x.cudnn, diag);
+        if (!(by & (vendor ? TW_NETWORK_VENDOR : TW_NETWORK_OWN)) || us >= least) continue;
+        if (vendor) {
+            const tw_status st = tw_network_open_cudnn(n, p, words, c->configuration, &x.cudnn, diag);
             if (st != TW_OK) return st;
             if (!x.cudnn) continue;
         } else if (tw_attention_config_parse(p, &x.config, c->configuration, NULL) != TW_OK ||
@@ -217,10 +216,11 @@ tw_status tw_network_choose_attention(tw_cuda_network *n, const tw_attention_pro
     *out = (tw_network_attending){0};
     tw_attention_print(p, words, sizeof words);
     tw_network_attention_tile(p, n->gpu->target, n->info.sms, &out->config);
-    if (n->plan) st = by_plan(n, p, words, out, diag);
-    if (st == TW_OK && !out->cudnn && n->options.by == TW_NETWORK_VENDOR) {
+    if (n->plan) st = by_plan(n, p, words, makers(n), out, diag);
+    if (makers(n) == TW_NETWORK_VENDOR && st == TW_OK && !out->cudnn) {
         st = tw_network_open_cudnn(n, p, words, NULL, &out->cudnn, diag);
-        if (out->cudnn) out->entry = 0;
+        /* Somebody must compute it. */
+        if (st == TW_OK && !out->cudnn && n->plan) st = by_plan(n, p, words, TW_NETWORK_OWN, out, diag);
     }
     if (n->options.unsplit) out->config.splits = 1;
     out->config = complete(n, p, out->config);

@@ -83,17 +83,39 @@ static tw_status open_engine(tw_cuda_network *n, const tw_cudnn_problem *p, cons
     tw_cudnn_engine e;
     tw_network_foreign *f = n->foreign;
     while (f && (strcmp(f->words, words) != 0 || strcmp(f->engine, text) != 0)) f = f->next;
-    *out = f;
-    if (f) return TW_OK;
+    *out = f && f->plan ? f : NULL;
+    if (*out) return TW_OK;
+    if (f) return tw_fail(diag, TW_ERR_UNSUPPORTED, "\"%s\" was not made before", text);
     if (!tw_cudnn_engine_parse(&e, text)) return tw_fail(diag, TW_ERR_UNSUPPORTED, "\"%s\" is no engine", text);
     f = tw_arena_alloc(&n->arena, sizeof *f);
     const char *kept[] = {tw_arena_strdup(&n->arena, words), tw_arena_strdup(&n->arena, text)};
     if (n->arena.failed) return tw_fail_memory(diag);
     const tw_status st = tw_cudnn_plan_make(n->weights->cudnn, p, &e, &f->plan, diag);
-    if (st != TW_OK) return st;
+    if (st != TW_OK && st != TW_ERR_UNSUPPORTED) return st;
     *f = (tw_network_foreign){n->foreign, kept[0], kept[1], f->plan};
-    *out = n->foreign = f;
-    return TW_OK;
+    n->foreign = f;
+    if (st == TW_OK) *out = f;
+    return st;
+}
+
+static bool is_used(const tw_cuda_network *n, const tw_network_foreign *f) {
+    for (int i = 0; i < n->n; i++)
+        if (n->launches[i].cudnn == f) return true;
+    return false;
+}
+
+void tw_network_keep_cudnn(tw_cuda_network *n) {
+    tw_network_foreign **at = &n->foreign;
+    while (*at) {
+        tw_network_foreign *f = *at;
+        if (is_used(n, f)) {
+            n->bytes += tw_cudnn_plan_bytes(f->plan);
+            at = &f->next;
+            continue;
+        }
+        *at = f->next;
+        tw_cudnn_plan_free(f->plan);
+    }
 }
 
 tw_status tw_network_open_cudnn(tw_cuda_network *n, const tw_attention_problem *p, const char *words,

@@ -16,6 +16,7 @@ typedef struct text {
 
 struct tw_network_code {
     tw_arena arena;
+    int64_t began;
     text **texts;
     int n, room;
     tw_ptx_job *jobs;
@@ -48,7 +49,21 @@ static bool add(tw_network_code *c, const tw_network_way *w, const tw_gpu *g) {
     return true;
 }
 
-/* Adds the kernels of all choices that are to be compared for a step. */
+static double since(int64_t began) {
+    return (double)(tw_now_ns() - began) * 1e-9;
+}
+
+/* Tells whether no time is left for comparing. */
+static bool is_late(const tw_cuda_network *n, const tw_network_code *c) {
+    return n->options.seconds > 0 && n->searching.spent + since(c->began) >= n->options.seconds;
+}
+
+/* Adds a way, if it is a kernel of ours. */
+static bool add_way(tw_cuda_network *n, tw_network_code *c, const tw_network_way *w) {
+    return w->chosen.vendor || w->cudnn || add(c, w, n->gpu);
+}
+
+/* Adds the kernel that a step has now, and while there is time those of all choices that are to be compared for it. */
 static bool add_step(tw_cuda_network *n, tw_network_code *c, int step) {
     tw_network_way w;
     int choices[TW_NETWORK_PROMISING];
@@ -57,12 +72,13 @@ static bool add_step(tw_cuda_network *n, tw_network_code *c, int step) {
         if (!strcmp(c->texts[i]->words, w.words)) return true; /* An equal step has come before. */
     const char *problem = n->plan->choices[w.chosen.entry - 1].problem;
     const int count = tw_network_promising(n->plan, problem, choices);
-    bool good = true;
-    for (int i = 0; i < count && count > 1 && good; i++) {
+    if (count < 2) return true;
+    bool good = add_way(n, c, &w);
+    for (int i = 0; i < count && good && !is_late(n, c); i++) {
         tw_network_plan_settle(n->plan, problem, choices[i]);
-        if (tw_network_way_of(n, step, &w, NULL) == TW_OK && !w.chosen.vendor && !w.cudnn) good = add(c, &w, n->gpu);
+        if (tw_network_way_of(n, step, &w, NULL) == TW_OK) good = add_way(n, c, &w);
     }
-    if (count > 1) tw_network_plan_settle(n->plan, problem, -1);
+    tw_network_plan_settle(n->plan, problem, -1);
     return good;
 }
 
@@ -97,9 +113,9 @@ static bool compile(tw_cuda_network *n, tw_network_code *c) {
 
 tw_network_code *tw_network_compile(tw_cuda_network *n) {
     const int64_t began = tw_now_ns();
-    const bool late = n->options.seconds > 0 && n->searching.spent >= n->options.seconds;
-    tw_network_code *c = late ? NULL : calloc(1, sizeof *c);
+    tw_network_code *c = calloc(1, sizeof *c);
     bool good = c;
+    if (c) c->began = began;
     for (int i = 0; i < n->p->n_steps && good; i++) {
         const tw_step_kind kind = n->p->steps[i].kind;
         if (kind == TW_STEP_PRODUCT || kind == TW_STEP_ATTENTION) good = add_step(n, c, i);
@@ -109,7 +125,7 @@ tw_network_code *tw_network_compile(tw_cuda_network *n) {
         tw_network_code_free(n, c);
         c = NULL;
     }
-    const double took = (double)(tw_now_ns() - began) * 1e-9;
+    const double took = since(began);
     n->searching.spent += took;
     n->plan->costs.settle += took;
     n->plan->seconds += took;

@@ -125,6 +125,7 @@ static tw_status open_network(tw_cuda_network *n, tw_diag *diag) {
     for (int i = 0; i < n->n && st == TW_OK; i++) st = tw_network_bind(n, &n->launches[i], diag);
     if (st == TW_OK && searches) tw_network_settle(n);
     tw_network_code_free(n, code);
+    if (st == TW_OK) tw_network_keep_cudnn(n);
     return st;
 }
 
@@ -306,6 +307,8 @@ tw_status tw_cuda_network_explain(tw_cuda_network *n, bool timed, tw_buf *out, t
                               info.code ? "; by the " : "", info.code ? info.code : "");
         if (!good) return tw_fail_memory(diag);
     }
+    bool used = false;
+    for (int i = 0; i < n->n; i++) used |= n->launches[i].cudnn != NULL;
     const char *why = n->weights->left_out;
-    return !*why || tw_buf_printf(out, "# cudnn is left out: %s\n", why) ? TW_OK : tw_fail_memory(diag);
+    return used || !*why || tw_buf_printf(out, "# cudnn is left out: %s\n", why) ? TW_OK : tw_fail_memory(diag);
 }

@@ -54,7 +54,7 @@ typedef struct tw_network_vendor {
 typedef struct tw_network_foreign {
     struct tw_network_foreign *next;
     const char *words, *engine; /* What it was made by. */
-    tw_cudnn_plan *plan;
+    tw_cudnn_plan *plan;        /* NULL: this version of the library does not make it. */
 } tw_network_foreign;
 
 /* Memory that kernels need beside operands and results. Launches share it. */
@@ -191,6 +191,8 @@ bool tw_network_has_cudnn(tw_cuda_network *n, const tw_attention_problem *p);
    it so. TW_ERR_MEMORY. */
 tw_status tw_network_open_cudnn(tw_cuda_network *n, const tw_attention_problem *p, const char *words,
                                 const char *engine, const tw_network_foreign **out, tw_diag *diag);
+/* Frees attention by cuDNN that no launch has, and counts the memory of the rest. */
+void tw_network_keep_cudnn(tw_cuda_network *n);
 /* Measures cuDNN's engines, and enters the fastest into the plan. `began` is when the search did. */
 tw_status tw_network_search_cudnn(tw_cuda_network *n, const tw_attention_problem *p, tw_attention_rig *rig,
                                   const char *words, int64_t began, tw_diag *diag);
@@ -217,8 +219,9 @@ void tw_network_settle(tw_cuda_network *n);
 
 /* Machine code of kernels that passes are compared with. */
 typedef struct tw_network_code tw_network_code;
-/* compile.c. Compiles such kernels side by side, and lends them to the network's GPU. NULL: there are none, or no
-   memory or time for them. Then each is compiled when it is opened. */
+/* compile.c. Compiles such kernels side by side, and lends them to the network's GPU. Without time to compare them it
+   does so with those alone that steps have now. NULL: there are none, or no memory for them. Then each is compiled when
+   it is opened. */
 tw_network_code *tw_network_compile(tw_cuda_network *n);
 /* Takes them back. NULL is fine. */
 void tw_network_code_free(tw_cuda_network *n, tw_network_code *c);

@@ -44,7 +44,7 @@ tw_status tw_cuda_network_run(tw_cuda_network *n, const void *const *inputs, voi
 tw_status tw_cuda_network_time(tw_cuda_network *n, int times, double *samples, int n_samples, tw_diag *diag);
 
 /* Writes a line for each launch: its step, its kernel, and if `timed` the microseconds it takes by itself. A line more
-   says why cuDNN was left out, if it was looked for. */
+   says why cuDNN was left out, if it was looked for and computes nothing. */
 tw_status tw_cuda_network_explain(tw_cuda_network *n, bool timed, tw_buf *out, tw_diag *diag);
 
 /* Counts the network's kernels whose machine code came from a package, the cache and the compiler. */

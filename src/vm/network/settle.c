@@ -256,6 +256,16 @@ static bool try_choice(settling *s, int choice, double *gain) {
 
 /* ---- settling */
 
+static double since(int64_t began) {
+    return (double)(tw_now_ns() - began) * 1e-9;
+}
+
+/* Tells whether there is time for comparing one more choice. */
+static bool has_time(const settling *s) {
+    const double limit = s->n->options.seconds, one = 2e-6 * s->pairs * s->replays * s->us;
+    return limit <= 0 || limit - s->n->searching.spent - since(s->began) > one;
+}
+
 /* Fills an input with reals around 0 and integers of 1, which all tables have, and which hide nothing as a mask. */
 static tw_status fill(const tw_cuda_network *n, int buffer) {
     const tw_view *v = NULL;
@@ -291,6 +301,8 @@ static tw_status begin(settling *s) {
     if (st == TW_OK) st = tw_cuda_graph_time(n->gpu->cuda, n->graph, 1, &s->us, NULL);
     if (st != TW_OK) return st;
     s->replays = s->us < long_us ? REPLAYS : 1;
+    s->pairs = LEAST_PAIRS;
+    if (!has_time(s)) return TW_OK; /* No comparison follows that needs to know better. */
     for (int i = 0; i < LEAST_PAIRS && st == TW_OK; i++)
         st = tw_cuda_graph_time(n->gpu->cuda, n->graph, s->replays, &samples[i], NULL);
     if (st != TW_OK) return st;
@@ -298,16 +310,6 @@ static tw_status begin(settling *s) {
     const double pairs = pairs_us / (2 * s->replays * s->us + 1);
     s->pairs = pairs > MOST_PAIRS ? MOST_PAIRS : pairs < LEAST_PAIRS ? LEAST_PAIRS : (int)pairs;
     return TW_OK;
-}
-
-static double since(int64_t began) {
-    return (double)(tw_now_ns() - began) * 1e-9;
-}
-
-/* Tells whether there is time for comparing one more choice. */
-static bool has_time(const settling *s) {
-    const double limit = s->n->options.seconds, one = 2e-6 * s->pairs * s->replays * s->us;
-    return limit <= 0 || limit - s->n->searching.spent - since(s->began) > one;
 }
 
 /* Tries all choices of a problem, as passes are now. Those that are much slower are not tried again. */
