@@ -149,6 +149,10 @@ static void what_is_wrong_is_said(void **state) {
     node(&graph, "Relu", "y", "later");
     tw_buf cyclic = model_of(&graph);
     refused(&cyclic, TW_ERR_FORMAT, "the node (Add) needs \"later\", which nothing before it computes");
+    info(&graph, 11, "x", "3");
+    node(&graph, "Attention", "x,x,x,x,x,x,x,x", "y");
+    tw_buf sinks = model_of(&graph);
+    refused(&sinks, TW_ERR_FORMAT, "the node (Attention) has more than 7 operands");
     node(&graph, "Relu", "y", "y");
     tw_buf itself = model_of(&graph);
     refused(&itself, TW_ERR_FORMAT, "needs \"y\"");

@@ -142,11 +142,14 @@ static tw_status read_branch(tw_onnx_importer *m, const tw_wire_field *f, tw_nod
 }
 
 static tw_status read_operands(tw_onnx_importer *m, const tw_wire_field *f, tw_node *n) {
+    enum { OF_ATTENTION = 7 /* An eighth operand, sinks, is what graphs have beyond the standard. */ };
     tw_wire w = tw_wire_of(f);
     tw_wire_field x;
     tw_status st = TW_OK;
     while (st == TW_OK && tw_wire_next(&w, &x))
         if (x.kind == TW_WIRE_BYTES && x.number == NODE_INPUT) st = find_operand(m, &x, n, &n->in[n->n_in++]);
+    if (st == TW_OK && n->n_in > OF_ATTENTION && !*n->domain && !strcmp(n->op, "Attention"))
+        return TW_ONNX_FAIL(&m->reader, f->data, "%s (Attention) has more than %d operands", n->name, OF_ATTENTION);
     return st == TW_OK ? tw_onnx_check(&m->reader, &w) : st;
 }
 
