@@ -12,8 +12,8 @@ f32; ours is `tilewright bench MODEL.onnx --golden CASE.npz`, which compares its
 model, type and batch: `peer` is the fastest of PyTorch's ways, `ours_worst` and `peer_worst` the largest differences from f32
 and `ours_rms` and `peer_rms` the root of their mean square, of that of the outputs; it is correct if ours_rms is within 1e-2
 in f16 and 1e-4 in f32. `ceiling` is the least microseconds that the pass's operations take at the rate of the fastest product
-measured on an H200. --settings times ours again with further flags, a row each. --ahead first lets the
-peers of all models compile side by side, which fills PyTorch's cache; nothing is timed meanwhile. The peers run on $PYTHON,
+measured on an H200. --settings times ours again with further flags, a row each. --ahead first lets the peers of all models compile
+side by side, which fills PyTorch's cache; nothing is timed meanwhile, and none goes on after --minutes. The peers run on $PYTHON,
 which must have torch with CUDA and transformers."""
 import argparse
 import json
@@ -67,7 +67,11 @@ def compile_ahead(a):
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                        for name in a.models.split(",") if os.path.isdir(os.path.join(a.zoo, name))]
             for process in running:
-                process.wait()
+                try:
+                    process.wait(timeout=max(0, 60 * a.minutes - (time.monotonic() - BEGIN)))
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
         say("the peers have compiled in %s" % dtype)
 
 

@@ -116,7 +116,8 @@ def in_parts():
         for model, matrices in MODELS.items():
             for name in ("down", "o"):
                 n, k = matrices[name]
-                problem = "type=bf16 m=%d n=%d k=%d tb=1 weights=1 tape=8x4x%d " % (m, n, k, -(-k // (32 * 8 * 4)) * 4)
+                problem = "type=bf16 m=%d n=%d k=%d tb=1 weights=1 tape=8x4x%d rows_a=%d " % (m, n, k, -(-k // (32 * 8 * 4)) * 4,
+                                                                                              m + FURTHER)
                 extents = (m, n, k, bytes_of(m, n, k, EPILOGUES[name]))
                 for parts in (1,) + PARTS:
                     ways = sorted((t for t in tiles(False) if t[4] == parts and not t[5] and (parts == 1 or not t[8])),

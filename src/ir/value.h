@@ -131,8 +131,9 @@ static inline float tw_max_f32(float a, float b) {
     return b != b ? a : most;
 }
 /* The device's logarithm has an absolute error of up to 2^-22 between 1/2 and 2. Steps of this size show what relies
-   on a smaller one. */
+   on a smaller one. Numbers below the normal ones are zeros to it. */
 static inline float tw_log2_approx_f32(float a) {
+    if (fabsf(a) < 0x1p-126f) return -INFINITY;
     const float y = log2f(a);
     return a > 0.5f && a < 2 ? rintf(y * 0x1p22f) * 0x1p-22f : y;
 }

@@ -185,7 +185,7 @@ static void operands_of_attention_fit(void **state) {
     for (int i = 0; i < 3; i++) operand(&t, TW_E_f32, NULL, 0);
     operand(&t, TW_E_i64, x, 1, DIM(1));
     refused(&t, "operands do not fit");
-    for (int wrong = 0; wrong < 4; wrong++) {
+    for (int wrong = 0; wrong < 6; wrong++) {
         begin(&t, "*GroupQueryAttention", 3);
         integer(&t, "num_heads", 2);
         integer(&t, "kv_num_heads", 2);
@@ -197,9 +197,15 @@ static void operands_of_attention_fit(void **state) {
         operand(&t, TW_E_i32, &total, 0);
         for (int i = 0; i < 2; i++) operand(&t, TW_E_f32, NULL, 0);
         operand(&t, TW_E_i64, x, 2, wrong == 2 ? DIM(1) : DIM(2), DIM(1));
-        operand(&t, TW_E_f32, x, 4, wrong == 3 ? DIM(0) : DIM(1), DIM(2), DIM(1), DIM(1));
+        operand(&t, wrong == 4 ? TW_E_bool : TW_E_f32, x, 4, wrong == 3 ? DIM(0) : DIM(1), DIM(2), DIM(1), DIM(1));
+        if (wrong == 5) {
+            integer(&t, "local_window_size", 2);
+            integer(&t, "causal", 0);
+        }
         if (wrong) {
-            refused(&t, wrong == 3 ? "attention_bias does not fit" : "operands do not fit");
+            refused(&t, wrong == 5   ? "a window that is not causal is not supported"
+                        : wrong >= 3 ? "attention_bias does not fit"
+                                     : "operands do not fit");
         } else {
             assert_int_equal(run(&t), TW_OK);
             end(&t);

@@ -151,11 +151,31 @@ static void others_are_two_steps(void **state) {
                 3, 3);
 }
 
+/* Rows of one sequence that lie apart, as those of other sequences are between them. Neither keys nor values get room
+   for them. */
+static void rows_of_sequences_in_turn(void **state) {
+    (void)state;
+    enum { ROWS = 5 * 64 * 256 * 2 /* Bytes. */ };
+    tw_diag diag = {0};
+    tw_program *p = NULL;
+    tw_graph *g = test_graph("graph g @24\n input %w: f16[5, 64, 256]\n constant %sizes: i64[3] {128, 64, 64}\n" ANGLES(
+                 "16") " %x = Transpose(%w) perm={1, 0, 2}\n" SPLIT TURNS("") ATTEND),
+             *c = test_concrete(g, "");
+    const tw_program_options o = {.gpu = true, .attention = TW_PROGRAM_FUSE_GPU};
+    if (tw_program_lower(&p, c, &o, &diag) != TW_OK) fail_msg("%s", diag.message);
+    int64_t bytes = 0;
+    for (int i = 0; i < p->n_buffers; i++) bytes += p->buffers[i].bytes;
+    assert_true(bytes < 4 * ROWS);
+    tw_program_free(p);
+    tw_graph_free(c);
+    tw_graph_free(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heads_of_one_row_are_one_step), cmocka_unit_test(parts_that_come_late),
         cmocka_unit_test(heads_of_four_dimensions),      cmocka_unit_test(angles_by_positions),
-        cmocka_unit_test(others_are_two_steps),
+        cmocka_unit_test(others_are_two_steps),          cmocka_unit_test(rows_of_sequences_in_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

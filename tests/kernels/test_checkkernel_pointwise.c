@@ -115,6 +115,32 @@ static void rows_are_chosen(void **state) {
             }
 }
 
+/* What decides a row is computed in f32, as elements are, and once for all cells that use it. */
+static void rows_are_chosen_alike(void **state) {
+    (void)state;
+    static const float tenths[] = {0.1f, 0.2f, 0.3f}, x[3] = {1, 2, 3};
+    static const char *const of[] = {"where(equal(add(x0,x1),x2),x3,0.0)",
+                                     "where(less(c31,2.0),where(equal(add(x0,x1),x2),x3,0.0),0.5)"};
+    for (int deep = 0; deep < 2; deep++) {
+        char words[1000] = "dims=1x3 x0=f32[0,0] x1=f32[0,0] x2=f32[0,0] x3=f32 expr=";
+        size_t n = strlen(words);
+        for (int i = 0; deep && i < 32; i++)
+            n += (size_t)snprintf(words + n, sizeof words - n, i ? "c%d=mul(c%d,c%d);" : "c0=x0;", i, i - 1, i - 1);
+        snprintf(words + n, sizeof words - n, "%s out=f32", of[deep]);
+        tw_map_problem p;
+        tw_kernels k;
+        tw_diag d;
+        if (tw_map_parse(&p, words, &d) != TW_OK) fail_msg("%s", d.message);
+        for (int m = 0; m < CHECK_MASKS; m++) {
+            float y[3] = {0};
+            const tw_point_data data = {.operands = {&tenths[0], &tenths[1], &tenths[2], x}, .out = y};
+            if (!check_kernels(m, &k)) continue;
+            k.map(&p, &data, 0, 1);
+            assert_memory_equal(y, x, sizeof y);
+        }
+    }
+}
+
 static void rows_are_right(void **state) {
     tw_random r = tw_random_seed(*(uint64_t *)*state);
     random_points_seen seen = {0};
@@ -168,9 +194,9 @@ static void results_may_replace_operands(void **state) {
 int main(void) {
     /* Chosen once: drawn constants may cancel beyond the bound of a sum. $CHECKKERNEL_SEED draws others. */
     uint64_t seed = getenv("CHECKKERNEL_SEED") ? check_seed() : 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(maps_are_right, &seed),
-                                       cmocka_unit_test_prestate(rows_are_chosen, &seed),
-                                       cmocka_unit_test_prestate(rows_are_right, &seed),
-                                       cmocka_unit_test_prestate(results_may_replace_operands, &seed)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(maps_are_right, &seed), cmocka_unit_test_prestate(rows_are_chosen, &seed),
+        cmocka_unit_test(rows_are_chosen_alike), cmocka_unit_test_prestate(rows_are_right, &seed),
+        cmocka_unit_test_prestate(results_may_replace_operands, &seed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

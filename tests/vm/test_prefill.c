@@ -323,6 +323,36 @@ static void few_rows_of_many(void **state) {
     tw_model_close(m);
 }
 
+/* A tail's products in parts are of its ends alone, and are added to rows of its own. */
+static void parts_of_many(void **state) {
+    (void)state;
+    enum { N = 20 /* More rows than the tail has. */ };
+    static char said[1 << 15];
+    tw_model *m;
+    tw_checked *many;
+    machine r;
+    tw_diag d;
+    int32_t ids[MAX_SEQ], token[2];
+    if (tw_model_synthetic(&m, "qwen3-tiny", TW_BF16, 3, &d) != TW_OK) fail_msg("%s", d.message);
+    text(ids, m->vocab);
+    if (open_many(&r, m, &many, MAX_SEQ, &d) != TW_OK) fail_msg("%s", d.message);
+    const tw_sample_rules greedy = {0};
+    const tw_prefill_part parts[] = {{0, 0, N, ids, &greedy}, {2, 0, 3, ids + 7, &greedy}};
+    if (tw_prefill_begin(r.prefill, parts, 2, &d) != TW_OK || tw_prefill_end(r.prefill, token, &d) != TW_OK)
+        fail_msg("%s", d.message);
+    tw_prefill_explain(r.prefill, said, sizeof said);
+    assert_non_null(strstr(said, "m=16 n=64 k=1024 tb=1 addends=2 "));
+    assert_non_null(strstr(said, "m=32 n=64 k=160 tb=1 addends=2 "));
+    tw_prefill_close(r.prefill);
+    const tw_prefill_options whole = {.o_parts = 1, .down_parts = 1};
+    if (tw_prefill_open(&r.prefill, r.vm, r.id, r.prompt, &whole, &d) != TW_OK) fail_msg("%s", d.message);
+    says_the_same(&r, ids, N, token, 1);
+    says_the_same(&r, ids + 7, 3, token + 1, 1);
+    end(&r);
+    tw_checked_free(many);
+    tw_model_close(m);
+}
+
 static void refused(const tw_model *m, tw_lowering decode, tw_lowering prompt, const char *target, const char *why) {
     machine r;
     tw_diag d;
@@ -442,6 +472,7 @@ int main(void) {
         cmocka_unit_test(ends_are_computed_alone),
         cmocka_unit_test(steps_of_many),
         cmocka_unit_test(few_rows_of_many),
+        cmocka_unit_test(parts_of_many),
         cmocka_unit_test(what_is_not_covered_is_refused),
         cmocka_unit_test(wrong_steps_are_refused),
         cmocka_unit_test(kernels_assemble),

@@ -162,7 +162,54 @@ static void parts_have_tiles(void **state) {
     assert_true(time_of("type=bf16 m=64 n=64 k=64 tb=1 out=f32", 2) == 1e30);
 }
 
+static void long_products_of_few_rows_are_in_parts(void **state) {
+    (void)state;
+    static const struct {
+        int64_t rows, columns;
+        int asked, parts;
+    } cases[] = {{128, 8192, 0, 4}, {9, 14336, 0, 4},  {8, 8192, 0, 1},   {129, 8192, 0, 1}, {128, 4096, 0, 1},
+                 {192, 4096, 2, 2}, {193, 8192, 2, 1}, {128, 8192, 1, 1}, {64, 128, 8, 1}};
+    tw_prefill p = {.type = TW_T_bf16};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const tw_prefill_list list = {.tokens = cases[i].rows};
+        const tw_prefill_matrix matrix = {.columns = cases[i].columns};
+        assert_int_equal(tw_prefill_parts(&p, &list, &matrix, cases[i].asked), cases[i].parts);
+    }
+    p.type = TW_T_f32;
+    assert_int_equal(tw_prefill_parts(&p, &(tw_prefill_list){.tokens = 128}, &(tw_prefill_matrix){.columns = 8192}, 0),
+                     1);
+}
+
+/* There is room for both products in as many parts as they are in, and none where they are whole. */
+static void parts_have_room(void **state) {
+    (void)state;
+    enum { DIM = 64, SHORT = 128, TALL = 192, WIDE = 8192, SMALL = 512 };
+    static const struct {
+        tw_type type;
+        int64_t heads, ffn; /* Columns of both products. */
+        int o, down, parts; /* What is asked, and the parts that memory has room for. */
+    } cases[] = {
+        {TW_T_bf16, SMALL, WIDE, 0, 0, 4}, {TW_T_bf16, WIDE, SMALL, 0, 0, 4}, {TW_T_bf16, SMALL, SMALL, 0, 0, 1},
+        {TW_T_bf16, WIDE, WIDE, 1, 1, 1},  {TW_T_bf16, WIDE, WIDE, 1, 2, 2},  {TW_T_bf16, WIDE, WIDE, 0, 2, 4},
+        {TW_T_bf16, SMALL, WIDE, 8, 1, 8}, {TW_T_f32, WIDE, WIDE, 0, 0, 1},   {TW_T_f32, WIDE, WIDE, 0, 2, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const tw_model m = {.dim = DIM, .n_heads = cases[i].heads / 64, .head_dim = 64, .ffn_dim = cases[i].ffn};
+        tw_cuda_vm vm = {.m = &m};
+        const tw_prefill p = {
+            .vm = &vm, .type = cases[i].type, .options = {.o_parts = cases[i].o, .down_parts = cases[i].down}};
+        const int64_t parts = cases[i].parts > 1 ? cases[i].parts : 0;
+        assert_int_equal(tw_prefill_parts_bytes(&p, 4096), parts * TALL * DIM * 4);
+        assert_int_equal(tw_prefill_parts_bytes(&p, SHORT), parts * SHORT * DIM * 4);
+        const tw_prefill_list list = {.tokens = SHORT};
+        const tw_prefill_matrix o = {.columns = cases[i].heads}, down = {.columns = cases[i].ffn};
+        assert_true(tw_prefill_parts(&p, &list, &o, cases[i].o) <= cases[i].parts);
+        assert_true(tw_prefill_parts(&p, &list, &down, cases[i].down) <= cases[i].parts);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(norms_add_parts_up), cmocka_unit_test(parts_have_tiles)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(norms_add_parts_up), cmocka_unit_test(parts_have_tiles),
+                                       cmocka_unit_test(long_products_of_few_rows_are_in_parts),
+                                       cmocka_unit_test(parts_have_room)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

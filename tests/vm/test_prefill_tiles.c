@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tiles of prompts' products: each product of known models gets one, and those that were measured a fast one. */
+#include "support/lower.h"
 #include "support/support.h"
 
+#include "tilewright/model.h"
 #include "vm/prefill/program.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SMS = 132 };
@@ -164,6 +167,78 @@ static void lists_have_few_rows_where_these_are_faster(void **state) {
     }
 }
 
+/* What lengths.c reads of a program with weights of 16 bits. */
+typedef struct program {
+    tw_cuda_vm vm;
+    tw_checked *checked;
+    tw_prefill p;
+} program;
+
+/* Makes the matrices as decode programs of eight warps have them. */
+static void open_program(program *out, const tw_model *m) {
+    enum { WARPS = 8, BLOCKS = 4, DEPTH = 32 };
+    const int64_t heads = m->n_heads * m->head_dim, kv = m->n_kv_heads * m->head_dim;
+    out->vm.m = m;
+    out->checked = test_lower(
+        m, (tw_lowering){.workers = 1, .tokens = TW_PREFILL_TOLD, .kv_splits = 1, .row_blocks = 1}, TW_PREFILL_TOLD);
+    tw_prefill *p = &out->p;
+    p->vm = &out->vm;
+    p->s = tw_checked_schedule(out->checked);
+    p->rows = p->s->tokens;
+    p->sequences = 1;
+    p->type = TW_T_bf16;
+    p->kv = TW_BF16;
+    p->gpu.target = tw_target_find("sm_90a");
+    p->info.sms = SMS;
+    const tw_worker *w = &p->s->workers[0];
+    p->matrices = calloc((size_t)w->count, sizeof *p->matrices);
+    assert_non_null(p->matrices);
+    for (int i = 0, after = 0; i < w->count; i++) {
+        tw_prefill_matrix *x = &p->matrices[i];
+        const tw_instr_op op = w->list[i].op;
+        if (op != TW_INSTR_QKV && op != TW_INSTR_PROJECT && op != TW_INSTR_FFN) continue;
+        x->rows = op == TW_INSTR_QKV ? heads + 2 * kv : op == TW_INSTR_FFN ? 2 * m->ffn_dim : m->dim;
+        x->columns = op != TW_INSTR_PROJECT ? m->dim : after == TW_INSTR_FFN ? m->ffn_dim : heads;
+        x->shape.format.dtype = TW_BF16;
+        x->shape.warps = WARPS;
+        x->shape.blocks = BLOCKS;
+        x->shape.run = (int)(x->columns / (DEPTH * WARPS));
+        after = op;
+    }
+}
+
+/* Programs of one sequence have lists between whole steps. Others have none. */
+static void programs_know_their_products(void **state) {
+    (void)state;
+    static const struct {
+        tw_type type;
+        int64_t sequences, masked, rows[2]; /* Of 129 tokens, and of 700. */
+    } cases[] = {{TW_T_bf16, 1, 0, {160, 704}},
+                 {TW_T_bf16, 3, 0, {192, 768}},
+                 {TW_T_bf16, 1, 512, {192, 768}},
+                 {TW_T_f32, 1, 0, {192, 768}}};
+    tw_model *m;
+    tw_diag d;
+    program of = {0};
+    if (tw_model_synthetic(&m, "llama-8b", TW_BF16, 1, &d) != TW_OK) fail_msg("%s", d.message);
+    open_program(&of, m);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        of.p.type = cases[i].type;
+        of.p.sequences = cases[i].sequences;
+        of.p.options.masked = cases[i].masked;
+        of.p.n_products = 0;
+        assert_int_equal(tw_prefill_find_products(&of.p, &d), TW_OK);
+        assert_int_equal(of.p.n_products, i ? 0 : 4);
+        assert_int_equal(tw_prefill_list_tokens(&of.p, 128), 128);
+        assert_int_equal(tw_prefill_list_tokens(&of.p, 129), cases[i].rows[0]);
+        assert_int_equal(tw_prefill_list_tokens(&of.p, 700), cases[i].rows[1]);
+    }
+    free(of.p.matrices);
+    tw_arena_free(&of.p.arena);
+    tw_checked_free(of.checked);
+    tw_model_close(m);
+}
+
 static void other_products_have_none(void **state) {
     (void)state;
     tw_gemm_config c;
@@ -184,6 +259,7 @@ int main(void) {
         cmocka_unit_test(products_of_a_row_are_dealt_out),
         cmocka_unit_test(products_of_a_batch_fill_the_device),
         cmocka_unit_test(lists_have_few_rows_where_these_are_faster),
+        cmocka_unit_test(programs_know_their_products),
         cmocka_unit_test(other_products_have_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

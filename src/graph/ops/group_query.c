@@ -64,7 +64,13 @@ tw_status tw_group_query_shape(tw_call *c) {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (tw_node_integer(c->node, others[i], 0) > 0)
             return tw_call_fail(c, TW_ERR_UNSUPPORTED, "%s is not supported", others[i]);
-    const tw_array *sinks = tw_call_in(c, 11);
+    const tw_array *sinks = tw_call_in(c, 11), *bias = tw_call_in(c, 10);
+    if (tw_node_integer(c->node, "local_window_size", -1) > 0 && !tw_node_integer(c->node, "causal", 1))
+        return tw_call_fail(c, TW_ERR_UNSUPPORTED, "a window that is not causal is not supported");
+    if (bias && (tw_element_kind(bias->type) != TW_KIND_real || bias->rank != 4 ||
+                 (bias->dims[0] != 1 && bias->dims[0] != g.batch) || (bias->dims[1] != 1 && bias->dims[1] != g.heads) ||
+                 bias->dims[2] != g.rows || bias->dims[3] < g.total))
+        return tw_call_fail(c, TW_ERR_FORMAT, "attention_bias does not fit");
     if (sinks && (tw_element_kind(sinks->type) != TW_KIND_real || sinks->rank != 1 || sinks->dims[0] != g.heads))
         return tw_call_fail(c, TW_ERR_FORMAT, "head_sink does not fit");
     const tw_element t = c->in[0]->type;
@@ -140,7 +146,8 @@ static void attend(const tw_call *c, const group_query *g, int64_t batch, int64_
     double scale = tw_node_real(c->node, "scale", 0), most = sink, sum = 0;
     const double cap = tw_node_real(c->node, "softcap", 0);
     const int64_t from = window > 0 && at + 1 > window ? at + 1 - window : 0;
-    const int64_t last = tw_node_integer(c->node, "causal", 1) ? at : tw_array_integer(c->in[5], batch), row = at - first_of(c, g, batch);
+    const int64_t last = tw_node_integer(c->node, "causal", 1) ? at : tw_array_integer(c->in[5], batch),
+                  row = at - first_of(c, g, batch);
     if (scale == 0) scale = 1 / sqrt((double)wide);
     for (int64_t j = from; j <= last; j++) {
         s[j] = 0;
@@ -165,17 +172,13 @@ tw_status tw_group_query_compute(tw_call *c) {
     group_query g;
     group_query_of(c, &g);
     const bool rotates = tw_node_integer(c->node, "do_rotary", 0);
-    const tw_array *places = tw_call_in(c, 9), *bias = tw_call_in(c, 10);
+    const tw_array *places = tw_call_in(c, 9);
     const int64_t cache = g.kv_heads * g.present * g.width, of_head = g.present * g.width;
     double *k = tw_arena_array(c->arena, (size_t)cache + 1, sizeof *k),
            *v = tw_arena_array(c->arena, (size_t)cache + 1, sizeof *v);
     double *s = tw_arena_array(c->arena, (size_t)g.present + 1, sizeof *s),
            *q = tw_arena_array(c->arena, 2 * (size_t)g.width + 1, sizeof *q);
     if (!k || !v || !s || !q) return tw_fail_memory(c->diag);
-    if (bias && (tw_element_kind(bias->type) != TW_KIND_real || bias->rank != 4 ||
-                 (bias->dims[0] != 1 && bias->dims[0] != g.batch) || (bias->dims[1] != 1 && bias->dims[1] != g.heads) ||
-                 bias->dims[2] != g.rows || bias->dims[3] < g.total))
-        return tw_call_fail(c, TW_ERR_FORMAT, "attention_bias does not fit");
     double *y = q + g.width;
     for (int64_t batch = 0; batch < g.batch; batch++) {
         const int64_t first = first_of(c, &g, batch);

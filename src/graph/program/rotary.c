@@ -17,7 +17,9 @@ static int64_t row_of_values(tw_lowering *l, const tw_node *to) {
     if (!l->options.gpu) return 0;
     if (!values || !tw_lazy_is_view(values) || values->rank < 3) return -1;
     const tw_view v = tw_lazy_view(values);
-    return v.rank == 3 ? v.strides[1] : tw_heads_fit(&v) ? v.strides[2] : 0;
+    if (v.rank == 4) return tw_heads_fit(&v) ? v.strides[2] : 0;
+    /* Where rows of other sequences lie between those of one, keys would get room for them, too. */
+    return v.dims[0] == 1 || v.strides[0] == v.dims[1] * v.strides[1] ? v.strides[1] : 0;
 }
 
 /* Numbers the heads of rows. */

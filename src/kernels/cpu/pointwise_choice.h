@@ -9,27 +9,29 @@
 typedef struct choice {
     const tw_map_problem *q;
     const tw_point_data *data;
-    bool steady[TW_CELLS];      /* Of each cell: its value is the same all along a row. */
+    bool decides[TW_CELLS];     /* Of each cell: what is copied depends on its value. */
     uint8_t operands[TW_CELLS]; /* Of each cell: how many it has. */
 } choice;
 
-static bool is_steady(const choice *c, const tw_cell *cell) {
+/* Tells whether a cell's value is the same all along a row. `steady`: of the cells before it. */
+static bool is_steady(const choice *c, int at, const bool *steady) {
     const tw_points *p = &c->q->x;
+    const tw_cell *cell = &p->cells.of[at];
     if (cell->op == TW_CELL_operand) {
         const tw_point_operand *o = &p->operands[cell->of[0]];
         return !o->gathers && tw_points_step(p, o) == 0;
     }
     if (cell->op == TW_CELL_index) return cell->of[0] != p->rank - 1;
-    for (int i = 0; i < c->operands[cell - p->cells.of]; i++)
-        if (!c->steady[cell->of[i]]) return false;
+    for (int i = 0; i < c->operands[at]; i++)
+        if (!steady[cell->of[i]]) return false;
     return true;
 }
 
-static bool is_copied(const choice *c, int at) {
+/* Tells whether a cell copies rows. `copied`: of the cells before it. */
+static bool is_copied(const choice *c, int at, const bool *steady, const bool *copied) {
     const tw_points *p = &c->q->x;
     const tw_cell *cell = &p->cells.of[at];
-    if (cell->op == TW_CELL_where)
-        return c->steady[cell->of[0]] && is_copied(c, cell->of[1]) && is_copied(c, cell->of[2]);
+    if (cell->op == TW_CELL_where) return steady[cell->of[0]] && copied[cell->of[1]] && copied[cell->of[2]];
     if (cell->op != TW_CELL_operand) return cell->op == TW_CELL_number;
     const tw_point_operand *o = &p->operands[cell->of[0]];
     return o->type == c->q->out.type && (!o->gathers || tw_points_step(p, &p->operands[o->by]) == 0);
@@ -38,29 +40,42 @@ static bool is_copied(const choice *c, int at) {
 /* Tells whether a map is such. */
 static bool find_choice(choice *c, const tw_map_problem *q, const tw_point_data *data) {
     const tw_cells *e = &q->x.cells;
+    bool steady[TW_CELLS] = {0}, copied[TW_CELLS] = {0}, chosen[TW_CELLS] = {0};
     *c = (choice){.q = q, .data = data};
     if (e->of[e->value].op != TW_CELL_where || q->out.type == TW_M_bool) return false;
     for (int i = 0; i <= e->value; i++) {
         c->operands[i] = (uint8_t)operands_of(&e->of[i]);
-        c->steady[i] = is_steady(c, &e->of[i]);
+        steady[i] = is_steady(c, i, steady);
+        copied[i] = is_copied(c, i, steady, copied);
     }
-    return is_copied(c, e->value);
+    if (!copied[e->value]) return false;
+    chosen[e->value] = true;
+    for (int i = e->value; i >= 0; i--) {
+        const uint8_t *of = e->of[i].of;
+        if (chosen[i] && e->of[i].op == TW_CELL_where) c->decides[of[0]] = chosen[of[1]] = chosen[of[2]] = true;
+        for (int k = 0; c->decides[i] && k < c->operands[i]; k++) c->decides[of[k]] = true;
+    }
+    return true;
 }
 
-/* The value of a cell that is the same all along a row. */
-static tw_cell_value steady_value(const choice *c, const segment *s, int at) {
+/* Computes the cells that decide. Reals are rounded to f32, as those of blocks are. */
+static void decide(const choice *c, const segment *s, tw_cell_value *values) {
     const tw_cells *e = &c->q->x.cells;
-    const tw_cell *cell = &e->of[at];
-    if (cell->op == TW_CELL_number) return cell->value;
-    if (cell->op == TW_CELL_index) return (tw_cell_value){.whole = s->index[cell->of[0]]};
-    if (cell->op == TW_CELL_operand) {
-        const int i = cell->of[0];
-        return tw_memory_read(c->q->x.operands[i].type, c->data->operands[i], s->place[i]);
+    for (int at = 0; at < e->value; at++) {
+        const tw_cell *cell = &e->of[at];
+        const int n = c->operands[at], i = cell->of[0];
+        if (!c->decides[at]) continue;
+        if (cell->op == TW_CELL_number)
+            values[at] = cell->value;
+        else if (cell->op == TW_CELL_index)
+            values[at].whole = s->index[i];
+        else if (cell->op == TW_CELL_operand)
+            values[at] = tw_memory_read(c->q->x.operands[i].type, c->data->operands[i], s->place[i]);
+        else
+            values[at] = tw_cell_apply(cell, (tw_class)e->of[i].class, values[i], values[cell->of[n > 1]],
+                                       values[n > 2 ? cell->of[2] : i]);
+        if (cell->class == TW_CLASS_real) values[at].real = (double)(float)values[at].real;
     }
-    const tw_cell_value x = steady_value(c, s, cell->of[0]), none = {0};
-    const tw_cell_value y = c->operands[at] > 1 ? steady_value(c, s, cell->of[1]) : none;
-    const tw_cell_value z = c->operands[at] > 2 ? steady_value(c, s, cell->of[2]) : none;
-    return tw_cell_apply(cell, (tw_class)e->of[cell->of[0]].class, x, y, z);
 }
 
 /* Repeats the first of n elements, which are `step` apart. */
@@ -93,10 +108,12 @@ static void choose(const choice *c, const segment *s, int64_t at) {
     const int64_t step = tw_points_step(&c->q->x, out);
     const size_t bytes = (size_t)tw_memory_bytes(out->type);
     char *to = (char *)c->data->out + (at + s->column * step) * (int64_t)bytes;
+    tw_cell_value values[TW_CELLS];
     int value = e->value;
+    decide(c, s, values);
     while (e->of[value].op == TW_CELL_where) {
         const tw_cell *cell = &e->of[value];
-        value = steady_value(c, s, cell->of[0]).whole ? cell->of[1] : cell->of[2];
+        value = values[cell->of[0]].whole ? cell->of[1] : cell->of[2];
     }
     const bool number = e->of[value].op == TW_CELL_number;
     const char *from = number ? NULL : source_of(c, s, e->of[value].of[0]);

@@ -24,7 +24,8 @@ tw_val tw_part_exp(tw_builder *b, tw_val x) {
 }
 
 /* x = 2^e m with m from 2/3 to 4/3, so that log(m) is a series of m - 1, and its relative error stays small near x = 1.
-   lg2.approx has an absolute error there; it serves 0, infinity and what has no logarithm. */
+   lg2.approx has an absolute error there, and takes subnormal numbers for 0. It serves 0, infinity and what has no
+   logarithm. */
 tw_val tw_part_log(tw_builder *b, tw_val x) {
     static const float c[] = {-0.5f,        0.333332092f,  -0.249997169f, 0.200107470f, -0.166823059f,
                               0.140011609f, -0.121671610f, 0.140047595f,  -0.129489332f};
@@ -38,7 +39,7 @@ tw_val tw_part_log(tw_builder *b, tw_val x) {
     tw_val y = tw_fma(b, tw_mul(b, r, r), polynomial(b, r, c, 9), r);
     y = tw_fma(b, exponent, tw_f32(b, 0.693147181f), y);
     tw_val has = tw_and(b, tw_lt(b, none, x), tw_lt(b, x, tw_f32(b, INFINITY)));
-    return tw_select(b, has, y, tw_unary(b, TW_OP_log2_f32, x));
+    return tw_select(b, has, y, tw_unary(b, TW_OP_log2_f32, normal));
 }
 
 /* u = 1 + x is rounded; log(u) is corrected by x / (u - 1). */

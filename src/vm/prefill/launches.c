@@ -2,112 +2,13 @@
 /* From the instructions of a schedule to launches. */
 #include "base/diag.h"
 #include "base/divide.h"
-#include "vm/prefill/program.h"
+#include "vm/prefill/builder.h"
 #include "vm/prefill/qkv.h"
 #include "vm/routing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What is left to do of the residual stream's rows, by whoever reads them next. */
-typedef struct stream {
-    /* Number of vectors of sums of squares of the rows, beside which `normed` has the rows times the next norm's
-       weights. 0: the rows are to be normed by a kernel. */
-    int64_t sums;
-    int parts; /* Number of parts of a product that this kernel adds to the rows first. 0: there are none. */
-} stream;
-
-/* What builds a list. */
-typedef struct builder {
-    tw_prefill *p;
-    tw_prefill_list *list;
-    const tw_prefill_list
-        *rows; /* A list with as many rows as launches have: `list`, or one of as many as it has ends. */
-    const tw_prefill_memory *memory; /* The program's, or a copy with a tail's step, x and q. */
-    stream *x;                       /* Of the list so far. */
-} builder;
-
-/* A buffer's name and address. Name NULL ends a list. */
-typedef struct binding {
-    const char *name;
-    uint64_t address;
-} binding;
-
-static tw_status add_launch(const builder *o, const tw_prefill_kernel *k, const binding *to, tw_diag *diag) {
-    tw_prefill_list *list = o->list;
-    if (list->n == list->room) {
-        const int room = list->room ? 2 * list->room : 64;
-        tw_gpu_launch **grown = realloc(list->launches, (size_t)room * sizeof(tw_gpu_launch *));
-        if (!grown) return tw_fail_memory(diag);
-        list->launches = grown;
-        list->room = room;
-    }
-    tw_gpu_launch *l;
-    tw_status st = tw_gpu_launch_open(&l, k->kernel, diag);
-    if (st != TW_OK) return st;
-    list->launches[list->n++] = l;
-    if (k->workspace) st = tw_gpu_launch_bind(l, "workspace", k->workspace, diag);
-    if (k->counters && st == TW_OK) st = tw_gpu_launch_bind(l, "counters", k->counters, diag);
-    /* A buffer that a kernel has and does not use gets some address. */
-    for (; to->name && st == TW_OK; to++)
-        st = tw_gpu_launch_bind(l, to->name, to->address ? to->address : o->p->memory.step, diag);
-    return st;
-}
-
-/* Closes the list's launches from number n on. */
-static void drop_launches(tw_prefill_list *list, int n) {
-    while (list->n > n) tw_gpu_launch_close(list->launches[--list->n]);
-}
-
-/* Opens the kernel of a kind for a shape, unless it is open. */
-static tw_status open_kernel(tw_prefill *p, const tw_prefill_kind *kind, const tw_prefill_shape *shape,
-                             tw_prefill_kernel **out, tw_diag *diag) {
-    tw_prefill_kernel *k = p->kernels;
-    while (k && (k->problem.kind != kind || memcmp(&k->problem.shape, shape, sizeof *shape) != 0)) k = k->next;
-    *out = k;
-    if (k) return TW_OK;
-    k = tw_arena_alloc(&p->arena, sizeof *k);
-    if (p->arena.failed) return tw_fail_memory(diag);
-    memset(k, 0, sizeof *k);
-    k->problem.kind = kind;
-    memcpy(&k->problem.shape, shape, sizeof *shape);
-    const tw_status st = tw_kernel_open_made(&k->kernel, &p->gpu, tw_prefill_make, &k->problem, diag);
-    if (st != TW_OK) return st;
-    k->next = p->kernels;
-    *out = p->kernels = k;
-    return TW_OK;
-}
-
-static tw_status add_kind(const builder *o, const tw_prefill_kind *kind, const tw_prefill_shape *shape,
-                          const binding *to, tw_diag *diag) {
-    tw_prefill_kernel *k;
-    const tw_status st = open_kernel(o->p, kind, shape, &k, diag);
-    return st == TW_OK ? add_launch(o, k, to, diag) : st;
-}
-
-/* Makes a shape with what all kinds use. Its padding is zero. */
-static void common(const builder *o, int64_t columns, tw_prefill_shape *out) {
-    memset(out, 0, sizeof *out);
-    out->m = o->p->vm->m;
-    out->type = o->p->type;
-    out->kv = o->p->kv;
-    out->tokens = o->rows->tokens;
-    out->max_seq = o->p->s->max_seq;
-    out->columns = columns;
-    out->many = o->list->many;
-    out->early = true;
-}
-
-/* Returns the address of a weight or cache of the decode program. 0: there is none. */
-static uint64_t shared(const tw_prefill *p, int buffer) {
-    const tw_mega_named *e = buffer < 0 ? NULL : tw_mega_named_find(p->vm, p->s->buffers[buffer].name);
-    return e ? e->address : 0;
-}
-
-static const tw_prefill_matrix *matrix_of(const tw_prefill *p, const tw_instr *in) {
-    return &p->matrices[in - p->s->workers[0].list];
-}
 
 /* ---- norms
 
@@ -117,7 +18,7 @@ static const tw_prefill_matrix *matrix_of(const tw_prefill *p, const tw_instr *i
 
 /* Returns the weight of a norm that the instruction behind `in` begins with, if products can do it. -1: they cannot. Of
    f16, rows that are not divided yet might not be within its range. */
-static int next_norm(const builder *o, const tw_instr *in) {
+static int next_norm(const tw_prefill_builder *o, const tw_instr *in) {
     const tw_prefill *p = o->p;
     const tw_worker *w = &p->s->workers[0];
     const bool last = in + 1 == w->list + w->count;
@@ -129,101 +30,57 @@ static int next_norm(const builder *o, const tw_instr *in) {
 
 /* ---- instructions */
 
-static tw_status add_embed(const builder *o, const tw_instr *in, tw_diag *diag) {
+static tw_status add_embed(const tw_prefill_builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill *p = o->p;
     const int norm = next_norm(o, in);
     tw_prefill_shape shape;
-    common(o, p->vm->m->dim, &shape);
+    tw_prefill_shape_of(o, p->vm->m->dim, &shape);
     shape.fused = norm >= 0;
-    *o->x = (stream){.sums = norm >= 0};
-    const binding to[] = {{"step", p->memory.step},
-                          {"table", shared(p, in->operand[TW_EMBED_TABLE])},
-                          {"x", p->memory.x},
-                          {"positions", shared(p, in->operand[TW_EMBED_POSITIONS])},
-                          {"gains", shared(p, norm)},
-                          {"scaled", p->memory.normed},
-                          {"squares", p->memory.squares},
-                          {"found", p->memory.found},
-                          {NULL, 0}};
-    return add_kind(o, &tw_prefill_embed, &shape, to, diag);
+    *o->x = (tw_prefill_stream){.sums = norm >= 0};
+    const tw_prefill_binding to[] = {{"step", p->memory.step},
+                                     {"table", tw_prefill_shared(p, in->operand[TW_EMBED_TABLE])},
+                                     {"x", p->memory.x},
+                                     {"positions", tw_prefill_shared(p, in->operand[TW_EMBED_POSITIONS])},
+                                     {"gains", tw_prefill_shared(p, norm)},
+                                     {"scaled", p->memory.normed},
+                                     {"squares", p->memory.squares},
+                                     {"found", p->memory.found},
+                                     {NULL, 0}};
+    return tw_prefill_add_kind(o, &tw_prefill_embed, &shape, to, diag);
 }
 
-static tw_status add_norm(const builder *o, int weight, int bias, tw_diag *diag) {
+static tw_status add_norm(const tw_prefill_builder *o, int weight, int bias, tw_diag *diag) {
     const tw_prefill *p = o->p;
     tw_prefill_shape shape;
-    common(o, p->vm->m->dim, &shape);
+    tw_prefill_shape_of(o, p->vm->m->dim, &shape);
     shape.bias = bias >= 0;
     shape.bare = weight < 0;
     shape.parts = o->x->parts;
-    const binding to[] = {{"step", o->memory->step},
-                          {"x", o->memory->x},
-                          {"weight", shared(p, weight)},
-                          {"y", o->memory->normed},
-                          {"bias", shared(p, bias)},
-                          {shape.parts ? "parts" : NULL, o->memory->parts},
-                          {NULL, 0}};
-    return add_kind(o, shape.parts ? &tw_prefill_sum_norm : &tw_prefill_norm, &shape, to, diag);
-}
-
-/* A product of rows and a matrix. */
-typedef struct product {
-    uint64_t a, c;        /* Addresses of the rows, and of the result. */
-    uint64_t bias;        /* 0: there is none. */
-    uint64_t gains;       /* Address of the next norm's weights, for which the product readies x. 0: it does not. */
-    bool divides;         /* Rows lack the division by the roots of their means of squares. */
-    const char *epilogue; /* Words. */
-    const tw_prefill_matrix *matrix; /* NULL: the instruction's. */
-    /* The work of the kind "rope" that the product does, too, and its buffers. NULL: it does none. */
-    const tw_prefill_shape *rope;
-    const binding *roped;
-} product;
-
-static tw_status add_product(const builder *o, const tw_instr *in, const product *of, tw_diag *diag) {
-    tw_prefill *p = o->p;
-    const tw_prefill_matrix *matrix = of->matrix ? of->matrix : matrix_of(p, in);
-    tw_prefill_kernel *k;
-    bool reads_tapes = false;
-    tw_status st = tw_prefill_open_product(p, o->rows, matrix, of->epilogue, of->rope, &k, &reads_tapes, diag);
-    if (st == TW_OK && !reads_tapes) {
-        const binding to[] = {{"units", matrix->table}, {"out", p->memory.matrix}, {NULL, 0}};
-        tw_prefill_shape shape;
-        memcpy(&shape, &matrix->shape, sizeof shape);
-        shape.early = true;
-        st = add_kind(o, &tw_prefill_unpack, &shape, to, diag);
-    }
-    binding to[20] = {{"a", of->a}, {"b", reads_tapes ? matrix->table : p->memory.matrix}, {"c", of->c}};
-    int n = 3;
-    if (of->bias) to[n++] = (binding){"bias", of->bias};
-    if (of->divides) to[n++] = (binding){"sums", p->memory.squares};
-    for (const binding *b = of->roped; b && b->name; b++) to[n++] = *b;
-    if (of->gains) {
-        to[n++] = (binding){"gains", of->gains};
-        to[n++] = (binding){"scaled", p->memory.normed};
-        to[n++] = (binding){"squares", p->memory.squares};
-    }
-    if (matrix->groups) to[n++] = (binding){"ends", p->memory.ends};
-    if (in->op == TW_INSTR_EXPERTS_DOWN) {
-        to[n++] = (binding){"places", p->memory.places};
-        to[n++] = (binding){"factors", p->memory.factors};
-    }
-    if (o->rows->masked && !matrix->groups) to[n++] = (binding){"counts", p->memory.step + 4 * TW_STEP_COUNT};
-    return st == TW_OK ? add_launch(o, k, to, diag) : st;
+    const tw_prefill_binding to[] = {{"step", o->memory->step},
+                                     {"x", o->memory->x},
+                                     {"weight", tw_prefill_shared(p, weight)},
+                                     {"y", o->memory->normed},
+                                     {"bias", tw_prefill_shared(p, bias)},
+                                     {shape.parts ? "parts" : NULL, o->memory->parts},
+                                     {NULL, 0}};
+    return tw_prefill_add_kind(o, shape.parts ? &tw_prefill_sum_norm : &tw_prefill_norm, &shape, to, diag);
 }
 
 /* Adds the norm of x's rows, and a product of them. `norm` and `norm_bias` are the norm's buffers. */
-static tw_status add_normed(const builder *o, const tw_instr *in, int norm, int norm_bias, product of, tw_diag *diag) {
+static tw_status add_normed(const tw_prefill_builder *o, const tw_instr *in, int norm, int norm_bias,
+                            tw_prefill_product of, tw_diag *diag) {
     const tw_prefill *p = o->p;
     char words[TW_PLAN_TEXT / 4];
     of.a = p->memory.normed;
     of.divides = o->x->sums > 0;
     if (!of.divides) {
         const tw_status st = add_norm(o, norm, norm_bias, diag);
-        return st == TW_OK ? add_product(o, in, &of, diag) : st;
+        return st == TW_OK ? tw_prefill_add_product(o, in, &of, diag) : st;
     }
     snprintf(words, sizeof words, "%s sums=%lld eps=%.9g", of.epilogue, (long long)o->x->sums,
              (double)p->vm->m->norm_eps);
     of.epilogue = words;
-    return add_product(o, in, &of, diag);
+    return tw_prefill_add_product(o, in, &of, diag);
 }
 
 /* Returns the address of the first position's angles of a rope. */
@@ -233,26 +90,27 @@ static uint64_t angles_of(const tw_prefill *p, int rope) {
     return p->vm->angles + (local ? 4 * (uint64_t)p->vm->m->rope.dims : 0);
 }
 
-static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
+static tw_status add_qkv(const tw_prefill_builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill *p = o->p;
-    const uint64_t bias = matrix_of(p, in)->bias;
+    const uint64_t bias = tw_prefill_matrix_of(p, in)->bias;
     tw_prefill_shape shape;
-    common(o, 0, &shape);
+    tw_prefill_shape_of(o, 0, &shape);
     shape.bias = bias != 0;
     const int norm = in->operand[TW_QKV_NORM], norm_bias = in->operand[TW_QKV_NORM_BIAS];
     const int rope = in->operand[TW_QKV_ROPE];
     /* Where norms are apart, the next instruction has them, and is done here. */
     const tw_instr *turn = in->operand[TW_QKV_RAW_K] >= 0 ? in + 1 : NULL;
-    const uint64_t q_norm = shared(p, in->operand[TW_QKV_Q_NORM]), k_norm = shared(p, in->operand[TW_QKV_K_NORM]);
-    const binding roped[] = {{"step", p->memory.step},
-                             {"angles", angles_of(p, rope)},
-                             {"queries", p->memory.q},
-                             {"keys", shared(p, in->operand[TW_QKV_K])},
-                             {"values", shared(p, in->operand[TW_QKV_V])},
-                             {q_norm ? "q_norm" : NULL, q_norm},
-                             {"k_norm", k_norm},
-                             {NULL, 0}};
-    product of = {.c = p->memory.sums, .epilogue = "out=f32"};
+    const uint64_t q_norm = tw_prefill_shared(p, in->operand[TW_QKV_Q_NORM]),
+                   k_norm = tw_prefill_shared(p, in->operand[TW_QKV_K_NORM]);
+    const tw_prefill_binding roped[] = {{"step", p->memory.step},
+                                        {"angles", angles_of(p, rope)},
+                                        {"queries", p->memory.q},
+                                        {"keys", tw_prefill_shared(p, in->operand[TW_QKV_K])},
+                                        {"values", tw_prefill_shared(p, in->operand[TW_QKV_V])},
+                                        {q_norm ? "q_norm" : NULL, q_norm},
+                                        {"k_norm", k_norm},
+                                        {NULL, 0}};
+    tw_prefill_product of = {.c = p->memory.sums, .epilogue = "out=f32"};
     /* Rows of many sequences have positions of their own, which the product does not know. */
     if (!turn && !p->options.apart && !o->list->many && tw_prefill_qkv_covers(&shape)) {
         of.rope = &shape;
@@ -262,33 +120,35 @@ static tw_status add_qkv(const builder *o, const tw_instr *in, tw_diag *diag) {
         const int before = o->list->n;
         const tw_status st = add_normed(o, in, norm, norm_bias, of, diag);
         if (st != TW_ERR_UNSUPPORTED) return st;
-        drop_launches(o->list, before); /* No tile has whole heads. The norm is added again below. */
-        of = (product){.c = p->memory.sums, .epilogue = "out=f32"};
+        tw_prefill_drop_launches(o->list, before); /* No tile has whole heads. The norm is added again below. */
+        of = (tw_prefill_product){.c = p->memory.sums, .epilogue = "out=f32"};
     }
     tw_status st = add_normed(o, in, norm, norm_bias, of, diag);
-    const binding of_factors[] = {{"step", p->memory.step},
-                                  {"y", p->memory.sums},
-                                  {"bias", bias},
-                                  {"factors", p->memory.head_factors},
-                                  {NULL, 0}};
-    if (p->vm->m->qk_norm_whole && st == TW_OK) st = add_kind(o, &tw_prefill_factors, &shape, of_factors, diag);
-    const binding to[] = {{"step", p->memory.step},
-                          {"y", p->memory.sums},
-                          {"bias", bias},
-                          {"angles", angles_of(p, turn ? turn->operand[TW_TURN_ROPE] : rope)},
-                          {"q_norm", turn ? shared(p, turn->operand[TW_TURN_Q_NORM]) : q_norm},
-                          {"k_norm", turn ? shared(p, turn->operand[TW_TURN_K_NORM]) : k_norm},
-                          {"q", p->memory.q},
-                          {"k", shared(p, turn ? turn->operand[TW_TURN_K] : in->operand[TW_QKV_K])},
-                          {"factors", p->memory.head_factors},
-                          {"v", shared(p, in->operand[TW_QKV_V])},
-                          {NULL, 0}};
-    return st == TW_OK ? add_kind(o, &tw_prefill_rope, &shape, to, diag) : st;
+    const tw_prefill_binding of_factors[] = {{"step", p->memory.step},
+                                             {"y", p->memory.sums},
+                                             {"bias", bias},
+                                             {"factors", p->memory.head_factors},
+                                             {NULL, 0}};
+    if (p->vm->m->qk_norm_whole && st == TW_OK)
+        st = tw_prefill_add_kind(o, &tw_prefill_factors, &shape, of_factors, diag);
+    const tw_prefill_binding to[] = {
+        {"step", p->memory.step},
+        {"y", p->memory.sums},
+        {"bias", bias},
+        {"angles", angles_of(p, turn ? turn->operand[TW_TURN_ROPE] : rope)},
+        {"q_norm", turn ? tw_prefill_shared(p, turn->operand[TW_TURN_Q_NORM]) : q_norm},
+        {"k_norm", turn ? tw_prefill_shared(p, turn->operand[TW_TURN_K_NORM]) : k_norm},
+        {"q", p->memory.q},
+        {"k", tw_prefill_shared(p, turn ? turn->operand[TW_TURN_K] : in->operand[TW_QKV_K])},
+        {"factors", p->memory.head_factors},
+        {"v", tw_prefill_shared(p, in->operand[TW_QKV_V])},
+        {NULL, 0}};
+    return st == TW_OK ? tw_prefill_add_kind(o, &tw_prefill_rope, &shape, to, diag) : st;
 }
 
 /* Writes a configuration for few queries of each sequence. Ragged lengths are bounds, from which the kernel's own
    choice cannot know that there is a tile of each sequence. False: its own choice is as good. */
-static bool choose_attention(const builder *o, char *out, size_t size) {
+static bool choose_attention(const tw_prefill_builder *o, char *out, size_t size) {
     enum { FEW = 4 /* Rows of a sequence, in the mean. */, BLOCKS = 132, COLUMNS = 128, NARROW = 128 };
     const tw_prefill *p = o->p;
     const tw_model *m = p->vm->m;
@@ -304,7 +164,7 @@ static bool choose_attention(const builder *o, char *out, size_t size) {
 
 /* Opens the attention of tensor cores, which splits keys by how many there may be. Where there is none, *out is NULL.
  */
-static tw_status open_attention(const builder *o, int64_t window, tw_prefill_kernel **out, tw_diag *diag) {
+static tw_status open_attention(const tw_prefill_builder *o, int64_t window, tw_prefill_kernel **out, tw_diag *diag) {
     tw_prefill *p = o->p;
     const tw_model *m = p->vm->m;
     char words[TW_PLAN_TEXT], configuration[TW_PLAN_TEXT];
@@ -330,7 +190,7 @@ static tw_status define_cache(const tw_prefill *p, int buffer, tw_diag *diag) {
     const tw_buffer *b = &p->s->buffers[buffer];
     const size_t row = (size_t)tw_buffer_row_bytes(b);
     const int64_t rows = (p->sequences > 1 ? p->sequences : p->decode->s->sequences) * b->shape[0] * b->shape[1];
-    const uint64_t cache = shared(p, buffer);
+    const uint64_t cache = tw_prefill_shared(p, buffer);
     void *zeros = calloc(1, row);
     tw_status st = zeros ? TW_OK : tw_fail_memory(diag);
     for (int64_t i = 0; p->vm->emu && i < rows && st == TW_OK; i++) {
@@ -341,101 +201,102 @@ static tw_status define_cache(const tw_prefill *p, int buffer, tw_diag *diag) {
     return st;
 }
 
-static tw_status add_attend(const builder *o, const tw_instr *in, tw_diag *diag) {
+static tw_status add_attend(const tw_prefill_builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill *p = o->p;
     const bool many = o->list->many;
     tw_prefill_kernel *k;
     tw_status st = open_attention(o, in->param[TW_ATTEND_WINDOW], &k, diag);
     if (st == TW_OK && k) st = define_cache(p, in->operand[TW_ATTEND_K], diag);
     if (st == TW_OK && k) st = define_cache(p, in->operand[TW_ATTEND_V], diag);
-    const binding of_tensor[] = {{"q", o->memory->q},
-                                 {"k", shared(p, in->operand[TW_ATTEND_K])},
-                                 {"v", shared(p, in->operand[TW_ATTEND_V])},
-                                 {"out", o->memory->attended},
-                                 {"starts", o->memory->step + 4 * (many ? TW_MANY_STARTS : TW_STEP_STARTS)},
-                                 {"lengths", o->memory->step + 4 * (many ? TW_MANY_LENGTHS : TW_STEP_LENGTHS)},
-                                 {NULL, 0}};
-    if (st != TW_OK || k) return st == TW_OK ? add_launch(o, k, of_tensor, diag) : st;
+    const tw_prefill_binding of_tensor[] = {
+        {"q", o->memory->q},
+        {"k", tw_prefill_shared(p, in->operand[TW_ATTEND_K])},
+        {"v", tw_prefill_shared(p, in->operand[TW_ATTEND_V])},
+        {"out", o->memory->attended},
+        {"starts", o->memory->step + 4 * (many ? TW_MANY_STARTS : TW_STEP_STARTS)},
+        {"lengths", o->memory->step + 4 * (many ? TW_MANY_LENGTHS : TW_STEP_LENGTHS)},
+        {NULL, 0}};
+    if (st != TW_OK || k) return st == TW_OK ? tw_prefill_add_launch(o, k, of_tensor, diag) : st;
     tw_prefill_shape shape;
-    common(o, 0, &shape);
+    tw_prefill_shape_of(o, 0, &shape);
     shape.window = in->param[TW_ATTEND_WINDOW];
-    const binding to[] = {{"step", o->memory->step},
-                          {"q", o->memory->q},
-                          {"k", shared(p, in->operand[TW_ATTEND_K])},
-                          {"v", shared(p, in->operand[TW_ATTEND_V])},
-                          {"out", o->memory->attended},
-                          {NULL, 0}};
-    return add_kind(o, &tw_prefill_attend, &shape, to, diag);
+    const tw_prefill_binding to[] = {{"step", o->memory->step},
+                                     {"q", o->memory->q},
+                                     {"k", tw_prefill_shared(p, in->operand[TW_ATTEND_K])},
+                                     {"v", tw_prefill_shared(p, in->operand[TW_ATTEND_V])},
+                                     {"out", o->memory->attended},
+                                     {NULL, 0}};
+    return tw_prefill_add_kind(o, &tw_prefill_attend, &shape, to, diag);
 }
 
 /* Has the product of an instruction ready x for the next norm, if it can. o->x->sums becomes its number of vectors. */
-static tw_status ready_next(const builder *o, const tw_instr *in, product *of, const char *words, tw_diag *diag) {
+static tw_status ready_next(const tw_prefill_builder *o, const tw_instr *in, tw_prefill_product *of, const char *words,
+                            tw_diag *diag) {
     const int norm = next_norm(o, in);
     tw_prefill_kernel *k;
     bool unused;
-    *o->x = (stream){0};
+    *o->x = (tw_prefill_stream){0};
     if (norm < 0) return TW_OK;
-    const tw_status st = tw_prefill_open_product(o->p, o->rows, matrix_of(o->p, in), words, NULL, &k, &unused, diag);
+    const tw_status st =
+        tw_prefill_open_product(o->p, o->rows, tw_prefill_matrix_of(o->p, in), words, NULL, &k, &unused, diag);
     if (st == TW_OK) o->x->sums = tw_prefill_vectors(o->p, o->rows, k);
     if (!o->x->sums) return st == TW_ERR_UNSUPPORTED ? TW_OK : st;
-    of->gains = shared(o->p, norm);
+    of->gains = tw_prefill_shared(o->p, norm);
     of->epilogue = words;
     return TW_OK;
 }
 
 /* Tells whether the instruction behind `in` begins with a norm of x, which may add up parts first. */
-static bool norms_next(const builder *o, const tw_instr *in) {
+static bool norms_next(const tw_prefill_builder *o, const tw_instr *in) {
     const tw_worker *w = &o->p->s->workers[0];
     return in + 1 < w->list + w->count && (in[1].op == TW_INSTR_QKV || in[1].op == TW_INSTR_FFN);
 }
 
 /* Adds a product in parts, which the norm of the instruction behind it adds to x. No other instruction is between the
    two, so that the order that the schedule has for x holds for the parts. */
-static tw_status add_parts(const builder *o, const tw_instr *in, uint64_t a, int parts, tw_diag *diag) {
+static tw_status add_parts(const tw_prefill_builder *o, const tw_instr *in, uint64_t a, int parts, tw_diag *diag) {
     char words[32];
     snprintf(words, sizeof words, "out=f32 addends=%d", parts);
-    const product of = {.a = a, .c = o->memory->parts, .epilogue = words};
-    *o->x = (stream){.parts = parts};
-    return add_product(o, in, &of, diag);
+    const tw_prefill_product of = {.a = a, .c = o->memory->parts, .epilogue = words};
+    *o->x = (tw_prefill_stream){.parts = parts};
+    return tw_prefill_add_product(o, in, &of, diag);
 }
 
-static tw_status add_project(const builder *o, const tw_instr *in, tw_diag *diag) {
+static tw_status add_project(const tw_prefill_builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill *p = o->p;
-    const uint64_t bias = matrix_of(p, in)->bias;
+    const uint64_t bias = tw_prefill_matrix_of(p, in)->bias;
     const uint64_t a = in->operand[TW_PROJECT_IN] == p->h ? o->memory->h : o->memory->attended;
     if (in->operand[TW_PROJECT_X] < 0) {
-        const product of = {
+        const tw_prefill_product of = {
             .a = a, .c = o->memory->sums, .bias = bias, .epilogue = bias ? "out=f32 bias=1" : "out=f32"};
-        return add_product(o, in, &of, diag);
+        return tw_prefill_add_product(o, in, &of, diag);
     }
-    product of = {
+    tw_prefill_product of = {
         .a = a, .c = o->memory->x, .bias = bias, .epilogue = bias ? "out=f32 beta=1 bias=1" : "out=f32 beta=1"};
     char words[64];
     snprintf(words, sizeof words, "%s squares=1 scaled=1", of.epilogue);
     if (!bias && norms_next(o, in)) {
-        const bool fused = next_norm(o, in) >= 0;
         const int asked = in->operand[TW_PROJECT_IN] == p->h ? p->options.down_parts : p->options.o_parts;
-        const char *whole = fused ? words : of.epilogue;
-        const int parts = tw_prefill_parts(p, o->rows, matrix_of(p, in), whole, fused, asked), before = o->list->n;
+        const int parts = tw_prefill_parts(p, o->rows, tw_prefill_matrix_of(p, in), asked), before = o->list->n;
         const tw_status st = parts > 1 ? add_parts(o, in, a, parts, diag) : TW_ERR_UNSUPPORTED;
         if (st != TW_ERR_UNSUPPORTED) return st;
-        drop_launches(o->list, before); /* No kernel has so many parts. */
+        tw_prefill_drop_launches(o->list, before); /* No kernel has so many parts. */
     }
     const tw_status st = ready_next(o, in, &of, words, diag);
-    return st == TW_OK ? add_product(o, in, &of, diag) : st;
+    return st == TW_OK ? tw_prefill_add_product(o, in, &of, diag) : st;
 }
 
-static tw_status add_residual(const builder *o, const tw_instr *in, tw_diag *diag) {
+static tw_status add_residual(const tw_prefill_builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill *p = o->p;
     tw_prefill_shape shape;
-    common(o, p->vm->m->dim, &shape);
-    *o->x = (stream){0}; /* A kernel norms x. */
-    const binding to[] = {{"step", o->memory->step},
-                          {"y", o->memory->sums},
-                          {"weight", shared(p, in->operand[TW_RESIDUAL_NORM])},
-                          {"x", o->memory->x},
-                          {NULL, 0}};
-    return add_kind(o, &tw_prefill_residual, &shape, to, diag);
+    tw_prefill_shape_of(o, p->vm->m->dim, &shape);
+    *o->x = (tw_prefill_stream){0}; /* A kernel norms x. */
+    const tw_prefill_binding to[] = {{"step", o->memory->step},
+                                     {"y", o->memory->sums},
+                                     {"weight", tw_prefill_shared(p, in->operand[TW_RESIDUAL_NORM])},
+                                     {"x", o->memory->x},
+                                     {NULL, 0}};
+    return tw_prefill_add_kind(o, &tw_prefill_residual, &shape, to, diag);
 }
 
 /* Names the activation as a product's words do. */
@@ -444,14 +305,14 @@ static const char *activation_of(const tw_model *m) {
 }
 
 /* Activations are computed by the product where it can. */
-static tw_status add_ffn(const builder *o, const tw_instr *in, tw_diag *diag) {
+static tw_status add_ffn(const tw_prefill_builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill *p = o->p;
-    const uint64_t bias = matrix_of(p, in)->bias;
+    const uint64_t bias = tw_prefill_matrix_of(p, in)->bias;
     tw_prefill_shape shape;
-    common(o, in->param[TW_TO], &shape);
+    tw_prefill_shape_of(o, in->param[TW_TO], &shape);
     shape.gated = tw_mega_gated(in);
     const int norm = in->operand[TW_FFN_NORM], norm_bias = in->operand[TW_FFN_NORM_BIAS];
-    product of = {.c = o->memory->h, .bias = bias};
+    tw_prefill_product of = {.c = o->memory->h, .bias = bias};
     if (!tw_prefill_gates_apart(p->vm->m, bias != 0)) {
         char words[64];
         const char *kind = shape.gated ? "gated=1 " : bias ? "bias=1 " : "";
@@ -459,67 +320,73 @@ static tw_status add_ffn(const builder *o, const tw_instr *in, tw_diag *diag) {
         of.epilogue = words;
         return add_normed(o, in, norm, norm_bias, of, diag);
     }
-    const binding to[] = {{"step", o->memory->step}, {"y", o->memory->sums}, {"h", o->memory->h}, {NULL, 0}};
+    const tw_prefill_binding to[] = {{"step", o->memory->step}, {"y", o->memory->sums}, {"h", o->memory->h}, {NULL, 0}};
     of.c = o->memory->sums;
     of.epilogue = bias ? "out=f32 bias=1" : "out=f32";
     const tw_status st = add_normed(o, in, norm, norm_bias, of, diag);
-    return st == TW_OK ? add_kind(o, &tw_prefill_gate, &shape, to, diag) : st;
+    return st == TW_OK ? tw_prefill_add_kind(o, &tw_prefill_gate, &shape, to, diag) : st;
 }
 
-static tw_status add_score(const builder *o, int norm, int router, tw_diag *diag) {
+static tw_status add_score(const tw_prefill_builder *o, int norm, int router, tw_diag *diag) {
     const tw_prefill *p = o->p;
     tw_prefill_shape shape;
-    common(o, p->vm->m->dim, &shape);
+    tw_prefill_shape_of(o, p->vm->m->dim, &shape);
     shape.router = p->s->buffers[router].dtype;
-    const binding to[] = {{"step", o->memory->step},     {"x", o->memory->x},           {"weight", shared(p, norm)},
-                          {"router", shared(p, router)}, {"scores", o->memory->scores}, {NULL, 0}};
-    return add_kind(o, &tw_prefill_score, &shape, to, diag);
+    const tw_prefill_binding to[] = {{"step", o->memory->step},
+                                     {"x", o->memory->x},
+                                     {"weight", tw_prefill_shared(p, norm)},
+                                     {"router", tw_prefill_shared(p, router)},
+                                     {"scores", o->memory->scores},
+                                     {NULL, 0}};
+    return tw_prefill_add_kind(o, &tw_prefill_score, &shape, to, diag);
 }
 
 /* Every layer has a place of its own for its choice, where the host may look for it. */
-static tw_status add_choose(const builder *o, const tw_instr *in, tw_diag *diag) {
+static tw_status add_choose(const tw_prefill_builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill_memory *m = o->memory;
     const int64_t layer = tw_routing_layer(o->p->s, &o->p->s->workers[0], in);
     const uint64_t route = m->route + (uint64_t)((layer < 0 ? 0 : layer) * tw_prefill_route_bytes(o->p));
     tw_prefill_shape shape;
-    common(o, 0, &shape);
-    const binding to[] = {{"step", m->step}, {"scores", m->scores}, {"route", route}, {NULL, 0}};
-    const binding sorted[] = {{"step", m->step},     {"route", route},        {"ends", m->ends}, {"rows", m->rows},
-                              {"places", m->places}, {"factors", m->factors}, {NULL, 0}};
-    const tw_status st = add_kind(o, &tw_prefill_route, &shape, to, diag);
-    return st == TW_OK ? add_kind(o, &tw_prefill_sort, &shape, sorted, diag) : st;
+    tw_prefill_shape_of(o, 0, &shape);
+    const tw_prefill_binding to[] = {{"step", m->step}, {"scores", m->scores}, {"route", route}, {NULL, 0}};
+    const tw_prefill_binding sorted[] = {{"step", m->step}, {"route", route},      {"ends", m->ends},
+                                         {"rows", m->rows}, {"places", m->places}, {"factors", m->factors},
+                                         {NULL, 0}};
+    const tw_status st = tw_prefill_add_kind(o, &tw_prefill_route, &shape, to, diag);
+    return st == TW_OK ? tw_prefill_add_kind(o, &tw_prefill_sort, &shape, sorted, diag) : st;
 }
 
-static tw_status add_route(const builder *o, const tw_instr *in, tw_diag *diag) {
+static tw_status add_route(const tw_prefill_builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_status st = add_score(o, in->operand[TW_ROUTE_NORM], in->operand[TW_ROUTE_ROUTER], diag);
     return st == TW_OK ? add_choose(o, in, diag) : st;
 }
 
-static tw_status add_experts_up(const builder *o, const tw_instr *in, tw_diag *diag) {
+static tw_status add_experts_up(const tw_prefill_builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill_memory *m = o->memory;
     tw_prefill_shape shape;
     char words[64];
-    common(o, o->p->vm->m->dim, &shape);
-    const binding to[] = {{"step", m->step}, {"rows", m->rows}, {"x", m->normed}, {"y", m->gathered}, {NULL, 0}};
+    tw_prefill_shape_of(o, o->p->vm->m->dim, &shape);
+    const tw_prefill_binding to[] = {
+        {"step", m->step}, {"rows", m->rows}, {"x", m->normed}, {"y", m->gathered}, {NULL, 0}};
     tw_status st = add_norm(o, in->operand[TW_EXPERTS_UP_NORM], -1, diag);
-    if (st == TW_OK) st = add_kind(o, &tw_prefill_gather, &shape, to, diag);
+    if (st == TW_OK) st = tw_prefill_add_kind(o, &tw_prefill_gather, &shape, to, diag);
     snprintf(words, sizeof words, "gated=1 activation=%s", activation_of(o->p->vm->m));
-    const product of = {.a = m->gathered, .c = m->chosen, .epilogue = words};
-    return st == TW_OK ? add_product(o, in, &of, diag) : st;
+    const tw_prefill_product of = {.a = m->gathered, .c = m->chosen, .epilogue = words};
+    return st == TW_OK ? tw_prefill_add_product(o, in, &of, diag) : st;
 }
 
-static tw_status add_experts_down(const builder *o, const tw_instr *in, tw_diag *diag) {
+static tw_status add_experts_down(const tw_prefill_builder *o, const tw_instr *in, tw_diag *diag) {
     const tw_prefill_memory *m = o->memory;
     tw_prefill_shape shape;
-    common(o, o->p->vm->m->dim, &shape);
-    const binding to[] = {{"step", m->step}, {"y", m->sums}, {"x", m->x}, {NULL, 0}};
-    const product of = {.a = m->chosen, .c = m->sums, .epilogue = "scatter=1 out=f32"};
-    *o->x = (stream){0}; /* The sum of experts is added to x by a kernel of its own. */
-    const tw_status st = add_product(o, in, &of, diag);
-    return st == TW_OK ? add_kind(o, &tw_prefill_sum_experts, &shape, to, diag) : st;
+    tw_prefill_shape_of(o, o->p->vm->m->dim, &shape);
+    const tw_prefill_binding to[] = {{"step", m->step}, {"y", m->sums}, {"x", m->x}, {NULL, 0}};
+    const tw_prefill_product of = {.a = m->chosen, .c = m->sums, .epilogue = "scatter=1 out=f32"};
+    *o->x = (tw_prefill_stream){0}; /* The sum of experts is added to x by a kernel of its own. */
+    const tw_status st = tw_prefill_add_product(o, in, &of, diag);
+    return st == TW_OK ? tw_prefill_add_kind(o, &tw_prefill_sum_experts, &shape, to, diag) : st;
 }
 
-static tw_status add_instr(const builder *o, const tw_instr *in, tw_diag *diag) {
+static tw_status add_instr(const tw_prefill_builder *o, const tw_instr *in, tw_diag *diag) {
     switch (in->op) {
     case TW_INSTR_EMBED:
         return add_embed(o, in, diag);
@@ -554,88 +421,31 @@ static tw_status add_instr(const builder *o, const tw_instr *in, tw_diag *diag) 
     }
 }
 
-/* Finds the head's instruction. */
-static const tw_instr *head_of(const tw_schedule *s) {
-    const tw_instr *in = s->workers[0].list;
-    while (in->op != TW_INSTR_HEAD) in++;
-    return in;
-}
-
-/* Adds the launches that find a step's new tokens: a norm, the head's product, and the draw. */
-static tw_status add_ends(const builder *o, tw_diag *diag) {
-    tw_prefill *p = o->p;
-    const tw_prefill_memory *m = o->memory;
-    const tw_instr *in = head_of(p->s);
-    const product head = {.a = m->end_rows, .c = m->end_logits, .epilogue = "out=f32", .matrix = &p->head};
-    const int bias = in->operand[TW_HEAD_NORM_BIAS];
-    tw_prefill_shape norm, draw;
-    common(o, p->vm->m->dim, &norm);
-    norm.bias = bias >= 0;
-    common(o, 0, &draw);
-    draw.rows = p->head.rows;
-    draw.cut_list = p->decode->plan.cut_list;
-    const binding rows[] = {
-        {"step", m->step},         {"x", m->x}, {"weight", shared(p, in->operand[TW_HEAD_NORM])}, {"y", m->end_rows},
-        {"bias", shared(p, bias)}, {NULL, 0}};
-    const binding values[] = {
-        {"step", m->step}, {"logits", m->end_logits}, {"counts", p->vm->counts}, {"cells", m->end_cells}, {NULL, 0}};
-    const binding pick[] = {
-        {"step", m->step},   {"logits", m->end_logits}, {"counts", p->vm->counts}, {"cells", m->end_cells},
-        {"slots", m->slots}, {"found", m->found},       {"out", m->out},           {NULL, 0}};
-    tw_status st = add_kind(o, &tw_prefill_norm, &norm, rows, diag);
-    if (st == TW_OK) st = add_product(o, in, &head, diag);
-    if (st == TW_OK) st = add_kind(o, &tw_prefill_values, &draw, values, diag);
-    return st == TW_OK ? add_kind(o, &tw_prefill_pick, &draw, pick, diag) : st;
-}
-
-/* Adds the launches that find the logits and the token of a prompt's last position. */
-static tw_status add_end(const builder *o, tw_diag *diag) {
-    const tw_prefill *p = o->p;
-    const tw_prefill_memory *m = o->memory;
-    const tw_instr *in = head_of(p->s);
-    const int bias = in->operand[TW_HEAD_NORM_BIAS];
-    tw_prefill_shape shape;
-    memcpy(&shape, &p->head.shape, sizeof shape);
-    shape.m = p->vm->m;
-    shape.bias = bias >= 0;
-    shape.early = true;
-    const binding head[] = {{"x", m->x},
-                            {"weight", shared(p, in->operand[TW_HEAD_NORM])},
-                            {"bias", shared(p, bias)},
-                            {"units", p->head.table},
-                            {"logits", m->logits},
-                            {"cells", m->cells},
-                            {NULL, 0}};
-    const binding best[] = {{"cells", m->cells}, {"token", m->token}, {NULL, 0}};
-    const tw_status st = add_kind(o, &tw_prefill_head, &shape, head, diag);
-    return st == TW_OK ? add_kind(o, &tw_prefill_best, &shape, best, diag) : st;
-}
-
 /* Adds the instructions of a tail, of whose rows only the ends matter, and what finds the ends' tokens. */
 static tw_status add_tail(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
     const tw_prefill_list ends = {.tokens = list->ends};
     const tw_worker *w = &p->s->workers[0];
     tw_prefill_memory memory = p->memory;
-    stream x = {0};
+    tw_prefill_stream x = {0};
     memory.step -= 4 * (uint64_t)tw_prefill_tail_words(list->many);
     if (!list->whole) {
         memory.x = memory.tail_x;
         memory.q = memory.tail_q;
     }
-    const builder o = {p, list, &ends, &memory, &x};
+    const tw_prefill_builder o = {p, list, &ends, &memory, &x};
     tw_prefill_shape shape;
-    common(&o, 0, &shape);
-    const binding take[] = {{"step", memory.step},     {"x", p->memory.x},        {"q", p->memory.q},
-                            {"tail_x", memory.tail_x}, {"tail_q", memory.tail_q}, {NULL, 0}};
-    tw_status st = list->whole ? TW_OK : add_kind(&o, &tw_prefill_take, &shape, take, diag);
+    tw_prefill_shape_of(&o, 0, &shape);
+    const tw_prefill_binding take[] = {{"step", memory.step},     {"x", p->memory.x},        {"q", p->memory.q},
+                                       {"tail_x", memory.tail_x}, {"tail_q", memory.tail_q}, {NULL, 0}};
+    tw_status st = list->whole ? TW_OK : tw_prefill_add_kind(&o, &tw_prefill_take, &shape, take, diag);
     for (int i = tw_prefill_tail(p->s); i < w->count && st == TW_OK; i++) st = add_instr(&o, &w->list[i], diag);
     if (st != TW_OK) return st;
-    return list->many ? add_ends(&o, diag) : add_end(&o, diag);
+    return list->many ? tw_prefill_add_ends(&o, diag) : tw_prefill_add_end(&o, diag);
 }
 
 tw_status tw_prefill_list_make(tw_prefill *p, tw_prefill_list *list, tw_diag *diag) {
-    stream x = {0};
-    const builder o = {p, list, list, &p->memory, &x};
+    tw_prefill_stream x = {0};
+    const tw_prefill_builder o = {p, list, list, &p->memory, &x};
     const int tail = tw_prefill_tail(p->s);
     tw_status st = TW_OK;
     for (int i = 0; i < tail && st == TW_OK; i++) st = add_instr(&o, &p->s->workers[0].list[i], diag);

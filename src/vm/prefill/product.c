@@ -207,15 +207,6 @@ static bool on_tapes(const tw_prefill *p, const tw_prefill_matrix *matrix) {
     return !p->options.unpack && (t == TW_F16 || t == TW_BF16);
 }
 
-double tw_prefill_product_time(const tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
-                               const char *epilogue) {
-    char words[TW_PLAN_TEXT];
-    tw_gemm_problem problem;
-    words_of(p, list, matrix, epilogue, on_tapes(p, matrix), words, sizeof words);
-    if (tw_gemm_problem_parse(&problem, words, NULL) != TW_OK) return 1e30;
-    return tw_prefill_tile_time(&problem, NULL, p->gpu.target, p->info.sms);
-}
-
 tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
                                   const char *epilogue, const tw_prefill_shape *rope, tw_prefill_kernel **out,
                                   bool *reads_tapes, tw_diag *diag) {

@@ -183,19 +183,13 @@ tw_status tw_prefill_open_words(tw_prefill *p, const char *words, const char *co
 tw_status tw_prefill_open_product(tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
                                   const char *epilogue, const tw_prefill_shape *rope, tw_prefill_kernel **out,
                                   bool *reads_tapes, tw_diag *diag);
-/* Returns the time of such a product with the tile that was measured for it, in microseconds. 1e30: none was. */
-double tw_prefill_product_time(const tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
-                               const char *epilogue);
 /* Returns the number of vectors of sums of squares that a product of the list leaves. 0: more than memory has room
    for. */
 int64_t tw_prefill_vectors(const tw_prefill *p, const tw_prefill_list *list, const tw_prefill_kernel *k);
 
 /* parts.c. Chooses in how many parts along k a product is computed that is added to x, if the instruction behind it
-   begins with a norm. `whole` has the words of its epilogue if it is in one part. `fused`: the norm is then no kernel.
-   `asked` is as in tw_prefill_options. 1: in one. */
-int tw_prefill_parts(const tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix,
-                     const char *whole, bool fused, int asked);
-enum { TW_PREFILL_CACHED = 10000000 /* Bytes that the L2 cache moves in a microsecond. */ };
+   begins with a norm. `asked` is as in tw_prefill_options. 1: in one. */
+int tw_prefill_parts(const tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix, int asked);
 int64_t tw_prefill_parts_bytes(const tw_prefill *p, int64_t rows); /* Bytes of tw_prefill_memory.parts. */
 
 /* tiles.c. Chooses a product's configuration by what was measured, for one that also does the work of `rope`
