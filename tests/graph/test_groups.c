@@ -164,9 +164,54 @@ static void caches_of_any_length(void **state) {
     assert_true(steps > CASES / 20); /* A GPU's kernel has heads of 32 elements in f16. */
 }
 
+/* Counts that no sequence has: those below 0 are a prompt's that is padded behind its end, and those beyond the cache
+   are refused by the node. Programs read and write nothing beyond their buffers then. */
+static void counts_of_any_kind(void **state) {
+    (void)state;
+    static const int64_t counts[] = {-1, -100, INT32_MIN, 7, 100, INT32_MAX};
+    const drawn d = {.type = TW_E_f32,
+                     .batch = 2,
+                     .rows = 3,
+                     .kv_heads = 1,
+                     .heads = 2,
+                     .head = 8,
+                     .past = 4,
+                     .total = 7,
+                     .keys = {7, 7},
+                     .has_past = true,
+                     .rotates = true,
+                     .turned = 8,
+                     .causal = true,
+                     .window = 4};
+    tw_graph *g = graph_of(&d), *fused = test_concrete(g, "");
+    tw_diag diag = {0};
+    if (tw_graph_fuse(fused, NULL, &diag) != TW_OK || tw_graph_resolve(fused, "", &diag) != TW_OK)
+        fail_msg("%s", diag.message);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        tw_arena arena = {0};
+        tw_array want[OUTPUTS], have[OUTPUTS];
+        const tw_array **in = contents(fused, &d, &arena, 1);
+        for (int k = 0; k < fused->n_inputs; k++)
+            if (in[k]->type == TW_E_i32) tw_array_set_integers(TW_E_i32, (void *)in[k]->data, 1, 1, &counts[i]);
+        assert_int_equal(tw_graph_run(g, in, &arena, want, &diag), counts[i] < 0 ? TW_OK : TW_ERR_FORMAT);
+        for (int gpu = 0; gpu < 2; gpu++) {
+            const tw_program_options o = {.gpu = gpu, .attention = gpu ? TW_PROGRAM_FUSE_GPU : TW_PROGRAM_FUSE_ALL};
+            tw_program *p = NULL;
+            if (tw_program_lower(&p, fused, &o, &diag) != TW_OK || run_program(p, in, &arena, have, &diag) != TW_OK)
+                fail_msg("%s", diag.message);
+            for (int k = 0; k < OUTPUTS && counts[i] < 0; k++) compare("padded", (int)i, &want[k], &have[k], 1e-5);
+            tw_program_free(p);
+        }
+        tw_arena_free(&arena);
+    }
+    tw_graph_free(fused);
+    tw_graph_free(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(caches_of_any_length),
+        cmocka_unit_test(counts_of_any_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

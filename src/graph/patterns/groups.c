@@ -87,12 +87,13 @@ static int range(tw_maker *k, int64_t from, int64_t n, bool rows) {
         k, &(tw_array){.type = TW_E_i32, .rank = 2, .dims = {rows ? n : 1, rows ? 1 : n}, .data = data});
 }
 
-/* Adds the place of each sequence's first new row, as a column. A prompt that is padded behind its end begins at 0. */
+/* Adds the place of each sequence's first new row, as a column. A prompt that is padded behind its end begins at 0.
+   Whatever counts are, no sum is beyond 32 bits. */
 static int first_places(tw_maker *k, const group *x) {
     if (x->first) return range(k, 0, 1, true);
     const int keys = tw_make_reshape(k, x->n.in[COUNTS], 2, (const int64_t[]){x->batch, 1}, -1);
-    const int before = tw_make_op(k, "Add", (int[]){keys, range(k, 1 - x->rows, 1, true)}, 2, NULL, 0, -1);
-    return tw_make_op(k, "Max", (int[]){before, range(k, 0, 1, true)}, 2, NULL, 0, -1);
+    const int last = tw_make_op(k, "Max", (int[]){keys, range(k, x->rows - 1, 1, true)}, 2, NULL, 0, -1);
+    return tw_make_op(k, "Add", (int[]){last, range(k, 1 - x->rows, 1, true)}, 2, NULL, 0, -1);
 }
 
 /* Adds the number of the new row that each place of a cache has; before the first one it is below 0. */
