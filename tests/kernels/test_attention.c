@@ -6,6 +6,7 @@
 #include "kernels/attention/generate.h"
 #include "kernels/random_attention.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,14 +251,29 @@ static void programs_open_it_by_words(void **state) {
     tw_gpu_close(g);
 }
 
+/* Whatever is measured shows what it makes of a query without keys. */
+static void a_mask_hides_all_keys_of_a_query(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        char words[] = "type=f16 mask=f32 heads=1 head=64 queries=2 keys=8";
+        tw_attention_problem p;
+        tw_attention_data d;
+        bool sees = false;
+        assert_int_equal(tw_attention_parse(&p, words, NULL), TW_OK);
+        assert_int_equal(tw_attention_data_make(&d, &p, seed, NULL), TW_OK);
+        const float *last = (const float *)d.of[TW_ATTENTION_MASK] + p.ldm;
+        for (int i = 0; i < 8; i++) sees |= last[i] > -INFINITY;
+        assert_false(sees);
+        tw_attention_data_free(&d);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_attention_is_right),
-                                       cmocka_unit_test(edges_of_masks_of_warpgroups_are_right),
-                                       cmocka_unit_test(edges_of_masks_of_warps_are_right),
-                                       cmocka_unit_test(kept_answers_find_what_is_wrong),
-                                       cmocka_unit_test(words_without_sense_are_refused),
-                                       cmocka_unit_test(printed_problems_are_read_again),
-                                       cmocka_unit_test(defaults_are_legal),
-                                       cmocka_unit_test(programs_open_it_by_words)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_attention_is_right),         cmocka_unit_test(edges_of_masks_of_warpgroups_are_right),
+        cmocka_unit_test(edges_of_masks_of_warps_are_right), cmocka_unit_test(kept_answers_find_what_is_wrong),
+        cmocka_unit_test(a_mask_hides_all_keys_of_a_query),  cmocka_unit_test(words_without_sense_are_refused),
+        cmocka_unit_test(printed_problems_are_read_again),   cmocka_unit_test(defaults_are_legal),
+        cmocka_unit_test(programs_open_it_by_words)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,12 +56,13 @@ static void fill(const tw_attention_data *d, void *data, int64_t n, double sprea
     for (int64_t i = REPEAT; i < n; i++) out[i] = out[i - REPEAT];
 }
 
-/* A mask leaves about three keys of four, and of some queries none. Behind the last key it has no numbers. */
+/* A mask leaves about three keys of four, and of some queries none, the last of several among them. Behind the last key
+   it has no numbers. */
 static void draw_mask(const tw_attention_data *d, void *data, tw_random *r) {
     const tw_attention_problem *p = &d->problem;
     const int64_t rows = p->mask_batch * p->mask_heads * p->queries;
     for (int64_t i = 0; i < rows; i++) {
-        const bool blind = !tw_random_below(r, 16);
+        const bool drawn = !tw_random_below(r, 16), blind = drawn || (rows > 1 && i == rows - 1);
         for (int64_t j = 0; j < p->ldm; j++) {
             const bool sees = !blind && tw_random_below(r, 4);
             const float x = j >= p->keys ? NAN : sees ? 2 * tw_random_normal(r) : -INFINITY;
