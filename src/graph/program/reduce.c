@@ -109,7 +109,8 @@ static bool of_wholes(const tw_lowering *l, const tw_node *n, tw_rows_of of) {
     return is_short(tw_lower_of(l, n->in[0])->type) && (of == TW_ROWS_max || of == TW_ROWS_min);
 }
 
-/* Sums of some bits of whole numbers from each bit `step * i` on, which are few enough to be exact: [i][line]. */
+/* Adds up parts of the whole numbers of each line, as [i][line]. Part i is their bits from `step * i` on, so few that
+   sums in f32 are exact. */
 static bool sum_parts(tw_lowering *l, const tw_lazy *lines, int step, int parts, tw_view *out) {
     int64_t dims[TW_ARRAY_RANK] = {parts};
     const int rank = lines->rank;

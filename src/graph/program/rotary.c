@@ -4,7 +4,7 @@
 #include "graph/program/lower.h"
 
 typedef struct rotation {
-    int64_t heads; /* Of a row. 0: the array's dimensions say it. */
+    int64_t heads; /* Heads of a row. 0: heads are a dimension of the array. */
     int64_t half;  /* Pairs of a head. */
     bool interleaved;
     int cosine, sine, places; /* Values. places -1: angles are those of each row. */

@@ -29,7 +29,7 @@ typedef struct tw_point_view {
     int run;
     int vec;        /* Elements of an access. */
     int64_t step;   /* Elements from one of the run to the next. */
-    tw_val address; /* Of the run's first element, i64, but for what `by` and `shift` add. */
+    tw_val address; /* Of the run's first element, i64, less what `by` and `shift` add. */
     int64_t shift;  /* Bytes from there to the run's first element. */
     tw_val inside;  /* Predicate: the gathered place exists. TW_NONE: it always does. */
 } tw_point_view;

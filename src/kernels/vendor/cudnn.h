@@ -32,8 +32,8 @@ typedef struct tw_cudnn_problem {
     bool causal;  /* The last query stands at the last key, and queries see no later keys. */
     bool masked;  /* An array of numbers, one for each query and key, is added to scores that were scaled. */
     tw_cudnn_type mask_type;
-    int64_t mask_batch; /* Sequences that the array has, `batch`, or 1 for all of them. */
-    int64_t mask_heads; /* Heads that the array has, `heads`, or 1 for all of them. */
+    int64_t mask_batch; /* Number of the mask's sequences: `batch`, or 1 if they share it. */
+    int64_t mask_heads; /* Number of the mask's heads: `heads`, or 1 if they share it. */
     tw_cudnn_strides mask;
 } tw_cudnn_problem;
 

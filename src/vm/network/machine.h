@@ -185,7 +185,7 @@ typedef struct tw_network_attending {
 tw_status tw_network_choose_attention(tw_cuda_network *n, const tw_attention_problem *p, tw_network_attending *out,
                                       tw_diag *diag);
 
-/* attend_cudnn.c. Tells whether there is cuDNN, and attention that it may know. */
+/* attend_cudnn.c. Tells whether cuDNN can be used and may know how to compute the attention. */
 bool tw_network_has_cudnn(tw_cuda_network *n, const tw_attention_problem *p);
 /* Makes attention by an engine, or if that is NULL by the first that computes it. *out is NULL: cuDNN does not compute
    it so. TW_ERR_MEMORY. */

@@ -34,7 +34,7 @@ typedef struct tw_network_settled {
     int problems;         /* Problems with more than one promising choice. */
     int changed;          /* Those that are computed otherwise than the times alone would have it. */
     int tried;            /* Choices that whole passes were timed with. */
-    double before, after; /* Microseconds of a pass. `after` is as fast as the device was when `before` was taken. */
+    double before, after; /* Microseconds of a pass, as if the clock had not drifted between the two. */
 } tw_network_settled;
 
 /* Choices of a problem follow one another, those of our kernels the fastest first. Starts from {0}. */
