@@ -227,7 +227,7 @@ static int sight(tw_maker *k, const group *x) {
     return tw_make_op(k, "Where", (int[]){seen, bias, least}, 3, NULL, 0, -1);
 }
 
-/* Makes a score for each head that has no value: what the node has of them, or zeros. */
+/* Makes the sinks, a score for each head to which no value belongs: those of the node, or zeros. */
 static int sinks_of(tw_maker *k, const group *x) {
     if (tw_node_has(&x->n, SINKS)) return x->n.in[SINKS];
     const tw_element type = k->g->values[x->n.in[Q]].type;

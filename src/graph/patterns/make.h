@@ -34,7 +34,7 @@ int tw_make_op(tw_maker *k, const char *op, const int *operands, int n, tw_attri
                int want);
 /* Adds Slice(x) from `from` to below `to` along an axis. */
 int tw_make_slice(tw_maker *k, int x, int64_t axis, int64_t from, int64_t to, int64_t step);
-/* Adds Transpose(x) with an order of dimensions, which is the arena's. */
+/* Adds Transpose(x). `perm` is the order of dimensions, in the graph's arena. */
 int tw_make_transpose(tw_maker *k, int x, int64_t *perm, int want);
 
 /* functions.c. What a name with operands in small letters makes. */

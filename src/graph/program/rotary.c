@@ -172,7 +172,7 @@ static bool turn_both(tw_lowering *l, const tw_node *const n[2], const rotation 
     for (int i = 0; i < 2; i++)
         if (!tw_lower_heads(l, n[i]->in[0], r[i].heads, &x[i])) return false;
     if (!beside(&x[0], &x[1], &both)) return false;
-    /* Queries need room beside keys that lie as far apart as values do. */
+    /* Rows lie as far apart as those of values. Both queries and keys must fit in between. */
     if (row && row < both.dims[1] * both.dims[3]) return false;
     const tw_view to = rows_for(l, tw_lower_of(l, n[0]->out[0])->name, &both, row);
     *done = turn(l, &r[0], &both, &to);

@@ -16,9 +16,11 @@
 
 /* Launches of fewer runs have smaller blocks, so that every SM gets some. */
 enum { THREADS = 256, FEW_THREADS = 128, FEW = 132 * 2 * THREADS };
-/* Runs that a thread has of one dimension at most, the bytes that it loads for them, and the threads that must remain:
-   half of what an H100 keeps. */
-enum { TOGETHER = 8, BYTES = 128, REMAIN = 132 * 1024 };
+enum {
+    TOGETHER = 8,       /* Runs of a thread along a dimension, at most. */
+    BYTES = 128,        /* Bytes that a thread loads for its runs, at most. */
+    REMAIN = 132 * 1024 /* Threads that a kernel has at least: half of those that an H100 keeps. */
+};
 
 /* The problem as it is computed. */
 typedef struct shape {

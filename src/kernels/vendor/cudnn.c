@@ -48,7 +48,7 @@ enum {
 
     MAJOR = 10000,      /* What a major version counts in a version's number. */
     KNOWN = 9,          /* The major version whose numbers these are. */
-    INFINITIES = 91000, /* From this version on a score that does not count is an infinity. */
+    INFINITIES = 91000, /* From this version on masked scores may be -infinity. */
     MOST = 16,          /* The most engines that are asked for. */
 };
 

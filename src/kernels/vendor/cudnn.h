@@ -17,10 +17,10 @@ typedef struct tw_cudnn_strides {
     int64_t batch, head, row;
 } tw_cudnn_strides;
 
-/* Each row of Q is scored against the rows of K, and gets the mean of V's rows, weighted by the softmax of its scores,
-   which f32 holds. */
+/* Attention. Each row of Q is scored against the rows of K, in f32. Its result is the mean of V's rows, weighted by the
+   softmax of its scores. */
 typedef struct tw_cudnn_problem {
-    tw_cudnn_type type;     /* Of Q, K, V and the result: F16 or BF16. */
+    tw_cudnn_type type;     /* Type of elements of Q, K, V and the result: F16 or BF16. */
     int64_t batch;          /* Number of sequences. */
     int64_t heads;          /* Heads of Q. */
     int64_t kv_heads;       /* Heads of K and V, each for heads / kv_heads neighbouring heads of Q. */

@@ -32,7 +32,7 @@ static tw_status print(const void *context, tw_buf *ptx, tw_diag *diag) {
     return st;
 }
 
-/* Adds a kernel. False: there is no memory. */
+/* Adds the kernel of a way to those that are compiled. False: there is no memory. */
 static bool add(tw_network_code *c, const tw_network_way *w, const tw_gpu *g) {
     /* A choice that is not legal for the step leaves it with another, which may be there. */
     for (int i = 0; i < c->n; i++)
