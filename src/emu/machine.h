@@ -90,7 +90,12 @@ typedef struct emu_clock {
     uint32_t *own;   /* NULL: nothing known */
     emu_entry *more; /* single lanes, and threads of other blocks; ascending by thread */
     int n, room;
+    uint64_t has; /* emu_thread_bit of every thread in `more`, and perhaps others' */
 } emu_clock;
+/* Most questions are of threads without an entry, and one bit answers them. */
+static inline uint64_t emu_thread_bit(uint32_t thread) {
+    return 1ull << (thread * 0x9e3779b1u >> 26);
+}
 
 enum { EMU_WARP, EMU_COPIER, EMU_BULK_READER, EMU_BULK_WRITER, EMU_MULTIPLIER, EMU_AGENTS };
 

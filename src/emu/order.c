@@ -30,6 +30,7 @@ void emu_clock_free(emu_clock *c) {
 
 void emu_clock_clear(emu_clock *c) {
     c->n = 0;
+    c->has = 0;
     free(c->own);
     c->own = NULL;
 }
@@ -85,6 +86,7 @@ void emu_clock_put(emu_launch *l, emu_clock *c, uint32_t thread, uint32_t mask, 
             end++;
         }
         c->more[keep++] = (emu_entry){thread, mask, clock};
+        c->has |= emu_thread_bit(thread);
     }
     memmove(c->more + keep, c->more + end, (size_t)(c->n - end) * sizeof *c->more);
     c->n -= end - keep;
@@ -107,7 +109,8 @@ void emu_clock_join(emu_launch *l, emu_clock *to, const emu_clock *from) {
 static uint32_t unknown(const emu_launch *l, const emu_clock *c, uint32_t thread, uint32_t mask, uint32_t clock) {
     if (thread >> l->stride_log2 == (uint32_t)c->block && c->own && c->own[thread & (uint32_t)(l->stride - 1)] > clock)
         return 0;
-    for (int i = c->n ? find(c, thread) : 0; i < c->n && c->more[i].thread == thread && mask; i++)
+    if (!(c->has & emu_thread_bit(thread))) return mask;
+    for (int i = find(c, thread); i < c->n && c->more[i].thread == thread && mask; i++)
         if (c->more[i].clock > clock) mask &= ~c->more[i].mask;
     return mask;
 }
@@ -124,7 +127,8 @@ bool emu_knows(const emu_warp *w, int lane, uint32_t thread, uint32_t mask, uint
 static uint32_t latest(const emu_launch *l, const emu_clock *c, uint32_t thread, int of_lane) {
     uint32_t clock = 0;
     if (thread >> l->stride_log2 == (uint32_t)c->block && c->own) clock = c->own[thread & (uint32_t)(l->stride - 1)];
-    for (int i = c->n ? find(c, thread) : 0; i < c->n && c->more[i].thread == thread; i++)
+    if (!(c->has & emu_thread_bit(thread))) return clock;
+    for (int i = find(c, thread); i < c->n && c->more[i].thread == thread; i++)
         if (c->more[i].mask >> of_lane & 1 && c->more[i].clock > clock) clock = c->more[i].clock;
     return clock;
 }

@@ -85,7 +85,8 @@ static inline bool ordered(const emu_warp *w, int lane, const emu_mark *m) {
     if ((thread ^ w->thread) >> l->stride_log2 == 0 && w->known.own &&
         w->known.own[thread & (uint32_t)(l->stride - 1)] > m->clock)
         return true;
-    return emu_knows(w, lane, m->thread - 1, m->mask, m->clock);
+    if (thread - w->thread >= EMU_AGENTS && !w->apart.n && !(w->known.has & emu_thread_bit(thread))) return false;
+    return emu_knows(w, lane, thread, m->mask, m->clock);
 }
 
 /* Finds the warp whose agent a thread is. NULL: the thread is an mbarrier, or its block has ended. */
@@ -215,6 +216,19 @@ static bool superseded(const emu_warp *w, int lane, const emu_mark *m, const emu
     return (m->thread == by->thread && !(m->mask & ~by->mask) && m->clock <= by->clock) || ordered(w, lane, m);
 }
 
+/* Checks an access against an earlier mark. Returns false after a finding. */
+static bool meets(const access *a, const emu_mark *m) {
+    const emu_how *how = a->how;
+    if (!m->thread || (!how->write && !writes(m))) return true;
+    if (ordered(a->warp, a->lane, m)) {
+        if (how->async && writes(m)) check_proxy(a, m);
+        return !how->async || writes(m) || check_loaded(a, m);
+    }
+    if (strong_together(a->warp, how, m) || agrees(a, m)) return true;
+    complain(a, m);
+    return false;
+}
+
 static void note_read(emu_warp *w, int lane, emu_cell *c, const emu_mark *m) {
     emu_launch *l = w->launch;
     emu_mark *r = &c->read;
@@ -230,13 +244,22 @@ static void note_read(emu_warp *w, int lane, emu_cell *c, const emu_mark *m) {
         *r = *m;
     }
     if (c->other.thread && superseded(w, lane, &c->other, r)) c->other.thread = 0;
+}
+
+/* Checks a read against the further marks, and drops those that are superseded. Returns false after a finding. */
+static bool walk_read(const access *a, emu_cell *c, bool fine) {
+    emu_launch *l = a->warp->launch;
     for (uint32_t *p = &c->more; *p;) {
-        emu_mark *x = &l->links[*p].mark;
-        if (writes(x) ? false : superseded(w, lane, x, r))
+        const emu_mark x = l->links[*p].mark;
+        if (writes(&x))
+            fine = fine && meets(a, &x);
+        else if (superseded(a->warp, a->lane, &x, &c->read)) {
             unlink_mark(l, p);
-        else
-            p = &l->links[*p].next;
+            continue;
+        }
+        p = &l->links[*p].next;
     }
+    return fine;
 }
 
 static void note_write(emu_warp *w, const emu_how *how, int lane, emu_cell *c, const emu_mark *m) {
@@ -252,19 +275,6 @@ static void note_write(emu_warp *w, const emu_how *how, int lane, emu_cell *c, c
     if (how->strength && c->other.thread && !superseded(w, lane, &c->other, m)) link_mark(l, &c->more, &c->other);
     c->read.thread = c->other.thread = 0;
     c->write = *m;
-}
-
-/* Checks an access against an earlier mark. Returns false after a finding. */
-static bool meets(const access *a, const emu_mark *m) {
-    const emu_how *how = a->how;
-    if (!m->thread || (!how->write && !writes(m))) return true;
-    if (ordered(a->warp, a->lane, m)) {
-        if (how->async && writes(m)) check_proxy(a, m);
-        return !how->async || writes(m) || check_loaded(a, m);
-    }
-    if (strong_together(a->warp, how, m) || agrees(a, m)) return true;
-    complain(a, m);
-    return false;
 }
 
 static bool read_only_path(const emu_op *op) {
@@ -296,21 +306,26 @@ static bool check(const access *a, emu_cell *c) {
                            .clock = how->clock,
                            .mask = 1u << a->lane,
                            .what = (uint32_t)(a->op - l->code.ops) << 8 | (uint32_t)how->write << 7 | how->strength};
-    bool fine = meets(a, &c->write) && (!how->write || (meets(a, &c->read) && meets(a, &c->other)));
+    bool fine = meets(a, &c->write);
+    if (!how->write) {
+        note_read(w, a->lane, c, &mark);
+        return walk_read(a, c, fine);
+    }
+    fine = fine && meets(a, &c->read) && meets(a, &c->other);
     for (uint32_t p = c->more; p && fine; p = l->links[p].next) {
         emu_mark m = l->links[p].mark;
         fine = meets(a, &m);
     }
-    if (how->write)
-        note_write(w, how, a->lane, c, &mark);
-    else
-        note_read(w, a->lane, c, &mark);
+    note_write(w, how, a->lane, c, &mark);
     return fine;
 }
 
 /* Returns 0 when two marks are the same. Few are not, so that nothing branches. */
-static uint32_t apart(const emu_mark *x, const emu_mark *y) {
-    return (x->thread ^ y->thread) | (x->clock ^ y->clock) | (x->mask ^ y->mask) | (x->what ^ y->what);
+static uint64_t apart(const emu_mark *x, const emu_mark *y) {
+    uint64_t a[2], b[2];
+    memcpy(a, x, sizeof a);
+    memcpy(b, y, sizeof b);
+    return (a[0] ^ b[0]) | (a[1] ^ b[1]);
 }
 
 void emu_shadow(emu_warp *w, const emu_op *op, const emu_how *how, int lane, emu_object *o, uint64_t from,
