@@ -57,8 +57,9 @@ uint16_t tw_f32_to_f16(float f) {
 }
 
 float tw_e4m3_to_f32(uint8_t x) {
-    const int exponent = x >> 3 & 15, fraction = x & 7;
-    float y = exponent ? ldexpf((float)(8 + fraction), exponent - 10) : (float)fraction * 0x1p-9f;
+    /* Both types have the fraction behind the exponent, whose bias is 7 here and 127 there. */
+    const uint32_t low = x & 0x7f;
+    float y = low >= 8 ? tw_bits_f32((low << 20) + (120u << 23)) : (float)low * 0x1p-9f;
     if ((x & 0x7f) == 0x7f) y = NAN;
     return x & 0x80 ? -y : y;
 }

@@ -10,10 +10,10 @@
 #include "ir/value.h"
 
 enum {
-    ROW = 32,   /* Bytes that a product takes along k. */
-    K = ROW,    /* The most elements along k, for types of one byte. */
-    ROWS = 16,  /* Rows of a warp. */
-    PIECE = 16, /* Bytes that a swizzle moves together. */
+    ROW = 32,     /* Bytes that a product takes along k. */
+    K = EMU_K,    /* The most elements along k, for types of one byte. */
+    ROWS = EMU_M, /* Rows of a warp. */
+    PIECE = 16,   /* Bytes that a swizzle moves together. */
 };
 
 bool emu_whole_warp(emu_warp *w, const emu_op *op) {
@@ -82,8 +82,9 @@ static uint32_t piece_of(const matrix *m, int row, int k, int *within) {
     return at - at % PIECE;
 }
 
-/* Reads a matrix from shared memory to out[row][k], a 16-byte piece at a time. Returns false after a finding. */
-static bool gather(emu_warp *w, const emu_op *op, const emu_how *how, const matrix *m, double *out) {
+/* Reads a matrix from shared memory, a 16-byte piece at a time: A to out[row][k], B to out[column / 8][k][column % 8].
+   Returns false after a finding. */
+static bool gather(emu_warp *w, const emu_op *op, const emu_how *how, const matrix *m, bool of_b, double *out) {
     const int per = PIECE / m->bytes, depth = ROW / m->bytes;
     for (int outer = 0; outer < (m->across ? depth : m->n); outer++)
         for (int inner = 0; inner < (m->across ? m->n : depth); inner += per) {
@@ -92,8 +93,11 @@ static bool gather(emu_warp *w, const emu_op *op, const emu_how *how, const matr
             const uint32_t at = piece_of(m, m->from + row, k, &within);
             const uint8_t *p = emu_access(w, op, how, 0, TW_SPACE_shared, at, PIECE, NULL);
             if (!p) return false;
-            for (int e = 0; e < per; e++)
-                out[m->across ? (row + e) * K + k : row * K + k + e] = element(m->of, p + (size_t)e * (size_t)m->bytes);
+            for (int e = 0; e < per; e++) {
+                const int r = m->across ? row + e : row, c = m->across ? k : k + e;
+                out[of_b ? (r / EMU_N * K + c) * EMU_N + r % EMU_N : r * K + c] =
+                    element(m->of, p + (size_t)e * (size_t)m->bytes);
+            }
         }
     return true;
 }
@@ -160,17 +164,22 @@ static void put_sum(const emu_warp *w, tw_type t, const emu_ref *refs, int i, in
     }
 }
 
-/* Multiplies. Operand `add` tells whether to add to the accumulators, which are the operands after it. */
-static void multiply(const emu_warp *w, const emu_op *op, int add, int depth, const double *a, const double *b) {
+/* Multiplies, eight columns at a time. Operand `add` tells whether to add to the accumulators, which are the operands
+   after it. */
+static void multiply(const emu_warp *w, const emu_op *op, int add, int depth, double a[ROWS][K], double b[][K][EMU_N]) {
     const tw_type t = tw_wgmma_describe((tw_wgmma_kind)op->ir->at.wgmma)->d;
+    const tw_mma_info eight = {.m = ROWS, .n = EMU_N, .k = depth, .cd = t};
     const bool adds = emu_lanes(w, op->in[add]) & 1;
-    for (int i = 0; i < op->ir->at.columns / 2; i++)
-        for (int lane = 0; lane < EMU_LANES; lane++) {
-            const double *x = a + (lane / 4 + i / 2 % 2 * 8) * K, *y = b + (i / 4 * 8 + lane % 4 * 2 + i % 2) * K;
-            double sum = adds ? get_sum(w, t, op->in + add + 1, i, lane) : 0;
-            for (int k = 0; k < depth; k++) sum += x[k] * y[k];
-            put_sum(w, t, op->out, i, lane, sum);
-        }
+    for (int i = 0; i < op->ir->at.columns / 2; i += 4) {
+        double c[EMU_M][EMU_N] = {0};
+        for (int r = 0; r < 4 && adds; r++)
+            for (int lane = 0; lane < EMU_LANES; lane++)
+                c[lane / 4 + r / 2 * 8][lane % 4 * 2 + r % 2] = get_sum(w, t, op->in + add + 1, i + r, lane);
+        w->launch->product(&eight, a, b[i / 4], c);
+        for (int r = 0; r < 4; r++)
+            for (int lane = 0; lane < EMU_LANES; lane++)
+                put_sum(w, t, op->out, i + r, lane, c[lane / 4 + r / 2 * 8][lane % 4 * 2 + r % 2]);
+    }
 }
 
 /* Computes a product. `in_registers`: A is in registers, not in shared memory. */
@@ -179,7 +188,7 @@ static emu_next product(emu_warp *w, const emu_op *op, bool in_registers) {
     const tw_wgmma_info *info = tw_wgmma_describe((tw_wgmma_kind)at->wgmma);
     const int of_b = in_registers ? 4 : 1, bytes = ROW / info->k;
     if (!emu_whole_warp(w, op)) return EMU_GO;
-    double a[ROWS * K], b[TW_WGMMA_COLUMNS * K];
+    double a[ROWS][K], b[TW_WGMMA_COLUMNS / EMU_N][K][EMU_N];
     matrix left = {.from = w->index % 4 * ROWS, .n = ROWS, .of = info->a, .bytes = bytes, .across = at->trans_a};
     const matrix right = {emu_get(w, op->in[of_b], 0), at->trans_b, 0, at->columns, info->b, bytes};
     if (!in_registers) left.descriptor = emu_get(w, op->in[0], 0);
@@ -194,10 +203,10 @@ static emu_next product(emu_warp *w, const emu_op *op, bool in_registers) {
                          .align = PIECE};
     if (w->launch->checked) take_registers(w, op);
     if (in_registers)
-        spread(w, op, &left, a);
-    else if (!gather(w, op, &how, &left, a))
+        spread(w, op, &left, *a);
+    else if (!gather(w, op, &how, &left, false, *a))
         return EMU_GO;
-    if (gather(w, op, &how, &right, b)) multiply(w, op, of_b + 1, info->k, a, b);
+    if (gather(w, op, &how, &right, true, **b)) multiply(w, op, of_b + 1, info->k, a, b);
     return EMU_GO;
 }
 
