@@ -67,10 +67,10 @@ static double largest(const tw_gemm_problem *p) {
 /* Returns the scale of the block of element k of a row of A or a column of B. */
 static double block_scale_of(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, int64_t i, int64_t k) {
     const tw_gemm_buffer scales = which == TW_GEMM_A ? TW_GEMM_SCALE_A : TW_GEMM_SCALE_B;
-    const tw_gemm_matrix m = tw_gemm_matrix_of(&d->problem, scales);
     const float *of = d->of[scales];
-    const int64_t block = k / TW_GEMM_BLOCK;
     if (!of) return 1;
+    const tw_gemm_matrix m = tw_gemm_matrix_of(&d->problem, scales);
+    const int64_t block = k / TW_GEMM_BLOCK;
     return (double)(which == TW_GEMM_A ? of[block * m.ld + i]
                                        : of[product * m.stride + i / TW_GEMM_BLOCK * m.ld + block]);
 }
