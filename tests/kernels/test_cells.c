@@ -84,7 +84,7 @@ static void senseless_texts_are_refused(void **state) {
     at = deep + snprintf(deep, sizeof deep, "x0");
     for (int i = 1; i < TW_CELLS + 1; i++) {
         char all[sizeof deep];
-        snprintf(all, sizeof all, "add(%s,%d.5)", deep, i);
+        snprintf(all, sizeof all, "add(%.1900s,%d.5)", deep, i);
         snprintf(deep, sizeof deep, "%s", all);
         if (strlen(deep) > 1500) break;
     }
