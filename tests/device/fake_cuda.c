@@ -43,6 +43,8 @@ typedef struct queue {
 typedef struct module {
     void *context;
     char *text;
+    const char
+        *directives; /* The text from its first directive on. Launches ask for some, and generated kernels have none. */
     char name[128];
     int dynamic_shared, large_clusters;
 } module;
@@ -649,7 +651,9 @@ int cuModuleLoadDataEx(void **out, const void *image, unsigned n, int *options, 
     if (m->text) memcpy(m->text, image, strlen(image));
     const char *name = m->text ? strstr(m->text, ".entry ") : NULL;
     if (name) sscanf(name, ".entry %127[a-zA-Z0-9_]", m->name);
-    m->dynamic_shared = (48 << 10) - (m->text ? number(m->text, "shared", 0) : 0);
+    m->directives = m->text ? strstr(m->text, "//! ") : NULL;
+    if (!m->directives) m->directives = "";
+    m->dynamic_shared = (48 << 10) - number(m->directives, "shared", 0);
     return 0;
 }
 
@@ -676,13 +680,13 @@ int cuFuncGetAttribute(int *value, int attribute, void *function) {
         *value = 1024;
         return 0;
     case 1:
-        *value = number(m->text, "shared", 0);
+        *value = number(m->directives, "shared", 0);
         return 0;
     case 3:
-        *value = number(m->text, "local", 0);
+        *value = number(m->directives, "local", 0);
         return 0;
     case 4:
-        *value = number(m->text, "registers", 16);
+        *value = number(m->directives, "registers", 16);
         return 0;
     default:
         return 1;
@@ -724,9 +728,9 @@ static int launch(module *m, const unsigned grid[3], const unsigned block[3], un
         hook(parameters);
         return 0;
     }
-    work w = {.kind = directive(m->text, "fault") ? 1
-                      : directive(m->text, "add") ? 0
-                                                  : 3,
+    work w = {.kind = directive(m->directives, "fault") ? 1
+                      : directive(m->directives, "add") ? 0
+                                                        : 3,
               .grid = grid[0] * grid[1] * grid[2],
               .threads = block[0],
               .shared = shared};
