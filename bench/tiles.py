@@ -123,10 +123,10 @@ def parts_estimate(key, extents):
     return max(waves * steps * step / CLOCK, fetched / CACHED, memory) + 8 * m * n * kg / CACHED
 
 
-def in_parts():
+def in_parts(rows):
     """Returns the lines for bench_tiles of products in parts, beside whole ones with the tiles that are likely fast."""
     out = []
-    for m in SHORT:
+    for m in rows:
         for model, matrices in MODELS.items():
             for name in ("down", "o"):
                 n, k = matrices[name]
@@ -163,7 +163,8 @@ def lines(rows):
 
 
 def measure(a):
-    todo = in_parts() if a.parts else lines(FEWEST if a.few else tuple(a.rows) if a.rows else ROWS)
+    rows = tuple(a.rows or ())
+    todo = in_parts(rows or SHORT) if a.parts else lines(FEWEST if a.few else rows or ROWS)
     print("tiles: %d configurations of %d products" % (len(todo), len({x.split()[0] for x in todo})), file=sys.stderr)
     with open(a.log, "w") as log:
         done = subprocess.run([a.bench, "--seconds", str(a.seconds)], input="".join(x + "\n" for x in todo), stdout=log, text=True)
