@@ -129,12 +129,13 @@ size_t tw_gemm_pool_need(const tw_gemm_problem *q) {
     return bytes;
 }
 
-/* Tells whether matrices follow one another without gaps. */
+/* Tells whether matrices follow one another without gaps. The rows of a single B that is k x n may have some. */
 static bool dense(const tw_gemm_problem *q) {
     const bool alike =
         q->batch == 1 || (q->sets <= 1 && !q->narrow && q->stride_a == q->m * q->k && q->stride_c == q->m * q->n);
-    return q->lda == q->k && q->ldb == (q->trans_b ? q->k : q->n) && q->ldc == q->n && alike &&
-           ((q->batch == 1 && !q->groups) || q->stride_b == q->n * q->k);
+    const bool single = q->batch == 1 && !q->groups;
+    return q->lda == q->k && (q->ldb == (q->trans_b ? q->k : q->n) || (single && !q->trans_b)) && q->ldc == q->n &&
+           alike && (single || q->stride_b == q->n * q->k);
 }
 
 tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *q, tw_diag *diag) {
@@ -189,15 +190,16 @@ static tw_status refer_slab(tw_gemm_pool *p, const tw_gemm_problem *q, const tw_
                                   (uint64_t)q->k,
                                   q->promote,
                                   of[TW_GEMM_SCALES],
-                                  of[TW_GEMM_SCALE_COLUMNS]};
-    static const int bytes[] = {8, 8, 8, 8, 4, 4, 4, 4, 8, 8};
+                                  of[TW_GEMM_SCALE_COLUMNS],
+                                  (uint64_t)q->ldb};
+    static const int bytes[] = {8, 8, 8, 8, 4, 4, 4, 4, 8, 8, 4};
     const tw_cuda_launch l = {
         .module = p->refer,
         .grid = {(int)(tw_ceil_div(q->n, TW_GEMM_REFER_THREADS)), (int)(tw_ceil_div(rows, TW_GEMM_REFER_ROWS)), 1},
         .threads = TW_GEMM_REFER_THREADS,
         .arguments = arguments,
         .argument_bytes = bytes,
-        .n_arguments = 10};
+        .n_arguments = 11};
     return tw_cuda_run(p->cuda, &l, diag);
 }
 

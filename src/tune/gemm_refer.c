@@ -14,7 +14,7 @@ typedef struct refer {
     bool exact; /* Narrow: elements are not rounded. */
     bool tall;  /* B is k x n. */
     tw_val scales, scale_columns;
-    tw_val a, x, want, tolerance, m, n, k, promote;
+    tw_val a, x, want, tolerance, m, n, k, promote, ldb;
     tw_val first, column; /* The thread's first row and its column. */
     tw_val sum[ROWS];     /* Sums of products, f64. */
     tw_val size[ROWS];    /* Sums of the products' magnitudes, f32. */
@@ -122,7 +122,7 @@ static void load_tall(const refer *r, tw_val k, tw_val *out) {
     tw_builder *b = r->b;
     const tw_type t = tw_gemm_types[r->type].element;
     for (int e = 0; e < 4 * WORDS / r->es; e++) {
-        tw_val row = tw_binary(b, TW_OP_mul_wide_u32, tw_add_imm(b, k, e), r->n);
+        tw_val row = tw_binary(b, TW_OP_mul_wide_u32, tw_add_imm(b, k, e), r->ldb);
         tw_val at = tw_add(b, r->x, tw_mul_imm(b, tw_add(b, row, tw_widen(b, r->column)), r->es));
         tw_val x = tw_ld(b, (tw_attrs){.type = t}, at);
         out[e] = t == TW_T_f32 ? x : tw_part_widen(b, t, x);
@@ -230,6 +230,7 @@ tw_kernel *tw_gemm_refer_build(const tw_gemm_problem *p, int sm) {
     r.scales = tw_pointer_add(b, "scales", 4, true);
     tw_val scale_columns = tw_pointer_add(b, "scale_columns", 4, true);
     if (p->epilogue.scale_columns) r.scale_columns = scale_columns;
+    r.ldb = tw_parameter_add(b, "ldb", TW_T_i32);
     tw_val block = tw_mul_imm(b, tw_sreg(b, TW_SREG_ctaid_x), TW_GEMM_REFER_THREADS);
     r.column = tw_add(b, block, tw_sreg(b, TW_SREG_tid_x));
     r.first = tw_mul_imm(b, tw_sreg(b, TW_SREG_ctaid_y), ROWS);

@@ -38,7 +38,8 @@ static void compare_one(tw_gemm_problem *p) {
         p->scales ? tw_emu_alloc(e, "scales", d.of[TW_GEMM_SCALES], d.bytes[TW_GEMM_SCALES], true) : 0,
         p->epilogue.scale_columns
             ? tw_emu_alloc(e, "scale_columns", d.of[TW_GEMM_SCALE_COLUMNS], d.bytes[TW_GEMM_SCALE_COLUMNS], true)
-            : 0};
+            : 0,
+        (uint64_t)p->ldb};
     const tw_emu_options o = {.grid = {(n + TW_GEMM_REFER_THREADS - 1) / TW_GEMM_REFER_THREADS,
                                        (m + TW_GEMM_REFER_ROWS - 1) / TW_GEMM_REFER_ROWS}};
     tw_emu_report report = {0};
@@ -68,8 +69,9 @@ static void compare(tw_gemm_type type, int m, int n, int k, bool promote) {
     compare_one(&p);
 }
 
-static void compare_tall(tw_gemm_type type, int m, int n, int k) {
-    tw_gemm_problem p = {.type = type, .m = m, .n = n, .k = k, .alpha = 1};
+/* `gap`: elements between B's rows. */
+static void compare_tall(tw_gemm_type type, int m, int n, int k, int gap) {
+    tw_gemm_problem p = {.type = type, .m = m, .n = n, .k = k, .ldb = n + gap, .alpha = 1};
     compare_one(&p);
 }
 
@@ -95,9 +97,10 @@ static void both_references_agree(void **state) {
     compare(TW_GEMM_F16, 4, 128, 256, false);
     compare(TW_GEMM_TF32X3, 9, 130, 68, false);
     compare(TW_GEMM_F32, 1, 1, 4, false);
-    compare_tall(TW_GEMM_F16, 9, 131, 40);
-    compare_tall(TW_GEMM_BF16, 5, 1, 8);
-    compare_tall(TW_GEMM_TF32X3, 9, 130, 68);
+    compare_tall(TW_GEMM_F16, 9, 131, 40, 0);
+    compare_tall(TW_GEMM_F16, 6, 131, 24, 5);
+    compare_tall(TW_GEMM_BF16, 5, 1, 8, 0);
+    compare_tall(TW_GEMM_TF32X3, 9, 130, 68, 2);
     compare(TW_GEMM_E4M3, 9, 130, 272, false);
     compare(TW_GEMM_E4M3, 9, 130, 272, true);
     compare(TW_GEMM_E4M3, 1, 1, 16, true);
