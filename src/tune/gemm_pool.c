@@ -147,8 +147,7 @@ static bool dense(const tw_gemm_problem *q) {
 static bool has_epilogue(const tw_gemm_problem *q) {
     const tw_gemm_epilogue *e = &q->epilogue;
     if (e->gated || e->squares || e->scaled || e->scale_rows || (e->scale_columns && !q->narrow)) return false;
-    const bool operands = e->bias || e->mul || e->residual;
-    return !operands || (q->out == tw_gemm_types[q->type].element && !q->groups && q->batch == 1);
+    return q->out == tw_gemm_types[q->type].element || !(e->bias || e->mul || e->residual);
 }
 
 tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *q, tw_diag *diag) {

@@ -24,8 +24,8 @@ size_t tw_gemm_pool_need(const tw_gemm_problem *problem);
 /* Returns TW_OK if the pool serves a completed problem of the pool's type and its usual C: a product, a batch without
    sets, or groups. A is m x k. B is n x k, or k x n unless it is narrow or e4m3. Matrices have no gaps, and rows
    of A have whole 16 bytes. A narrow B may have scales of columns. There may be an activation, and where C has the
-   elements of A also bias, mul and residual of one product. Groups have ends, and their rows are neither gathered nor
-   scattered. TW_ERR_UNSUPPORTED otherwise. */
+   elements of A also bias, mul and residual. Groups have ends, and their rows are neither gathered nor scattered.
+   TW_ERR_UNSUPPORTED otherwise. */
 tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *problem, tw_diag *diag);
 
 /* Sets the addresses of A, B, the scales of a narrow B, bias, mul and residual of set `set`. All elements are in

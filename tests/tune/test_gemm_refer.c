@@ -31,20 +31,19 @@ static void compare_one(tw_gemm_problem *p) {
     float *tolerance = malloc(cells * sizeof *tolerance);
     memset(want, 0xff, cells * sizeof *want);
     memset(tolerance, 0xff, cells * sizeof *tolerance);
-    const uint64_t arguments[] = {
-        place(e, &d, TW_GEMM_A),
-        place(e, &d, TW_GEMM_B),
-        tw_emu_alloc(e, "want", want, cells * sizeof *want, false),
-        tw_emu_alloc(e, "tolerance", tolerance, cells * sizeof *tolerance, false),
-        (uint64_t)m,
-        (uint64_t)n,
-        (uint64_t)k,
-        p->promote,
-        place(e, &d, TW_GEMM_SCALES),
-        place(e, &d, TW_GEMM_SCALE_COLUMNS),
-        place(e, &d, TW_GEMM_BIAS),
-        place(e, &d, TW_GEMM_MUL),
-        place(e, &d, TW_GEMM_RESIDUAL)};
+    const uint64_t arguments[] = {place(e, &d, TW_GEMM_A),
+                                  place(e, &d, TW_GEMM_B),
+                                  tw_emu_alloc(e, "want", want, cells * sizeof *want, false),
+                                  tw_emu_alloc(e, "tolerance", tolerance, cells * sizeof *tolerance, false),
+                                  (uint64_t)m,
+                                  (uint64_t)n,
+                                  (uint64_t)k,
+                                  p->promote,
+                                  place(e, &d, TW_GEMM_SCALES),
+                                  place(e, &d, TW_GEMM_SCALE_COLUMNS),
+                                  place(e, &d, TW_GEMM_BIAS),
+                                  place(e, &d, TW_GEMM_MUL),
+                                  place(e, &d, TW_GEMM_RESIDUAL)};
     const tw_emu_options o = {.grid = {(n + TW_GEMM_REFER_THREADS - 1) / TW_GEMM_REFER_THREADS,
                                        (m + TW_GEMM_REFER_ROWS - 1) / TW_GEMM_REFER_ROWS}};
     tw_emu_report report = {0};
