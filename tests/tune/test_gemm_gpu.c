@@ -310,8 +310,18 @@ static void epilogues_lie_in_the_pool(void **state) {
     at.of[TW_GEMM_RESIDUAL] = 4096;
     fake_cuda_hook("refer", note);
     assert_int_equal(tw_gemm_pool_refer(pool, &p, &at, 256, 256, &d), TW_OK);
-    fake_cuda_hook("refer", NULL);
     assert_true(referred[RESIDUAL] == 4096 + 2 * 65535 * 4 && !referred[MUL]);
+    /* Another activation has another kernel. */
+    int calls[3] = {0};
+    p.m = 9;
+    for (int i = 0; i < 3; i++) {
+        const int before_it = fake_cuda_look()->calls;
+        p.epilogue.activation = i ? TW_GEMM_SILU : TW_GEMM_LINEAR;
+        assert_int_equal(tw_gemm_pool_refer(pool, &p, &at, 256, 256, &d), TW_OK);
+        calls[i] = fake_cuda_look()->calls - before_it;
+    }
+    assert_true(calls[1] > calls[0] && calls[2] == calls[0]);
+    fake_cuda_hook("refer", NULL);
     /* Where C has other elements, nothing like it is in the pool. */
     p = (tw_gemm_problem){.type = TW_GEMM_E4M3, .m = 16, .n = 16, .k = 16, .trans_b = true, .alpha = 1};
     assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
