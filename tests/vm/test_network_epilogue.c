@@ -2,6 +2,7 @@
 /* How products with an epilogue are searched and chosen, on a stand-in for the driver whose kernels do nothing. */
 #define _GNU_SOURCE
 #include "device/fake_cuda.h"
+#include "kernels/gemm/estimate.h"
 #include "vm/network_stand_in.h"
 
 #include <math.h>
@@ -130,11 +131,39 @@ static void maps_are_where_products_are(void **state) {
     tw_arena_free(&n.arena);
 }
 
+/* Tiles that overlap are the best by estimate first, and more than the device has SMs. */
+static void epilogues_overlap(void **state) {
+    (void)state;
+    tw_gpu gpu = {.target = tw_target_find("sm_90a")};
+    const tw_cuda_network n = {.gpu = &gpu, .info = {.sm = 90, .sms = 132, .clock_khz = 1980000, .target = gpu.target}};
+    static const int64_t shapes[][3] = {{2048, 3072, 768}, {512, 3072, 768}, {32, 64, 64}};
+    for (int i = 0; i < 3; i++) {
+        tw_gemm_problem p = {.type = TW_GEMM_F16,
+                             .m = shapes[i][0],
+                             .n = shapes[i][1],
+                             .k = shapes[i][2],
+                             .alpha = 1,
+                             .epilogue = {.bias = true, .activation = TW_GEMM_GELU_ERF}};
+        tw_gemm_config c[TW_NETWORK_OVERLAPPING];
+        tw_gemm_resources need;
+        double before = 0;
+        assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+        assert_int_equal(tw_network_overlapping(&n, &p, c), i < 2 ? TW_NETWORK_OVERLAPPING : 0);
+        for (int k = 0; k < TW_NETWORK_OVERLAPPING && i < 2; k++) {
+            const double time = tw_gemm_estimate(&p, &c[k], &n.info);
+            assert_true(c[k].pingpong && tw_gemm_legal(&p, &c[k], gpu.target, &need, NULL) && need.tiles > 132);
+            assert_true(time >= before && (!k || memcmp(&c[k], &c[k - 1], sizeof *c) != 0));
+            before = time;
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(activations_are_searched_apart, open_epilogues, close_all),
         cmocka_unit_test_setup_teardown(problems_have_their_own_choices, open_epilogues, close_all),
         cmocka_unit_test_setup_teardown(maps_count_once, open_epilogues, close_all),
+        cmocka_unit_test(epilogues_overlap),
         cmocka_unit_test_setup_teardown(maps_are_where_products_are, open_epilogues, close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -141,6 +141,50 @@ bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_
     return tw_gemm_legal(p, out, n->gpu->target, NULL, NULL);
 }
 
+/* Considers a tile whose epilogue overlaps the products of the next one. */
+static best overlap(const tw_cuda_network *n, const tw_gemm_problem *p, int rows, int columns) {
+    static const int ways[] = {TW_GEMM_BOXED, TW_GEMM_EXCHANGED};
+    best o = {.n = n, .problem = p, .time = 1e30};
+    tw_gemm_config c = {.mma = 2,
+                        .ms = rows,
+                        .ns = columns,
+                        .ml = rows,
+                        .nl = columns,
+                        .u = p->type == TW_GEMM_TF32X3 ? 32 : 64,
+                        .ks = 1,
+                        .kl = 1,
+                        .kg = 1,
+                        .vec = 16,
+                        .frag = 16,
+                        .group = 8,
+                        .persistent = n->info.sms,
+                        .pingpong = 1};
+    for (int i = 0; i < 2; i++) {
+        c.staged = ways[i];
+        consider(&o, c);
+    }
+    if (o.time < 1e30 && (idles(n, p, &o.config) || !complete(n, p, &o.config))) o.time = 1e30;
+    return o;
+}
+
+int tw_network_overlapping(const tw_cuda_network *n, const tw_gemm_problem *p,
+                           tw_gemm_config out[TW_NETWORK_OVERLAPPING]) {
+    enum { ROWS = 2, COLUMNS = 5, ALL = ROWS * COLUMNS };
+    static const int rows[ROWS] = {64, 128}, columns[COLUMNS] = {64, 96, 128, 192, 256};
+    best all[ALL];
+    int count = 0;
+    for (int i = 0; i < ALL; i++) all[i] = overlap(n, p, rows[i % ROWS], columns[i / ROWS]);
+    for (; count < TW_NETWORK_OVERLAPPING; count++) {
+        int at = 0;
+        for (int i = 1; i < ALL; i++)
+            if (all[i].time < all[at].time) at = i;
+        if (all[at].time >= 1e30) break;
+        out[count] = all[at].config;
+        all[at].time = 1e30;
+    }
+    return count;
+}
+
 /* Reads a choice of our own kernels. False: it does not compute this problem. */
 static bool take_own(tw_cuda_network *n, const tw_gemm_problem *p, const tw_network_choice *c, tw_gemm_config *out) {
     *out = tw_gemm_config_default(p);

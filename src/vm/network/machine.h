@@ -179,6 +179,12 @@ tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_net
 /* Chooses a configuration by estimates. False: no kernel computes the problem. */
 bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out);
 
+/* Lists configurations that compute a tile's epilogue while they multiply the next tile, the best by estimates, which
+   know nothing of epilogues. Returns their number. */
+enum { TW_NETWORK_OVERLAPPING = 4 };
+int tw_network_overlapping(const tw_cuda_network *n, const tw_gemm_problem *p,
+                           tw_gemm_config out[TW_NETWORK_OVERLAPPING]);
+
 /* How attention is computed. */
 typedef struct tw_network_attending {
     int entry;                       /* Number of the plan's entry, from 1. 0: none. */
