@@ -156,7 +156,7 @@ tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *q, t
         q->beta != 0 || !has_epilogue(q) || q->sums || q->scale_blocks || q->masked || q->gather || q->scatter ||
         q->addends || q->k * (int64_t)element_bytes(q->type) % 16)
         return tw_fail(diag, TW_ERR_UNSUPPORTED,
-                       "only plain products whose rows of A have whole 16 bytes have a reference on the device");
+                       "only dense products whose rows of A have whole 16 bytes have a reference on the device");
     if (tw_gemm_pool_need(q) > p->bytes)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "the pool of %lld bytes is too small", (long long)p->bytes);
     return TW_OK;
