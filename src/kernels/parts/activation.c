@@ -101,9 +101,9 @@ static tw_val erf_tail(tw_builder *b, tw_val z) {
    that part is smooth: a polynomial of z takes the place of a division. Its coefficients minimize the error of the
    result; that far out where it is cut off, 2^ gives 0. */
 tw_val tw_part_gelu_erf(tw_builder *b, tw_val x) {
-    static const float c[] = {-0.9999999f,     -1.1511114f,    -0.45915207f,  -0.052686386f, 0.0073676123f,
-                              -0.00039084436f, -7.3147596e-5f, 1.4103197e-5f, -6.1597416e-7f};
-    tw_val z = tw_min(b, tw_unary(b, TW_OP_abs_f32, x), tw_f32(b, 14));
+    static const float c[] = {-0.99999994f,    -1.1511093f,   -0.45916924f, -0.05263435f, 0.0072953035f,
+                              -0.00034026813f, -9.105007e-5f, 1.702042e-5f, -7.720716e-7f};
+    tw_val z = tw_min(b, tw_unary(b, TW_OP_abs_f32, x), tw_f32(b, 13.5f));
     tw_val part = tw_unary(b, TW_OP_exp2_f32, polynomial(b, z, c, 9));
     tw_val above = tw_binary(b, TW_OP_max_nan_f32, x, tw_f32(b, 0));
     return tw_fma(b, tw_unary(b, TW_OP_neg_f32, z), part, above);
