@@ -135,12 +135,13 @@ size_t tw_gemm_pool_need(const tw_gemm_problem *q) {
     return bytes;
 }
 
-/* Tells whether matrices follow one another without gaps. */
+/* Tells whether matrices follow one another without gaps. The rows of a single B that is k x n may have some. */
 static bool dense(const tw_gemm_problem *q) {
     const bool alike =
         q->batch == 1 || (q->sets <= 1 && !q->narrow && q->stride_a == q->m * q->k && q->stride_c == q->m * q->n);
-    return q->lda == q->k && q->ldb == (q->trans_b ? q->k : q->n) && q->ldc == q->n && alike &&
-           ((q->batch == 1 && !q->groups) || q->stride_b == q->n * q->k);
+    const bool single = q->batch == 1 && !q->groups;
+    return q->lda == q->k && (q->ldb == (q->trans_b ? q->k : q->n) || (single && !q->trans_b)) && q->ldc == q->n &&
+           alike && (single || q->stride_b == q->n * q->k);
 }
 
 /* Tells whether the reference kernel computes a problem's epilogue. It reads elements of C's type as those of A's. */
@@ -206,10 +207,11 @@ static tw_status refer_slab(tw_gemm_pool *p, const tw_gemm_problem *q, const tw_
                                   q->promote,
                                   of[TW_GEMM_SCALES],
                                   of[TW_GEMM_SCALE_COLUMNS],
+                                  (uint64_t)q->ldb,
                                   of[TW_GEMM_BIAS],
                                   cells_from(q, of[TW_GEMM_MUL], cells),
                                   cells_from(q, of[TW_GEMM_RESIDUAL], cells)};
-    static const int bytes[] = {8, 8, 8, 8, 4, 4, 4, 4, 8, 8, 8, 8, 8};
+    static const int bytes[] = {8, 8, 8, 8, 4, 4, 4, 4, 8, 8, 4, 8, 8, 8};
     const tw_cuda_launch l = {
         .module = p->refer,
         .grid = {(int)(tw_ceil_div(q->n, TW_GEMM_REFER_THREADS)), (int)(tw_ceil_div(rows, TW_GEMM_REFER_ROWS)), 1},

@@ -18,7 +18,7 @@ typedef struct refer {
     tw_gemm_epilogue epilogue;
     tw_val bias, mul, residual;
     tw_val scales, scale_columns;
-    tw_val a, x, want, tolerance, m, n, k, promote;
+    tw_val a, x, want, tolerance, m, n, k, promote, ldb;
     tw_val first, column; /* The thread's first row and its column. */
     tw_val sum[ROWS];     /* Sums of products, f64. */
     tw_val size[ROWS];    /* Sums of the products' magnitudes, f32. */
@@ -166,7 +166,7 @@ static void load_tall(const refer *r, tw_val k, tw_val *out) {
     tw_builder *b = r->b;
     const tw_type t = tw_gemm_types[r->type].element;
     for (int e = 0; e < 4 * WORDS / r->es; e++) {
-        tw_val row = tw_binary(b, TW_OP_mul_wide_u32, tw_add_imm(b, k, e), r->n);
+        tw_val row = tw_binary(b, TW_OP_mul_wide_u32, tw_add_imm(b, k, e), r->ldb);
         tw_val at = tw_add(b, r->x, tw_mul_imm(b, tw_add(b, row, tw_widen(b, r->column)), r->es));
         tw_val x = tw_ld(b, (tw_attrs){.type = t}, at);
         out[e] = t == TW_T_f32 ? x : tw_part_widen(b, t, x);
@@ -275,6 +275,7 @@ tw_kernel *tw_gemm_refer_build(const tw_gemm_problem *p, int sm) {
     r.scales = tw_pointer_add(b, "scales", 4, true);
     tw_val scale_columns = tw_pointer_add(b, "scale_columns", 4, true);
     if (p->epilogue.scale_columns) r.scale_columns = scale_columns;
+    r.ldb = tw_parameter_add(b, "ldb", TW_T_i32);
     r.bias = tw_pointer_add(b, "bias", r.es, true);
     r.mul = tw_pointer_add(b, "mul", r.es, true);
     r.residual = tw_pointer_add(b, "residual", r.es, true);

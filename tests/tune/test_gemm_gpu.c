@@ -210,6 +210,12 @@ static void pools_have_room_for_sets(void **state) {
     tw_gemm_pool_place(pool, &narrow, 1, &second);
     assert_true(first.of[TW_GEMM_SCALES] >= first.of[TW_GEMM_B] + 256 * 768 / 2);
     assert_true(second.of[TW_GEMM_A] >= first.of[TW_GEMM_SCALES] + 2 * 256 * 12);
+    tw_gemm_problem tall = p;
+    tall.trans_b = false;
+    tall.ldb = 208;
+    assert_int_equal(tw_gemm_pool_covers(pool, &tall, NULL), TW_OK);
+    tall.lda = 528;
+    assert_int_equal(tw_gemm_pool_covers(pool, &tall, NULL), TW_ERR_UNSUPPORTED);
     tw_gemm_problem other = p;
     other.k = other.lda = other.ldb = 516;
     assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_ERR_UNSUPPORTED);
@@ -260,7 +266,7 @@ static void pools_have_room_for_sets(void **state) {
 }
 
 /* Parameters of the last reference. */
-enum { BIAS = 10, MUL, RESIDUAL, PARAMETERS };
+enum { BIAS = 11, MUL, RESIDUAL, PARAMETERS };
 static uint64_t referred[PARAMETERS];
 
 static void note(void **parameters) {

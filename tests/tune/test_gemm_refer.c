@@ -41,6 +41,7 @@ static void compare_one(tw_gemm_problem *p) {
                                   p->promote,
                                   place(e, &d, TW_GEMM_SCALES),
                                   place(e, &d, TW_GEMM_SCALE_COLUMNS),
+                                  (uint64_t)p->ldb,
                                   place(e, &d, TW_GEMM_BIAS),
                                   place(e, &d, TW_GEMM_MUL),
                                   place(e, &d, TW_GEMM_RESIDUAL)};
@@ -74,8 +75,9 @@ static void compare(tw_gemm_type type, int m, int n, int k, bool promote) {
     compare_one(&p);
 }
 
-static void compare_tall(tw_gemm_type type, int m, int n, int k) {
-    tw_gemm_problem p = {.type = type, .m = m, .n = n, .k = k, .alpha = 1};
+/* `gap`: elements between B's rows. */
+static void compare_tall(tw_gemm_type type, int m, int n, int k, int gap) {
+    tw_gemm_problem p = {.type = type, .m = m, .n = n, .k = k, .ldb = n + gap, .alpha = 1};
     compare_one(&p);
 }
 
@@ -120,9 +122,10 @@ static void both_references_agree(void **state) {
     compare(TW_GEMM_F16, 4, 128, 256, false);
     compare(TW_GEMM_TF32X3, 9, 130, 68, false);
     compare(TW_GEMM_F32, 1, 1, 4, false);
-    compare_tall(TW_GEMM_F16, 9, 131, 40);
-    compare_tall(TW_GEMM_BF16, 5, 1, 8);
-    compare_tall(TW_GEMM_TF32X3, 9, 130, 68);
+    compare_tall(TW_GEMM_F16, 9, 131, 40, 0);
+    compare_tall(TW_GEMM_F16, 6, 131, 24, 5);
+    compare_tall(TW_GEMM_BF16, 5, 1, 8, 0);
+    compare_tall(TW_GEMM_TF32X3, 9, 130, 68, 2);
     compare(TW_GEMM_E4M3, 9, 130, 272, false);
     compare(TW_GEMM_E4M3, 9, 130, 272, true);
     compare(TW_GEMM_E4M3, 1, 1, 16, true);

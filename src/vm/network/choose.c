@@ -49,9 +49,10 @@ static void consider_tile(best *o, tw_gemm_config c) {
     c.kg = 1;
     c.split = 0;
     c.persistent = o->n->info.sms;
-    for (int way = 0; way < 4; way++) {
+    static const int stores[] = {TW_GEMM_EXCHANGED, TW_GEMM_DIRECT, TW_GEMM_BOXED};
+    for (int way = 0; way < 2 * 3; way++) {
         c.pingpong = way % 2;
-        c.staged = way < 2 ? TW_GEMM_EXCHANGED : TW_GEMM_DIRECT;
+        c.staged = stores[way / 2];
         consider(o, c);
     }
 }
