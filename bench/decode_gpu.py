@@ -177,7 +177,8 @@ class Run:
             ready[depth] = []
             # Beside integers, bf16 too: what people do where it is faster.
             integers = [(weights, "compile")] + ([] if self.a.integers_alone else [("native", "compile")])
-            for peer in integers if weights != "native" else [(weights, "cublas"), (weights, "compile")]:
+            all_of = integers if weights != "native" else [(weights, "cublas"), (weights, "compile")]
+            for peer in [p for p in all_of if p[1] in self.a.beside.split(",")]:
                 found = self.peer("prepare", case, depth, peer, name)
                 if found:
                     ready[depth].append(peer)
@@ -334,6 +335,7 @@ def main():
     p.add_argument("--seconds", type=float, default=3600, help="after these, what is left is missing")
     p.add_argument("--go-on", action="store_true", help="keep the rows that --output has")
     p.add_argument("--integers-alone", action="store_true", help="no bf16 beside integer weights")
+    p.add_argument("--beside", default="cublas,compile", help="of the peers' programs, those that are timed")
     p.add_argument("--peers", help="a command in place of peers/decode.py serve")
     p.add_argument("--reference", help="a command in place of peers/reference.py serve")
     a = p.parse_args()

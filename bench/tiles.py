@@ -105,14 +105,28 @@ def few():
                     yield ml, 64, 8, u, kg, 0, 1, 0, 0, blocks
 
 
-PARTS = (2, 4, 8)  # With --parts: those of products that are added to the residual stream.
+PARTS = (2, 4, 8, 16)  # With --parts: those of products that are added to the residual stream.
 SHORT = (128, 64, 192)  # Rows of prompts whose products may be in parts.
+CACHED = 6.0e6  # Bytes that the L2 cache moves in a microsecond to all blocks.
+MOST_IN_PARTS = 10  # Tiles of a product in so many parts.
 
 
-def in_parts():
+def parts_estimate(key, extents):
+    """Returns a rough time of a product in parts: of its stages, of all blocks' bytes from the L2 cache, of the sums."""
+    m, n, k, moved = extents
+    ml, _, nl, u, kg, multicast, swap, _, _, _ = key
+    waves, steps, memory = shape_of(key, extents)
+    of_a, of_b = (nl, ml) if swap else (ml, nl)
+    blocks = -(-n // of_b) * -(-m // of_a) * kg
+    fetched = blocks * steps * 128 * (of_b + of_a / (multicast or 1))
+    step = max(ml * nl * 64 / 2048, (ml + nl) * 128 / 64) + 16
+    return max(waves * steps * step / CLOCK, fetched / CACHED, memory) + 8 * m * n * kg / CACHED
+
+
+def in_parts(rows):
     """Returns the lines for bench_tiles of products in parts, beside whole ones with the tiles that are likely fast."""
     out = []
-    for m in SHORT:
+    for m in rows:
         for model, matrices in MODELS.items():
             for name in ("down", "o"):
                 n, k = matrices[name]
@@ -120,8 +134,12 @@ def in_parts():
                                                                                               m + FURTHER)
                 extents = (m, n, k, bytes_of(m, n, k, EPILOGUES[name]))
                 for parts in (1,) + PARTS:
-                    ways = sorted((t for t in tiles(False) if t[4] == parts and not t[5] and (parts == 1 or not t[8])),
-                                  key=lambda t: estimate(t, extents))[:24]
+                    by = estimate if parts == 1 else parts_estimate
+                    ways = set(tiles(False)) if parts == 1 else {t[:4] + (parts, cast) + t[6:] for t in tiles(False)
+                                                                 for cast in (0, 2, 4) if not t[7] and not t[8]}
+                    ways = sorted((t for t in ways if t[4] == parts), key=lambda t: by(t, extents))
+                    # Of each number of blocks that fetch together the best by estimate, since the estimates are rough.
+                    ways = [t for cast in (0, 2, 4) for t in [w for w in ways if w[5] == cast][:MOST_IN_PARTS]]
                     of = EPILOGUES[name] if parts == 1 else "out=f32 addends=%d" % parts
                     out += ["%s-%s-tape-%d-parts-%d %s%s %s early=2" % (model, name, m, parts, problem, of,
                                                                         words_of(t).replace("split=3", "split=0")) for t in ways]
@@ -145,7 +163,8 @@ def lines(rows):
 
 
 def measure(a):
-    todo = in_parts() if a.parts else lines(FEWEST if a.few else tuple(a.rows) if a.rows else ROWS)
+    rows = tuple(a.rows or ())
+    todo = in_parts(rows or SHORT) if a.parts else lines(FEWEST if a.few else rows or ROWS)
     print("tiles: %d configurations of %d products" % (len(todo), len({x.split()[0] for x in todo})), file=sys.stderr)
     with open(a.log, "w") as log:
         done = subprocess.run([a.bench, "--seconds", str(a.seconds)], input="".join(x + "\n" for x in todo), stdout=log, text=True)
