@@ -54,9 +54,10 @@ static void gather_a(const emu_warp *w, const emu_op *op, const tw_mma_info *m, 
     double x[EMU_LANES][4];
     for (int r = 0; r < m->a; r++) {
         spread(m->ab, per, emu_reg(w, op->in[r]), x);
-        for (int lane = 0; lane < EMU_LANES; lane++)
-            memcpy(&a[lane / 4 + 8 * (r & 1)][4 * per * (r / 2) + per * (lane % 4)], x[lane],
-                   (size_t)per * sizeof(double));
+        for (int lane = 0; lane < EMU_LANES; lane++) {
+            double *to = &a[lane / 4 + 8 * (r & 1)][4 * per * (r / 2) + per * (lane % 4)];
+            for (int e = 0; e < per; e++) to[e] = x[lane][e];
+        }
     }
 }
 
