@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/diag.h"
+#include "graph/ops/op.h"
 #include "graph/passes/passes.h"
 #include "graph/rewrite.h"
 
@@ -35,6 +36,8 @@ static void merge_reshape(tw_rewrite *w, tw_node *n) {
     const tw_value y = w->g->values[n->out[0]];
     const tw_node *before = tw_rewrite_producer(w, n->in[0]);
     const bool plain = is_op(n, "Reshape") && !n->n_attributes && has_plain_extents(w->g, n);
+    /* Old versions have no Reshape to given extents. */
+    if (!tw_op_find(n->domain, "Reshape", n->version)) return;
     /* Extents of 0 mean others. */
     if (is_empty(&y) || (plain && !keeps_order(before))) return;
     const int from = keeps_order(before) ? before->in[0] : n->in[0];
