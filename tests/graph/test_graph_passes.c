@@ -83,6 +83,15 @@ static void others_stay(void **state) {
            "%t: f32[3, 2] = Transpose(%x)\n%z: f32[3, 2] = Neg(%t)\n");
 }
 
+/* Before version 5, Reshape's extents are no operand. */
+static void old_sets_have_no_reshape(void **state) {
+    (void)state;
+    simplifies("graph g @4\n input %x: f32[2, 3, 4]\n %y = Flatten(%x) axis=2\n output %y\n",
+               "%y: f32[6, 4] = Flatten(%x) axis=2\noutput %y\n");
+    simplifies("graph g @5\n input %x: f32[2, 3, 4]\n %y = Flatten(%x) axis=2\n output %y\n",
+               "%y: f32[6, 4] = Reshape(%x, %constant~0)\noutput %y\n");
+}
+
 /* Outputs keep their names. */
 static void outputs_keep_their_names(void **state) {
     (void)state;
@@ -280,6 +289,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(identities_go),
         cmocka_unit_test(others_stay),
+        cmocka_unit_test(old_sets_have_no_reshape),
         cmocka_unit_test(outputs_keep_their_names),
         cmocka_unit_test(chains_merge),
         cmocka_unit_test(joined_moves_are_moves),
