@@ -110,13 +110,15 @@ static void put(tw_gemm_gen *g, const tw_gemm_cells *of, const place *at, tw_val
 }
 
 /* Copies a box's rows and columns that are within C, or within the group, by lanes. A lane copies `wide` bytes at a
-   time, which are a piece. Lanes have one row, or several rows with a part of the lanes each. */
+   time, which are a piece. Lanes have one row, or several rows with a part of the lanes each. Some pieces are loaded
+   before the first of them is stored, so that a lane waits for shared memory once for all of them. */
 static void copy(tw_gemm_gen *g, tw_val box, tw_val row, tw_val column) {
+    enum { LOADED = 8 /* Words. */ };
     tw_builder *b = g->b;
     const int wide = g->v->vec_c, pitch = box_columns(g->columns) * 2, pieces = pitch / wide,
-              lines = pieces < 32 ? 32 / pieces : 1;
+              lines = pieces < 32 ? 32 / pieces : 1, words = wide < 4 ? 1 : wide / 4;
     const tw_type type = wide == 2 ? g->v->out : TW_T_i32;
-    const tw_attrs from = {.type = type, .vec = wide == 2 ? 1 : wide / 4, .space = TW_SPACE_shared};
+    const tw_attrs from = {.type = type, .vec = words, .space = TW_SPACE_shared};
     tw_val line = lines > 1 ? tw_div(b, g->lane, pieces) : tw_i32(b, 0);
     tw_val of_row = tw_mul_imm(b, tw_rem(b, g->lane, pieces < 32 ? pieces : 32), wide);
     tw_val first = tw_add(b, row, line), ldc = tw_mul_imm(b, g->arg.ldc, lines);
@@ -124,17 +126,22 @@ static void copy(tw_gemm_gen *g, tw_val box, tw_val row, tw_val column) {
     if (g->v->batched) at = tw_add(b, at, tw_gemm_batch_offset(g, g->arg.stride_c, g->arg.set_c));
     at = tw_add(b, tw_add(b, g->arg.c, at), tw_widen(b, of_row));
     tw_val c = tw_add(b, column, tw_shr(b, of_row, 1));
-    for (int i = 0; i < ROWS; i += lines) {
-        tw_val from_box = tw_mul_imm(b, tw_add_imm(b, line, i), pitch);
-        tw_val inside = tw_lt(b, tw_add_imm(b, first, i), g->x.limit);
-        for (int p = 0; p < pieces; p += 32) {
-            tw_val bytes = tw_add_imm(b, of_row, (int64_t)p * wide);
-            tw_val swizzled = tw_xor(b, bytes, tw_shl(b, swizzle_of(b, from_box, pitch / 16), 4)), x[4] = {{0}};
-            tw_ld_vec(b, from, tw_add(b, box, tw_add(b, from_box, swizzled)), x);
-            tw_when(b, tw_and(b, inside, tw_lt(b, tw_add_imm(b, c, (int64_t)p * wide / 2), g->y.limit)));
-            tw_st(b, (tw_attrs){.type = type, .vec = from.vec, .offset = p * wide}, at, x);
+    const int along = pieces > 32 ? pieces / 32 : 1, all = ROWS / lines * along; /* Pieces of a lane. */
+    for (int piece = 0; piece < all; piece += LOADED / words) {
+        tw_val x[LOADED][4] = {{{0}}};
+        for (int i = piece; i < all && i < piece + LOADED / words; i++) {
+            tw_val of_box = tw_mul_imm(b, tw_add_imm(b, line, i / along * lines), pitch);
+            tw_val swizzle = tw_shl(b, swizzle_of(b, of_box, pitch / 16), 4);
+            tw_val swizzled = tw_xor(b, tw_add_imm(b, of_row, i % along * 32 * wide), swizzle);
+            tw_ld_vec(b, from, tw_add(b, box, tw_add(b, of_box, swizzled)), x[i - piece]);
         }
-        at = tw_add(b, at, ldc);
+        for (int i = piece; i < all && i < piece + LOADED / words; i++) {
+            const int aside = i % along * 32 * wide;
+            tw_val inside = tw_lt(b, tw_add_imm(b, first, i / along * lines), g->x.limit);
+            tw_when(b, tw_and(b, inside, tw_lt(b, tw_add_imm(b, c, aside / 2), g->y.limit)));
+            tw_st(b, (tw_attrs){.type = type, .vec = words, .offset = aside}, at, x[i - piece]);
+            if (i % along == along - 1) at = tw_add(b, at, ldc);
+        }
     }
     tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
 }
