@@ -407,10 +407,8 @@ def fit(a):
     for path in a.logs:
         e, t = read(path, a.least_rows, a.most_rows, a.parts)
         t = {row: of for row, of in t.items() if not a.without or not a.without[0] <= e[row][0] <= a.without[1]}
-        for row in t:
-            # A product that was measured on two devices counts twice.
-            name = row if row not in times else row.replace("-tape-", "-tape.%d-" % a.logs.index(path))
-            extents[name], times[name] = e[row], t[row]
+        extents.update(e)
+        times.update(t)
     known = known_of(a.known)
     chosen = cover(times, sorted(known), a.most)
     p, shapes = fit_times(chosen, known, extents, times, ABSOLUTE[a.parts])
@@ -445,7 +443,7 @@ def main():
     v.add_argument("--parts", action="store_true", help="products in parts, which a norm adds up")
     v.set_defaults(run=measure)
     v = verbs.add_parser("fit")
-    v.add_argument("logs", nargs="+")
+    v.add_argument("logs", nargs="+", help="of a product that several have, the last one counts")
     v.add_argument("--device", required=True)
     v.add_argument("--command", required=True)
     v.add_argument("--parts", action="store_true", help="products in parts")

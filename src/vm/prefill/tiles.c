@@ -40,14 +40,16 @@ static const tile tiles[] = {
 #include "vm/prefill/tiles_between.def"
 #include "vm/prefill/tiles_long.def"
 #include "vm/prefill/tiles_parts.def"
+#include "vm/prefill/tiles_short.def"
 #undef TILE
 };
 
 /* Products of FROM to UP_TO rows have tiles_between.def, with times of their own: its tiles hardly fill the
-   multiprocessors, and then more blocks take longer although there are no more waves. Products of more than LONG rows
-   draw all the power that a board has, and have tiles_long.def. Products in parts have tiles_parts.def, of any number
-   of parts (kg 0). */
-enum { FROM = 129, UP_TO = 192, LONG = 1024 };
+   multiprocessors, and then more blocks take longer although there are no more waves. Others of up to SHORT rows have
+   tiles_short.def, if B is on tapes, as it was where they were measured last. Products of more than LONG rows draw all
+   the power that a board has, and have tiles_long.def. Products in parts have tiles_parts.def, of any number of parts
+   (kg 0). */
+enum { FROM = 129, UP_TO = 192, SHORT = 512, LONG = 1024 };
 
 /* The first tiles of each table. */
 #define TILE(...) +1
@@ -60,6 +62,9 @@ enum {
     ,
     FIRST_OF_PARTS = FIRST_LONG
 #include "vm/prefill/tiles_long.def"
+    ,
+    FIRST_SHORT = FIRST_OF_PARTS
+#include "vm/prefill/tiles_parts.def"
 };
 #undef TILE
 
@@ -168,15 +173,18 @@ static double fastest_of(const table *of, const tw_gemm_problem *problem, const 
 static double fastest(const tw_gemm_problem *problem, const tw_prefill_shape *rope, const tw_target *target, int sms,
                       tw_gemm_config *out) {
     static const table most = {0, FIRST_BETWEEN}, between = {FIRST_BETWEEN, FIRST_LONG},
-                       many = {FIRST_LONG, FIRST_OF_PARTS},
-                       parts = {FIRST_OF_PARTS, (int)(sizeof tiles / sizeof *tiles)};
+                       many = {FIRST_LONG, FIRST_OF_PARTS}, parts = {FIRST_OF_PARTS, FIRST_SHORT},
+                       few = {FIRST_SHORT, (int)(sizeof tiles / sizeof *tiles)};
+    const int64_t m = problem->m;
     if (problem->addends) return fastest_of(&parts, problem, rope, target, sms, out);
-    if (problem->m >= FROM && problem->m <= UP_TO) {
-        const double time = fastest_of(&between, problem, rope, target, sms, out);
-        if (time < 1e30) return time;
-        /* Norms of heads need tiles of whole heads, which a short table may lack. */
-    }
-    return fastest_of(problem->m > LONG ? &many : &most, problem, rope, target, sms, out);
+    const table *of = m >= FROM && m <= UP_TO             ? &between
+                      : m <= SHORT && problem->tape.warps ? &few
+                      : m > LONG                          ? &many
+                                                          : &most;
+    const double time = fastest_of(of, problem, rope, target, sms, out);
+    if (time < 1e30 || of == &most) return time;
+    /* Norms of heads need tiles of whole heads, which a short table may lack. */
+    return fastest_of(&most, problem, rope, target, sms, out);
 }
 
 static bool known(const tw_gemm_problem *problem) {
