@@ -25,14 +25,18 @@ import zoo
 import zoo_weights
 
 
+IDLE_SECONDS = 0.5  # onnxruntime's threads spin for some 50 ms after a pass, longer than short models run.
+
+
 def theirs(session, ids, repetitions):
-    """Returns microseconds of each pass, and the outputs."""
+    """Returns microseconds of each pass, and the outputs. Afterwards the session's threads sleep."""
     samples = []
     for i in range(repetitions + 1):
         begin = time.monotonic()
         out = session.run(None, {"input_ids": ids})
         if i:
             samples.append((time.monotonic() - begin) * 1e6)
+    time.sleep(IDLE_SECONDS)
     return samples, out
 
 

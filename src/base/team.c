@@ -21,6 +21,8 @@ struct tw_team {
     uint32_t launches;      /* Number of launches. Only member 0 accesses it. */
     int size;               /* Members whose thread runs, member 0 included. */
     member *members;
+    int *cpus;    /* Those that this process may use. Member i may be pinned to the i-th. */
+    int n_pinned; /* Members that are pinned: those from 1 on, or none. */
     /* Member 0 writes these fields while every other member is idle. */
     void (*work)(void *context, int member);
     void *context; /* Passed to `work`. */
@@ -45,25 +47,24 @@ tw_status tw_team_start(tw_team **out, int threads, bool pin, tw_diag *diag) {
         return tw_fail(diag, TW_ERR_USAGE, "%d threads: 1 to %d are possible, 0 for all processors", threads,
                        TW_TEAM_MOST);
     tw_team *t = aligned_alloc(_Alignof(tw_team), sizeof *t);
-    int *cpus = malloc(TW_TEAM_MOST * sizeof *cpus);
-    const int n = cpus ? tw_allowed_cpus(cpus, TW_TEAM_MOST) : 0;
+    if (!t) return tw_fail_memory(diag);
+    memset(t, 0, sizeof *t);
+    t->size = 1;
+    t->cpus = malloc(TW_TEAM_MOST * sizeof *t->cpus);
+    const int n = t->cpus ? tw_allowed_cpus(t->cpus, TW_TEAM_MOST) : 0;
     if (!threads) threads = n < 1 ? 1 : n < TW_TEAM_MOST ? n : TW_TEAM_MOST;
-    if (t) {
-        memset(t, 0, sizeof *t);
-        t->members = calloc((size_t)threads, sizeof *t->members);
-        t->size = 1;
-    }
-    tw_status st = t && cpus && t->members ? TW_OK : tw_fail_memory(diag);
+    t->members = calloc((size_t)threads, sizeof *t->members);
+    /* With more threads than processors, pinned threads would share one while another is idle. */
+    t->n_pinned = pin && threads <= n ? threads - 1 : 0;
+    tw_status st = t->cpus && t->members ? TW_OK : tw_fail_memory(diag);
     for (int i = 1; i < threads && st == TW_OK; i++) {
         member *m = &t->members[i];
-        /* With more threads than processors, pinned threads would share one while another is idle. */
-        *m = (member){.team = t, .index = i, .cpu = pin && threads <= n ? cpus[i] : -1};
+        *m = (member){.team = t, .index = i, .cpu = t->n_pinned ? t->cpus[i] : -1};
         if (pthread_create(&m->thread, NULL, member_main, m) == 0)
             t->size++;
         else
             st = tw_fail(diag, TW_ERR_MEMORY, "cannot start thread %d of %d", i, threads);
     }
-    free(cpus);
     if (st == TW_OK)
         *out = t;
     else
@@ -81,6 +82,7 @@ void tw_team_stop(tw_team *t) {
     }
     for (int i = 1; i < t->size; i++) pthread_join(t->members[i].thread, NULL);
     free(t->members);
+    free(t->cpus);
     free(t);
 }
 
@@ -97,6 +99,8 @@ void tw_team_launch(tw_team *t, void (*work)(void *context, int member), void *c
     t->work = work;
     t->context = context;
     t->launches++;
+    /* A kernel cannot move a pinned member away from member 0, and may take many runs to move member 0. */
+    if (t->n_pinned) tw_leave_cpus(t->cpus + 1, t->n_pinned);
     tw_counter_arrive(&t->launch);
     work(context, 0);
 }

@@ -10,8 +10,8 @@ typedef struct tw_team tw_team;
 enum { TW_TEAM_MOST = 1024 /* The most threads of a team. */ };
 
 /* Starts a team. The calling thread is member 0. `threads` 0: as many as there are processors that this process may
-   use. With `pin` every other member stays on a processor of its own, if there are enough. The caller stops the team.
- */
+   use. With `pin` every other member stays on a processor of its own, if there are enough, and a launch moves
+   member 0 off these processors; where else it may run is not changed. The caller stops the team. */
 tw_status tw_team_start(tw_team **out, int threads, bool pin, tw_diag *diag);
 void tw_team_stop(tw_team *t); /* NULL is fine. */
 

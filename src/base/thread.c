@@ -37,6 +37,18 @@ bool tw_pin_among(const int *cpus, int n) {
     return pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0;
 }
 
+void tw_leave_cpus(const int *cpus, int n) {
+    const int here = sched_getcpu();
+    cpu_set_t all, others;
+    int i = 0;
+    while (i < n && cpus[i] != here) i++;
+    if (i == n || sched_getaffinity(0, sizeof all, &all) < 0) return;
+    others = all;
+    for (i = 0; i < n; i++) CPU_CLR(cpus[i], &others);
+    /* The kernel refuses an empty set. It moves the thread before the call returns. */
+    if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof all, &all);
+}
+
 /* The file has three numbers: nanoseconds of running, nanoseconds of run delay, and the number of times that the thread
    was given a processor. */
 int tw_delay_open(void) {

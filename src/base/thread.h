@@ -15,6 +15,10 @@ bool tw_pin_self(int cpu); /* the calling thread; false when the kernel refuses 
 /* Lets the calling thread run on n processors alone. False: the kernel refuses. */
 bool tw_pin_among(const int *cpus, int n);
 
+/* Moves the calling thread off these processors if it is on one of them, and may run on others. Afterwards it may run
+   on the same processors as before. */
+void tw_leave_cpus(const int *cpus, int n);
+
 /* Opens the calling thread's account of run delay: of the time that it was ready to run, but waited for a processor.
    Returns a file descriptor that any thread may read, and that the caller closes. -1: the kernel keeps no account. */
 int tw_delay_open(void);

@@ -31,13 +31,18 @@ struct tw_gemm_pool {
     tw_gemm_problem referred; /* What `refer` was built for. */
 };
 
+/* Tells whether two problems have the same reference kernel. */
+static bool alike(const tw_gemm_problem *p, const tw_gemm_problem *q) {
+    const tw_gemm_epilogue *a = &p->epilogue, *b = &q->epilogue;
+    return p->trans_b == q->trans_b && p->narrow == q->narrow && p->scales == q->scales &&
+           p->scale_sums == q->scale_sums && a->scale_columns == b->scale_columns && a->bias == b->bias &&
+           a->activation == b->activation && a->mul == b->mul && a->residual == b->residual;
+}
+
 /* Loads the reference kernel of a problem, unless it is loaded. */
 static tw_status load_refer(tw_gemm_pool *p, const tw_gemm_problem *q, tw_diag *diag) {
     const tw_ptx_compiler by = tw_ptx_compiler_for(p->cuda, true);
-    const tw_gemm_problem *is = &p->referred;
-    if (p->refer && is->trans_b == q->trans_b && is->narrow == q->narrow && is->scales == q->scales &&
-        is->scale_sums == q->scale_sums && is->epilogue.scale_columns == q->epilogue.scale_columns)
-        return TW_OK;
+    if (p->refer && alike(&p->referred, q)) return TW_OK;
     if (p->refer) tw_cuda_unload(p->refer);
     p->refer = NULL;
     p->referred = *q;
@@ -120,7 +125,8 @@ static size_t room(const tw_gemm_problem *q, tw_gemm_buffer which) {
 
 /* The buffers that are cut from a pool, one behind another. A scale of a column (f32) consists of two 16-bit elements.
  */
-static const tw_gemm_buffer inputs[] = {TW_GEMM_A, TW_GEMM_B, TW_GEMM_SCALES, TW_GEMM_SCALE_COLUMNS};
+static const tw_gemm_buffer inputs[] = {TW_GEMM_A,    TW_GEMM_B,   TW_GEMM_SCALES,  TW_GEMM_SCALE_COLUMNS,
+                                        TW_GEMM_BIAS, TW_GEMM_MUL, TW_GEMM_RESIDUAL};
 enum { INPUTS = sizeof inputs / sizeof *inputs };
 
 size_t tw_gemm_pool_need(const tw_gemm_problem *q) {
@@ -129,23 +135,29 @@ size_t tw_gemm_pool_need(const tw_gemm_problem *q) {
     return bytes;
 }
 
-/* Tells whether matrices follow one another without gaps. */
+/* Tells whether matrices follow one another without gaps. The rows of a single B that is k x n may have some. */
 static bool dense(const tw_gemm_problem *q) {
     const bool alike =
         q->batch == 1 || (q->sets <= 1 && !q->narrow && q->stride_a == q->m * q->k && q->stride_c == q->m * q->n);
-    return q->lda == q->k && q->ldb == (q->trans_b ? q->k : q->n) && q->ldc == q->n && alike &&
-           ((q->batch == 1 && !q->groups) || q->stride_b == q->n * q->k);
+    const bool single = q->batch == 1 && !q->groups;
+    return q->lda == q->k && (q->ldb == (q->trans_b ? q->k : q->n) || (single && !q->trans_b)) && q->ldc == q->n &&
+           alike && (single || q->stride_b == q->n * q->k);
+}
+
+/* Tells whether the reference kernel computes a problem's epilogue. It reads elements of C's type as those of A's. */
+static bool has_epilogue(const tw_gemm_problem *q) {
+    const tw_gemm_epilogue *e = &q->epilogue;
+    if (e->gated || e->squares || e->scaled || e->scale_rows || (e->scale_columns && !q->narrow)) return false;
+    return q->out == tw_gemm_types[q->type].element || !(e->bias || e->mul || e->residual);
 }
 
 tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *q, tw_diag *diag) {
-    const tw_gemm_epilogue *e = &q->epilogue;
     if (q->type != p->type || q->out != tw_gemm_types[q->type].out || q->trans_a ||
         (!q->trans_b && (q->narrow || p->type == TW_GEMM_E4M3)) || !dense(q) || q->pointers || q->alpha != 1 ||
-        q->beta != 0 || e->bias || e->activation || e->mul || e->residual || e->gated || e->squares || e->scaled ||
-        q->sums || e->scale_rows || (e->scale_columns && !q->narrow) || q->scale_blocks || q->masked || q->gather ||
-        q->scatter || q->addends || q->k * (int64_t)element_bytes(q->type) % 16)
+        q->beta != 0 || !has_epilogue(q) || q->sums || q->scale_blocks || q->masked || q->gather || q->scatter ||
+        q->addends || q->k * (int64_t)element_bytes(q->type) % 16)
         return tw_fail(diag, TW_ERR_UNSUPPORTED,
-                       "only plain products whose rows of A have whole 16 bytes have a reference on the device");
+                       "only dense products whose rows of A have whole 16 bytes have a reference on the device");
     if (tw_gemm_pool_need(q) > p->bytes)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "the pool of %lld bytes is too small", (long long)p->bytes);
     return TW_OK;
@@ -176,6 +188,11 @@ tw_status tw_gemm_pool_outputs(tw_gemm_pool *p, const tw_gemm_problem *q, int n,
     return TW_OK;
 }
 
+/* Returns the address of a cell of a matrix like C. 0: there is no such matrix. */
+static uint64_t cells_from(const tw_gemm_problem *q, uint64_t at, uint64_t cells) {
+    return at ? at + (uint64_t)tw_type_bits(q->out) / 8 * cells : 0;
+}
+
 /* Computes the reference of `rows` rows of A from `row` on, at most SLAB. */
 static tw_status refer_slab(tw_gemm_pool *p, const tw_gemm_problem *q, const tw_gemm_buffers *from, int64_t row,
                             int64_t rows, uint64_t want, uint64_t tolerance, tw_diag *diag) {
@@ -189,15 +206,19 @@ static tw_status refer_slab(tw_gemm_pool *p, const tw_gemm_problem *q, const tw_
                                   (uint64_t)q->k,
                                   q->promote,
                                   of[TW_GEMM_SCALES],
-                                  of[TW_GEMM_SCALE_COLUMNS]};
-    static const int bytes[] = {8, 8, 8, 8, 4, 4, 4, 4, 8, 8};
+                                  of[TW_GEMM_SCALE_COLUMNS],
+                                  (uint64_t)q->ldb,
+                                  of[TW_GEMM_BIAS],
+                                  cells_from(q, of[TW_GEMM_MUL], cells),
+                                  cells_from(q, of[TW_GEMM_RESIDUAL], cells)};
+    static const int bytes[] = {8, 8, 8, 8, 4, 4, 4, 4, 8, 8, 4, 8, 8, 8};
     const tw_cuda_launch l = {
         .module = p->refer,
         .grid = {(int)(tw_ceil_div(q->n, TW_GEMM_REFER_THREADS)), (int)(tw_ceil_div(rows, TW_GEMM_REFER_ROWS)), 1},
         .threads = TW_GEMM_REFER_THREADS,
         .arguments = arguments,
         .argument_bytes = bytes,
-        .n_arguments = 10};
+        .n_arguments = sizeof bytes / sizeof *bytes};
     return tw_cuda_run(p->cuda, &l, diag);
 }
 

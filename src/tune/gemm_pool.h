@@ -23,12 +23,13 @@ size_t tw_gemm_pool_need(const tw_gemm_problem *problem);
 
 /* Returns TW_OK if the pool serves a completed problem of the pool's type and its usual C: a product, a batch without
    sets, or groups. A is m x k. B is n x k, or k x n unless it is narrow or e4m3. Matrices have no gaps, and rows
-   of A have whole 16 bytes. There is no epilogue, except that a narrow B may have scales of columns. Groups have ends,
-   and their rows are neither gathered nor scattered. TW_ERR_UNSUPPORTED otherwise. */
+   of A have whole 16 bytes. A narrow B may have scales of columns. There may be an activation, and where C has the
+   elements of A also bias, mul and residual. Groups have ends, and their rows are neither gathered nor scattered.
+   TW_ERR_UNSUPPORTED otherwise. */
 tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *problem, tw_diag *diag);
 
-/* Sets the addresses of A, B and the scales of a narrow B of set `set`. Scales are in [-1, 1). Sets overlap only if the
-   pool is too small for all of them. */
+/* Sets the addresses of A, B, the scales of a narrow B, bias, mul and residual of set `set`. All elements are in
+   [-1, 1). Sets overlap only if the pool is too small for all of them. */
 void tw_gemm_pool_place(const tw_gemm_pool *p, const tw_gemm_problem *problem, int set, tw_gemm_buffers *out);
 
 /* Returns the addresses of C of sets 0 to n - 1 of a problem, which the pool owns. The next call may return the same
@@ -36,7 +37,7 @@ void tw_gemm_pool_place(const tw_gemm_pool *p, const tw_gemm_problem *problem, i
    allocation for each output, the time of a kernel varied by up to 6 % from one allocation to the next (H200). */
 tw_status tw_gemm_pool_outputs(tw_gemm_pool *p, const tw_gemm_problem *problem, int n, uint64_t *c, tw_diag *diag);
 
-/* Computes the product A B^T (m x n f64) and the largest error of a correct kernel (m x n f32) on the device. */
+/* Computes the problem's C (m x n f64) and the largest error of a correct kernel (m x n f32) on the device. */
 tw_status tw_gemm_pool_refer(tw_gemm_pool *p, const tw_gemm_problem *problem, const tw_gemm_buffers *from,
                              uint64_t want, uint64_t tolerance, tw_diag *diag);
 

@@ -2,8 +2,10 @@
 #include "tune/gemm_refer.h"
 
 #include "kernels/parts/convert.h"
+#include "tune/gemm_refer_activate.h"
 
 enum { ROWS = TW_GEMM_REFER_ROWS, WORDS = 4 /* Words of a vector load. */ };
+static const double ROUNDINGS = 16 * 0x1p-24; /* Of f32 that a sum's magnitudes may suffer. */
 
 typedef struct refer {
     tw_builder *b;
@@ -13,16 +15,14 @@ typedef struct refer {
     int group;  /* Narrow: elements along k with a common scale. 0: there are no scales. */
     bool exact; /* Narrow: elements are not rounded. */
     bool tall;  /* B is k x n. */
+    tw_gemm_epilogue epilogue;
+    tw_val bias, mul, residual;
     tw_val scales, scale_columns;
-    tw_val a, x, want, tolerance, m, n, k, promote;
+    tw_val a, x, want, tolerance, m, n, k, promote, ldb;
     tw_val first, column; /* The thread's first row and its column. */
     tw_val sum[ROWS];     /* Sums of products, f64. */
     tw_val size[ROWS];    /* Sums of the products' magnitudes, f32. */
 } refer;
-
-static tw_val absolute(tw_builder *b, tw_val x) {
-    return tw_max(b, x, tw_unary(b, TW_OP_neg_f64, x));
-}
 
 static tw_val row_at(const refer *r, tw_val base, tw_val row) {
     return tw_add(r->b, base, tw_mul_imm(r->b, tw_binary(r->b, TW_OP_mul_wide_u32, row, r->k), r->es));
@@ -81,29 +81,73 @@ static tw_val cut_off_e4m3(const refer *r, tw_val size, tw_val magnitude) {
     return tw_mul(b, tw_mul(b, tw_add(b, steps, deviations), largest), tw_f64(b, 0x1p-13));
 }
 
-/* Computes the largest error of a correct kernel: sixteen roundings of the sum of magnitudes, the bits that tensor
-   cores truncate, and the rounding of C. */
-static tw_val allowed(const refer *r, int i) {
+/* A cell's value and the largest error that it may have before C is rounded, both f64. */
+typedef struct cell {
+    tw_val value, error;
+} cell;
+
+/* Computes a sum, whose error is sixteen roundings of the sum of magnitudes and the bits that tensor cores truncate. */
+static cell sum_of(const refer *r, int i) {
+    tw_builder *b = r->b;
+    tw_val size = tw_unary(b, TW_OP_cvt_f64_f32, r->size[i]), magnitude = tw_gemm_refer_abs(b, r->sum[i]);
+    tw_val error = tw_mul(b, size, tw_f64(b, ROUNDINGS));
+    /* Tensor cores lose nothing that counts of f32, whose sums are promoted. */
+    if (r->es < 4) error = tw_add(b, error, (r->type == TW_GEMM_E4M3 ? cut_off_e4m3 : cut_off)(r, size, magnitude));
+    return (cell){r->sum[i], error};
+}
+
+/* Loads an element of C's type as f64. */
+static tw_val operand(const refer *r, tw_val from, tw_val index) {
+    const tw_type t = tw_gemm_types[r->type].out;
+    tw_val at = tw_add(r->b, from, tw_mul_imm(r->b, index, r->es));
+    tw_val x = tw_ld(r->b, (tw_attrs){.type = t}, at);
+    return tw_unary(r->b, TW_OP_cvt_f64_f32, t == TW_T_f32 ? x : tw_part_widen(r->b, t, x));
+}
+
+/* Adds a term, whose rounding and whose sum's count like those of the products. */
+static void add_term(const refer *r, cell *c, tw_val term) {
+    tw_builder *b = r->b;
+    c->value = tw_add(b, c->value, term);
+    c->error = tw_add(b, c->error, tw_mul(b, tw_gemm_refer_abs(b, term), tw_f64(b, ROUNDINGS)));
+}
+
+/* Computes the epilogue of the cell at `index` of C. The slope of an activation is below 1.2. */
+static void finish(const refer *r, tw_val index, cell *c) {
+    tw_builder *b = r->b;
+    const tw_gemm_epilogue *e = &r->epilogue;
+    if (e->bias) add_term(r, c, operand(r, r->bias, tw_widen(b, r->column)));
+    if (e->activation) {
+        c->value = tw_gemm_refer_activate(b, e->activation, c->value);
+        c->error = tw_mul(b, c->error, tw_f64(b, 1.2));
+    }
+    if (e->mul) {
+        tw_val by = operand(r, r->mul, index);
+        c->value = tw_mul(b, c->value, by);
+        c->error = tw_mul(b, c->error, tw_gemm_refer_abs(b, by));
+    }
+    if (e->residual) add_term(r, c, operand(r, r->residual, index));
+}
+
+/* Computes the largest error of a correct kernel, with the rounding of C. */
+static tw_val allowed(const refer *r, const cell *c) {
     tw_builder *b = r->b;
     const bool half = r->type == TW_GEMM_F16;
     const double unit = r->es == 4 ? 0x1p-24 : half ? 0x1p-11 : 0x1p-8;
-    tw_val size = tw_unary(b, TW_OP_cvt_f64_f32, r->size[i]), magnitude = absolute(b, r->sum[i]);
-    tw_val sums = tw_mul(b, size, tw_f64(b, 16 * 0x1p-24));
-    /* Tensor cores lose nothing that counts of f32, whose sums are promoted. */
-    if (r->es < 4) sums = tw_add(b, sums, (r->type == TW_GEMM_E4M3 ? cut_off_e4m3 : cut_off)(r, size, magnitude));
-    tw_val rounding = tw_mul(b, magnitude, tw_f64(b, 1.01 * unit));
-    tw_val all = tw_add(b, tw_add(b, sums, rounding), tw_f64(b, half ? 0x1p-24 : 0));
+    tw_val rounding = tw_mul(b, tw_gemm_refer_abs(b, c->value), tw_f64(b, 1.01 * unit));
+    tw_val all = tw_add(b, tw_add(b, c->error, rounding), tw_f64(b, half ? 0x1p-24 : 0));
     all = tw_add(b, tw_mul(b, all, tw_f64(b, 1.001)), tw_f64(b, 1e-30));
     return tw_unary(b, TW_OP_cvt_f32_f64, all);
 }
 
 static void store(const refer *r, int i) {
     tw_builder *b = r->b;
-    tw_val row = tw_add_imm(b, r->first, i), tolerance = allowed(r, i);
+    tw_val row = tw_add_imm(b, r->first, i);
     TW_IF (b, tw_lt(b, row, r->m)) {
         tw_val at = tw_add(b, tw_binary(b, TW_OP_mul_wide_u32, row, r->n), tw_widen(b, r->column));
-        tw_val want = tw_add(b, r->want, tw_mul_imm(b, at, 8));
-        tw_st(b, (tw_attrs){.type = TW_T_f64}, want, &r->sum[i]);
+        cell c = sum_of(r, i);
+        finish(r, at, &c);
+        tw_val want = tw_add(b, r->want, tw_mul_imm(b, at, 8)), tolerance = allowed(r, &c);
+        tw_st(b, (tw_attrs){.type = TW_T_f64}, want, &c.value);
         tw_val most = tw_add(b, r->tolerance, tw_mul_imm(b, at, 4));
         tw_st(b, (tw_attrs){.type = TW_T_f32}, most, &tolerance);
     }
@@ -122,7 +166,7 @@ static void load_tall(const refer *r, tw_val k, tw_val *out) {
     tw_builder *b = r->b;
     const tw_type t = tw_gemm_types[r->type].element;
     for (int e = 0; e < 4 * WORDS / r->es; e++) {
-        tw_val row = tw_binary(b, TW_OP_mul_wide_u32, tw_add_imm(b, k, e), r->n);
+        tw_val row = tw_binary(b, TW_OP_mul_wide_u32, tw_add_imm(b, k, e), r->ldb);
         tw_val at = tw_add(b, r->x, tw_mul_imm(b, tw_add(b, row, tw_widen(b, r->column)), r->es));
         tw_val x = tw_ld(b, (tw_attrs){.type = t}, at);
         out[e] = t == TW_T_f32 ? x : tw_part_widen(b, t, x);
@@ -218,7 +262,8 @@ tw_kernel *tw_gemm_refer_build(const tw_gemm_problem *p, int sm) {
                .narrow = p->narrow,
                .group = (int)p->scales,
                .exact = p->scale_sums,
-               .tall = !p->trans_b};
+               .tall = !p->trans_b,
+               .epilogue = p->epilogue};
     r.a = tw_pointer_add(b, "a", 16, true);
     r.x = tw_pointer_add(b, "b", 16, true);
     r.want = tw_pointer_add(b, "want", 8, false);
@@ -230,6 +275,10 @@ tw_kernel *tw_gemm_refer_build(const tw_gemm_problem *p, int sm) {
     r.scales = tw_pointer_add(b, "scales", 4, true);
     tw_val scale_columns = tw_pointer_add(b, "scale_columns", 4, true);
     if (p->epilogue.scale_columns) r.scale_columns = scale_columns;
+    r.ldb = tw_parameter_add(b, "ldb", TW_T_i32);
+    r.bias = tw_pointer_add(b, "bias", r.es, true);
+    r.mul = tw_pointer_add(b, "mul", r.es, true);
+    r.residual = tw_pointer_add(b, "residual", r.es, true);
     tw_val block = tw_mul_imm(b, tw_sreg(b, TW_SREG_ctaid_x), TW_GEMM_REFER_THREADS);
     r.column = tw_add(b, block, tw_sreg(b, TW_SREG_tid_x));
     r.first = tw_mul_imm(b, tw_sreg(b, TW_SREG_ctaid_y), ROWS);

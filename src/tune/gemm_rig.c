@@ -237,6 +237,9 @@ static tw_status refer(tw_gemm_rig *r, tw_gemm_pool *pool, const tw_gemm_problem
     from.of[TW_GEMM_A] += es * (uint64_t)(row * p->k);
     if (from.matrix_b) from.of[TW_GEMM_B] = from.matrix_b;
     from.of[TW_GEMM_B] += es * (uint64_t)(matrix * p->n * p->k);
+    /* Matrices like C have elements like A's. */
+    if (from.of[TW_GEMM_MUL]) from.of[TW_GEMM_MUL] += es * cell;
+    if (from.of[TW_GEMM_RESIDUAL]) from.of[TW_GEMM_RESIDUAL] += es * cell;
     return tw_gemm_pool_refer(pool, p, &from, r->want + 8 * cell, r->tolerance + 4 * cell, diag);
 }
 
@@ -397,7 +400,8 @@ tw_gemm_buffers tw_gemm_rig_buffers(const tw_gemm_rig *r, int set) {
 static bool dense(const tw_gemm_problem *p) {
     const int64_t columns = tw_gemm_columns(p);
     const bool sets = p->sets > 1 && p->set_c != p->stride_c * (p->batch / p->sets);
-    return p->ldc == columns && !p->pointers && !sets && !p->addends && (p->batch == 1 || p->stride_c == p->m * columns);
+    return p->ldc == columns && !p->pointers && !sets && !p->addends &&
+           (p->batch == 1 || p->stride_c == p->m * columns);
 }
 
 static tw_status count_here(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {

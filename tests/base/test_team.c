@@ -4,7 +4,9 @@
 
 #include "base/diag.h"
 #include "base/team.h"
+#include "base/thread.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -94,11 +96,45 @@ static void impossible_sizes_are_refused(void **state) {
     assert_null(t);
 }
 
+static void note_cpu(void *context, int member) {
+    ((int *)context)[member] = sched_getcpu();
+}
+
+/* A launch moves the caller off the other member's processor, and lets it run where it might before. */
+static void the_caller_has_a_processor_of_its_own(void **state) {
+    (void)state;
+    enum { TRIALS = 20 };
+    int cpus[TW_TEAM_MOST], after[TW_TEAM_MOST], at[2], apart = 0;
+    const int n = tw_allowed_cpus(cpus, TW_TEAM_MOST);
+    if (n < 2 || n > TW_TEAM_MOST) skip();
+    tw_team *t;
+    assert_int_equal(tw_team_start(&t, 2, true, NULL), TW_OK);
+    for (int i = 0; i < TRIALS; i++) {
+        assert_true(tw_pin_self(cpus[1]));
+        assert_true(tw_pin_among(cpus, n));
+        tw_team_run(t, note_cpu, at);
+        assert_int_equal(at[1], cpus[1]);
+        apart += at[0] != at[1];
+        assert_int_equal(tw_allowed_cpus(after, TW_TEAM_MOST), n);
+        assert_memory_equal(after, cpus, (size_t)n * sizeof *cpus);
+    }
+    /* The kernel may move it back where other threads run, too. */
+    assert_true(apart > TRIALS / 2);
+    /* A caller that may run nowhere else stays. */
+    assert_true(tw_pin_self(cpus[1]));
+    tw_team_run(t, note_cpu, at);
+    assert_int_equal(at[0], cpus[1]);
+    assert_int_equal(tw_allowed_cpus(after, TW_TEAM_MOST), 1);
+    tw_team_stop(t);
+    assert_true(tw_pin_among(cpus, n));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_members_run),
         cmocka_unit_test(a_launch_returns_before_the_others),
         cmocka_unit_test(a_team_of_one_is_the_caller),
+        cmocka_unit_test(the_caller_has_a_processor_of_its_own),
         cmocka_unit_test(impossible_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -255,6 +255,9 @@ static void comparisons_with_nan(void **state) {
     assert_int_equal(run(TW_OP_lt_f32, f32(NAN), f32(1), 0), 0);
     assert_int_equal(run(TW_OP_min_f32, f32(NAN), f32(1), 0), f32(1));
     assert_int_equal(run(TW_OP_max_f32, f32(1), f32(NAN), 0), f32(1));
+    assert_true(isnan(tw_read_f32(run(TW_OP_max_nan_f32, f32(1), f32(NAN), 0))));
+    assert_true(isnan(tw_read_f32(run(TW_OP_max_nan_f32, f32(NAN), f32(1), 0))));
+    assert_int_equal(run(TW_OP_max_nan_f32, f32(-1), f32(2), 0), f32(2));
 }
 
 /* Of two zeros the negative one is the lesser, whichever comes first. */
@@ -264,6 +267,7 @@ static void zeros_have_an_order(void **state) {
     for (int i = 0; i < 2; i++) {
         assert_true(run(TW_OP_min_f32, i ? 0 : minus32, i ? minus32 : 0, 0) == minus32);
         assert_true(run(TW_OP_max_f32, i ? 0 : minus32, i ? minus32 : 0, 0) == 0);
+        assert_true(run(TW_OP_max_nan_f32, i ? 0 : minus32, i ? minus32 : 0, 0) == 0);
         assert_true(run(TW_OP_min_f64, i ? 0 : minus64, i ? minus64 : 0, 0) == minus64);
         assert_true(run(TW_OP_max_f64, i ? 0 : minus64, i ? minus64 : 0, 0) == 0);
     }

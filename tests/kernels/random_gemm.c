@@ -346,7 +346,7 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         keep.split = keep.kg > 1 ? way - 1 : 0;
         keep.multicast = way == TW_JOIN_CLUSTER + 1 || chance(&r, 50) ? 0 : 2 << below(&r, 2);
         if (p->groups) keep.multicast = 0;
-        if (!p->narrow && way < TW_JOIN_CLUSTER + 1 && p->ldc % 8 == 0 && p->out != TW_T_f32 && !p->scatter &&
+        if (!p->narrow && way < TW_JOIN_CLUSTER + 1 && p->out != TW_T_f32 && !p->scatter &&
             chance(&r, p->groups ? 60 : 30)) {
             keep.staged = TW_GEMM_BOXED;
             keep.swap = 0;

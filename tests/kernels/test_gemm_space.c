@@ -424,6 +424,29 @@ static void splits_of_batches_have_parts(void **state) {
     assert_true(need.workspace_bytes == (int64_t)64 * 64 * 64 * 4 && d.parts == 2 * (double)need.workspace_bytes);
 }
 
+/* Rows that are aligned to one element are stored by lanes of boxes, or else by single elements of many rows. */
+static void torn_rows_are_estimated_slow(void **state) {
+    (void)state;
+    const tw_cuda_info info = {.name = "NVIDIA H200",
+                               .sms = 132,
+                               .clock_khz = 1980000,
+                               .memory_clock_khz = 3201000,
+                               .memory_bus_bits = 6144,
+                               .target = tw_target_find("sm_90a")};
+    double us[2][2];
+    for (int odd = 0; odd < 2; odd++)
+        for (int boxed = 0; boxed < 2; boxed++) {
+            tw_gemm_problem p = {.type = TW_GEMM_F16, .m = 512, .n = 50256 + odd, .k = 768, .ldb = 50264, .alpha = 1};
+            char text[] = "mma=2 ms=64 ns=192 ml=128 nl=192 u=64 ks=1 kl=1 kg=1 stages=4 vec=16 copy=0 staged=2";
+            if (boxed) text[sizeof text - 2] = '3';
+            assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+            tw_gemm_config c = tw_gemm_config_default(&p);
+            assert_int_equal(tw_gemm_config_parse(&c, text, NULL), TW_OK);
+            us[odd][boxed] = tw_gemm_estimate(&p, &c, &info);
+        }
+    assert_true(us[0][0] == us[0][1] && us[1][1] < 1.01 * us[0][1] && us[1][0] > 2 * us[1][1] && us[1][0] < 1e6);
+}
+
 /* Arrays have an address for each matrix, are aligned as addresses are, and are not written. */
 static void pointers_are_described(void **state) {
     (void)state;
@@ -680,6 +703,7 @@ int main(void) {
                                        cmocka_unit_test(tensor_maps_refuse_pointers),
                                        cmocka_unit_test(sets_are_joined),
                                        cmocka_unit_test(splits_of_batches_have_parts),
+                                       cmocka_unit_test(torn_rows_are_estimated_slow),
                                        cmocka_unit_test(pointers_are_described),
                                        cmocka_unit_test(sizes_fit_their_types),
                                        cmocka_unit_test(a_warps_cells_are_nearly_a_square),

@@ -147,7 +147,8 @@ static bool agree(tw_opcode code, const uint64_t *v, uint64_t want, uint64_t got
     if (info->flags & TW_F_APPROX) return close_f32(code, tw_read_f32(v[0]), tw_read_f32(want), tw_read_f32(got));
     if (code == TW_OP_cvt_tf32_f32) return any_nan(code, v) && nan_of(TW_T_f32, got);
     /* Of zeros of either sign C may take any as the least, and a signalling NaN for a result. */
-    if (code == TW_OP_min_f32 || code == TW_OP_max_f32 || code == TW_OP_min_f64 || code == TW_OP_max_f64) {
+    if (code == TW_OP_min_f32 || code == TW_OP_max_f32 || code == TW_OP_max_nan_f32 || code == TW_OP_min_f64 ||
+        code == TW_OP_max_f64) {
         uint64_t magnitude = t == TW_T_f32 ? 0x7fffffff : INT64_MAX;
         return any_nan(code, v) || (!(want & magnitude) && !(got & magnitude));
     }

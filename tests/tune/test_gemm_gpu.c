@@ -210,6 +210,12 @@ static void pools_have_room_for_sets(void **state) {
     tw_gemm_pool_place(pool, &narrow, 1, &second);
     assert_true(first.of[TW_GEMM_SCALES] >= first.of[TW_GEMM_B] + 256 * 768 / 2);
     assert_true(second.of[TW_GEMM_A] >= first.of[TW_GEMM_SCALES] + 2 * 256 * 12);
+    tw_gemm_problem tall = p;
+    tall.trans_b = false;
+    tall.ldb = 208;
+    assert_int_equal(tw_gemm_pool_covers(pool, &tall, NULL), TW_OK);
+    tall.lda = 528;
+    assert_int_equal(tw_gemm_pool_covers(pool, &tall, NULL), TW_ERR_UNSUPPORTED);
     tw_gemm_problem other = p;
     other.k = other.lda = other.ldb = 516;
     assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_ERR_UNSUPPORTED);
@@ -259,11 +265,89 @@ static void pools_have_room_for_sets(void **state) {
     assert_int_equal(fake_cuda_alive(), 0);
 }
 
+/* Parameters of the last reference. */
+enum { BIAS = 11, MUL, RESIDUAL, PARAMETERS };
+static uint64_t referred[PARAMETERS];
+
+static void note(void **parameters) {
+    for (int i = 0; i < PARAMETERS; i++)
+        if (i < 4 || i >= BIAS) memcpy(&referred[i], parameters[i], sizeof *referred);
+}
+
+/* The reference of each product of a batch reads where kernels read. */
+static void epilogues_lie_in_the_pool(void **state) {
+    (void)state;
+    tw_cuda *c;
+    tw_gemm_pool *pool;
+    tw_gemm_rig *rig;
+    tw_diag d;
+    if (tw_cuda_open(&c, 0, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_gemm_pool_make(&pool, c, TW_GEMM_F16, 1 << 20, 1, &d) != TW_OK) fail_msg("%s", d.message);
+    tw_gemm_problem p = {.type = TW_GEMM_F16,
+                         .m = 10,
+                         .n = 24,
+                         .k = 40,
+                         .batch = 3,
+                         .alpha = 1,
+                         .epilogue = {.bias = true, .activation = TW_GEMM_GELU_ERF, .mul = true, .residual = true}};
+    assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+    fake_cuda_hook("refer", note);
+    if (tw_gemm_rig_make_of(&rig, c, pool, &p, 0, 1024, &d) != TW_OK) fail_msg("%s", d.message);
+    fake_cuda_hook("refer", NULL);
+    const tw_gemm_buffers first = tw_gemm_rig_buffers(rig, 0), second = tw_gemm_rig_buffers(rig, 1);
+    const uint64_t *of = first.of, before = 2 * (uint64_t)(p.m * p.n) /* Products that come before the last one. */;
+    assert_true(of[TW_GEMM_BIAS] >= of[TW_GEMM_B] + 2 * 3 * 24 * 40 && of[TW_GEMM_MUL] >= of[TW_GEMM_BIAS] + 2 * 24);
+    assert_true(of[TW_GEMM_RESIDUAL] >= of[TW_GEMM_MUL] + 2 * 3 * 10 * 24);
+    assert_true(second.of[TW_GEMM_A] >= of[TW_GEMM_RESIDUAL] + 2 * 3 * 10 * 24);
+    assert_true(referred[BIAS] == of[TW_GEMM_BIAS]);
+    assert_true(referred[MUL] == of[TW_GEMM_MUL] + 2 * before);
+    assert_true(referred[RESIDUAL] == of[TW_GEMM_RESIDUAL] + 2 * before);
+    tw_gemm_rig_free(rig);
+    /* More rows than a grid has: the second launch has the rest of them. */
+    p = (tw_gemm_problem){.type = TW_GEMM_F16,
+                          .m = 65535 * 4 + 9,
+                          .n = 1,
+                          .k = 8,
+                          .trans_b = true,
+                          .alpha = 1,
+                          .epilogue = {.residual = true}};
+    assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+    tw_gemm_buffers at = {0};
+    at.of[TW_GEMM_RESIDUAL] = 4096;
+    fake_cuda_hook("refer", note);
+    assert_int_equal(tw_gemm_pool_refer(pool, &p, &at, 256, 256, &d), TW_OK);
+    assert_true(referred[RESIDUAL] == 4096 + 2 * 65535 * 4 && !referred[MUL]);
+    /* Another activation has another kernel. */
+    int calls[3] = {0};
+    p.m = 9;
+    for (int i = 0; i < 3; i++) {
+        const int before_it = fake_cuda_look()->calls;
+        p.epilogue.activation = i ? TW_GEMM_SILU : TW_GEMM_LINEAR;
+        assert_int_equal(tw_gemm_pool_refer(pool, &p, &at, 256, 256, &d), TW_OK);
+        calls[i] = fake_cuda_look()->calls - before_it;
+    }
+    assert_true(calls[1] > calls[0] && calls[2] == calls[0]);
+    fake_cuda_hook("refer", NULL);
+    /* Where C has other elements, nothing like it is in the pool. */
+    p = (tw_gemm_problem){.type = TW_GEMM_E4M3, .m = 16, .n = 16, .k = 16, .trans_b = true, .alpha = 1};
+    assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+    tw_gemm_pool_free(pool);
+    if (tw_gemm_pool_make(&pool, c, TW_GEMM_E4M3, 1 << 20, 1, &d) != TW_OK) fail_msg("%s", d.message);
+    p.epilogue.activation = TW_GEMM_SILU;
+    assert_int_equal(tw_gemm_pool_covers(pool, &p, NULL), TW_OK);
+    p.epilogue.bias = true;
+    assert_int_equal(tw_gemm_pool_covers(pool, &p, NULL), TW_ERR_UNSUPPORTED);
+    tw_gemm_pool_free(pool);
+    tw_cuda_close(c);
+    assert_int_equal(fake_cuda_alive(), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(choices_are_legal, setup, teardown),
         cmocka_unit_test_setup_teardown(kernels_are_compiled_once, setup, teardown),
         cmocka_unit_test_setup_teardown(pools_have_room_for_sets, setup, teardown),
+        cmocka_unit_test_setup_teardown(epilogues_lie_in_the_pool, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

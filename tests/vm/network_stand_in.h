@@ -61,7 +61,7 @@ static int open_text(const char *text) {
     return 0;
 }
 
-static int open_products(void **state) {
+static inline int open_products(void **state) {
     (void)state;
     return open_text(products);
 }

@@ -115,8 +115,8 @@ static void mark(const tw_cpu_network *n, const region *regions, const tw_access
     }
 }
 
-/* Runs a task as it comes, and then with all memory poisoned that its step does not say it reads. Both times it must
-   write the same bytes, all of those that its step says, and no others. */
+/* Runs a task as it comes, and then with all memory poisoned that its step does not say it reads, and the worker's own.
+   Both times it must write the same bytes, all of those that its step says, and no others. */
 static void touch(tw_cpu_network *n, region *regions, int worker, const tw_range_task *t) {
     tw_access_list boxes = {0};
     tw_diag diag;
@@ -135,6 +135,7 @@ static void touch(tw_cpu_network *n, region *regions, int worker, const tw_range
         memcpy(r->after, r->at, r->bytes);
         for (size_t k = 0; k < r->bytes; k++) r->at[k] = r->read[k] ? r->before[k] : POISON;
     }
+    memset(n->workers[worker].scratch, POISON, n->workers[worker].scratch_bytes);
     tw_cpu_run_task(n, worker, t);
     for (int i = 0; i < REGIONS; i++) {
         region *r = &regions[i];

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stores of C by the copy engine. Each warp leaves the 16 rows that it has of every 64 in shared memory, in boxes of up
    to 64 columns, and has the copy engine store them while it goes on. A warp has two boxes: one is filled while the
-   other is read. No warp waits for another. */
+   other is read. No warp waits for another.
+
+   The copy engine stores rows that are aligned to 16 bytes. Other rows are stored by the warp's lanes, each as many
+   bytes as rows are aligned to: neighbouring lanes store neighbouring bytes, so that memory gets whole runs of them.
+   Sums as a product leaves them would be stored in as small pieces, two of each row's eight at a time. */
 #include "kernels/gemm/epilogue.h"
 #include "kernels/parts/convert.h"
 
@@ -20,6 +24,10 @@ static int box_bytes(int columns) {
 
 int tw_gemm_boxed_bytes(const tw_gemm_config *c, bool gated) {
     return c->ml / c->ms * 4 * BOXES * box_bytes(tw_gemm_stored_columns(c, gated));
+}
+
+bool tw_gemm_boxes_sent(const tw_gemm_variant *v) {
+    return v->vec_c >= 16;
 }
 
 tw_tensor_map tw_gemm_box_map(const tw_gemm_matrix *m, uint64_t address, int stored_columns, const tw_gemm_variant *v) {
@@ -42,7 +50,7 @@ static void wait_for_stores(tw_gemm_gen *g, int pending, bool read) {
 }
 
 void tw_gemm_boxed_end(tw_gemm_gen *g) {
-    wait_for_stores(g, 0, false);
+    if (tw_gemm_boxes_sent(g->v)) wait_for_stores(g, 0, false);
 }
 
 /* Computes the swizzle of a line: its piece i of 16 bytes lies at i ^ swizzle. `line` is the bytes from the
@@ -67,21 +75,30 @@ static place place_of(tw_gemm_gen *g) {
     return (place){.row = line, .piece = tw_shr(b, g->lane, 4), .swizzle = swizzle_of(b, line, pitch / 16)};
 }
 
+/* Computes two neighbouring cells. Cells of rows that are aligned to one are computed by themselves. */
+static void compute_pair(tw_gemm_gen *g, const tw_gemm_cells *of, int cell, tw_val *x) {
+    const int n = g->v->vec_c < 4 ? 1 : 2;
+    for (int i = 0; i < 2; i += n) {
+        tw_val inside, y[TW_GEMM_RUN];
+        const tw_gemm_line l = tw_gemm_line_of(g, of, cell + i, &inside);
+        tw_gemm_run r = {.cells = {cell + i, cell + 1}, .n = n, .offset = of->along->of[cell + i] * 2};
+        r.inside = tw_gemm_inside(g, of, cell + i, inside);
+        tw_gemm_others others;
+        tw_gemm_cells_load(g, &l, &r, &others);
+        tw_gemm_cells_compute(g, &l, &r, &others, y);
+        for (int k = 0; k < n; k++) x[i + k] = y[k];
+    }
+}
+
 /* Stores 16 rows of 16 columns. `sum` is the first of the thread's eight sums in them. */
 static void put(tw_gemm_gen *g, const tw_gemm_cells *of, const place *at, tw_val box, int sum, int column) {
     tw_builder *b = g->b;
     const tw_type pair = g->v->out == TW_T_f16 ? TW_T_f16x2 : TW_T_bf16x2;
-    tw_val values[5], x[TW_GEMM_RUN];
+    tw_val values[5], x[2];
     for (int half = 0; half < 2; half++)
         for (int lower = 0; lower < 2; lower++) {
             const int cell = sum + 4 * half + 2 * lower;
-            tw_val inside;
-            const tw_gemm_line l = tw_gemm_line_of(g, of, cell, &inside);
-            tw_gemm_run r = {.cells = {cell, cell + 1}, .n = 2, .offset = of->along->of[cell] * 2};
-            r.inside = tw_gemm_inside(g, of, cell, inside);
-            tw_gemm_others others;
-            tw_gemm_cells_load(g, &l, &r, &others);
-            tw_gemm_cells_compute(g, &l, &r, &others, x);
+            compute_pair(g, of, cell, x);
             tw_val rounded = tw_part_pair(b, pair, x[0], x[1]);
             values[1 + 2 * half + lower] = tw_bitcast(b, TW_T_i32, rounded);
             for (int i = 0; i < 2 && g->v->epilogue.squares; i++)
@@ -92,34 +109,57 @@ static void put(tw_gemm_gen *g, const tw_gemm_cells *of, const place *at, tw_val
     tw_emit(b, TW_OP_stmatrix, (tw_attrs){.vec = 4}, NULL, NULL, 0, values, 5);
 }
 
-/* Copies the rows of a box that are within the group. */
+/* Copies a box's rows and columns that are within C, or within the group, by lanes. A lane copies `wide` bytes at a
+   time, which are a piece. Lanes have one row, or several rows with a part of the lanes each. Some pieces are loaded
+   before the first of them is stored, so that a lane waits for shared memory once for all of them. */
 static void copy(tw_gemm_gen *g, tw_val box, tw_val row, tw_val column) {
+    enum { LOADED = 8 /* Words. */ };
     tw_builder *b = g->b;
-    const int columns = box_columns(g->columns), pitch = columns * 2, pieces = columns / 8; /* Pieces of 16 bytes. */
-    const tw_attrs from = {.type = TW_T_i32, .vec = 4, .space = TW_SPACE_shared}, to = {.type = TW_T_i32, .vec = 4};
-    for (int i = 0; i < ROWS * pieces / 32; i++) {
-        tw_val number = tw_add_imm(b, g->lane, 32 * i), line = tw_div(b, number, pieces);
-        tw_val piece = tw_rem(b, number, pieces), at = tw_mul_imm(b, line, pitch);
-        tw_val swizzled = tw_xor(b, piece, swizzle_of(b, at, pieces)), x[4] = {{0}};
-        tw_ld_vec(b, from, tw_add(b, box, tw_add(b, at, tw_shl(b, swizzled, 4))), x);
-        tw_val r = tw_add(b, row, line), c = tw_add(b, column, tw_mul_imm(b, piece, 8));
-        tw_val offset = tw_add(b, tw_mul(b, tw_widen(b, r), g->arg.ldc), tw_mul_imm(b, tw_widen(b, c), 2));
-        tw_val cell = tw_add(b, g->arg.c, offset);
-        tw_when(b, tw_and(b, tw_lt(b, r, g->x.limit), tw_lt(b, c, g->y.limit)));
-        tw_st(b, to, cell, x);
+    const int wide = g->v->vec_c, pitch = box_columns(g->columns) * 2, pieces = pitch / wide,
+              lines = pieces < 32 ? 32 / pieces : 1, words = wide < 4 ? 1 : wide / 4;
+    const tw_type type = wide == 2 ? g->v->out : TW_T_i32;
+    const tw_attrs from = {.type = type, .vec = words, .space = TW_SPACE_shared};
+    tw_val line = lines > 1 ? tw_div(b, g->lane, pieces) : tw_i32(b, 0);
+    tw_val of_row = tw_mul_imm(b, tw_rem(b, g->lane, pieces < 32 ? pieces : 32), wide);
+    tw_val first = tw_add(b, row, line), ldc = tw_mul_imm(b, g->arg.ldc, lines);
+    tw_val at = tw_add(b, tw_mul(b, tw_widen(b, first), g->arg.ldc), tw_mul_imm(b, tw_widen(b, column), 2));
+    if (g->v->batched) at = tw_add(b, at, tw_gemm_batch_offset(g, g->arg.stride_c, g->arg.set_c));
+    at = tw_add(b, tw_add(b, g->arg.c, at), tw_widen(b, of_row));
+    tw_val c = tw_add(b, column, tw_shr(b, of_row, 1));
+    const int along = pieces > 32 ? pieces / 32 : 1, all = ROWS / lines * along; /* Pieces of a lane. */
+    for (int piece = 0; piece < all; piece += LOADED / words) {
+        tw_val x[LOADED][4] = {{{0}}};
+        for (int i = piece; i < all && i < piece + LOADED / words; i++) {
+            tw_val of_box = tw_mul_imm(b, tw_add_imm(b, line, i / along * lines), pitch);
+            tw_val swizzle = tw_shl(b, swizzle_of(b, of_box, pitch / 16), 4);
+            tw_val swizzled = tw_xor(b, tw_add_imm(b, of_row, i % along * 32 * wide), swizzle);
+            tw_ld_vec(b, from, tw_add(b, box, tw_add(b, of_box, swizzled)), x[i - piece]);
+        }
+        for (int i = piece; i < all && i < piece + LOADED / words; i++) {
+            const int aside = i % along * 32 * wide;
+            tw_val inside = tw_lt(b, tw_add_imm(b, first, i / along * lines), g->x.limit);
+            tw_when(b, tw_and(b, inside, tw_lt(b, tw_add_imm(b, c, aside / 2), g->y.limit)));
+            tw_st(b, (tw_attrs){.type = type, .vec = words, .offset = aside}, at, x[i - piece]);
+            if (i % along == along - 1) at = tw_add(b, at, ldc);
+        }
     }
     tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
 }
 
-/* Has the copy engine store a box whose first column is `column` of the tile, and whose first row is the warp's first
+/* Stores a box whose first column is `column` of the tile, and whose first row is the warp's first
    one plus `row`. */
-static void send(tw_gemm_gen *g, tw_val box, int row, int column) {
+static void store_box(tw_gemm_gen *g, tw_val box, int row, int column) {
     tw_builder *b = g->b;
     const tw_attrs at = {.dims = g->v->sets ? 4 : g->v->batched ? 3 : 2};
     tw_val first = tw_sub(b, g->x.first, tw_shr(b, g->lane, 2)); /* The warp's first row in the tile. */
     const tw_box to = {.map = g->arg.map_c,
                        .at = {tw_add_imm(b, g->y.origin, column), tw_add(b, g->x.origin, tw_add_imm(b, first, row)),
                               g->batch, g->set}};
+    if (!tw_gemm_boxes_sent(g->v)) {
+        tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
+        copy(g, box, to.at[1], to.at[0]);
+        return;
+    }
     tw_do(b, TW_OP_fence_proxy, (tw_attrs){.proxy = TW_PROXY_async_shared}, TW_NONE, TW_NONE);
     tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
     tw_scope partial = TW_NO_BLOCK;
@@ -150,11 +190,11 @@ void tw_gemm_boxed_store(tw_gemm_gen *g) {
             tw_val box = tw_add_imm(b, boxes, (int64_t)(n % BOXES) * bytes);
             /* Every tile begins with the warp's first box. If a tile has an odd number of boxes, that is also the one
                it ended with. */
-            wait_for_stores(g, n || all % BOXES == 0 ? BOXES - 1 : 0, true);
+            if (tw_gemm_boxes_sent(g->v)) wait_for_stores(g, n || all % BOXES == 0 ? BOXES - 1 : 0, true);
             tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
             for (int c = 0; c < columns; c += 2 * MATRIX)
                 put(g, &of, &at, box, row / TW_WGMMA_ROWS * wide + (column + c) / 2, c);
-            send(g, box, row, column);
+            store_box(g, box, row, column);
         }
     tw_gemm_squares_end(g);
     tw_record_end(b, "store");

@@ -82,7 +82,7 @@ static void declare_parameters(tw_gemm_gen *g) {
     if (!tw_gemm_way_of(g->c)->tensor_copies) return;
     if (!g->v->narrow && !tw_gemm_is_tape(g->v, g->c, true)) g->arg.map_x = tw_map_add(b, "map_x");
     if (!tw_gemm_is_tape(g->v, g->c, false)) g->arg.map_y = tw_map_add(b, "map_y");
-    if (g->c->staged == TW_GEMM_BOXED) g->arg.map_c = tw_map_add(b, "map_c");
+    if (g->c->staged == TW_GEMM_BOXED && tw_gemm_boxes_sent(g->v)) g->arg.map_c = tw_map_add(b, "map_c");
 }
 
 static void find_thread(tw_gemm_gen *g) {

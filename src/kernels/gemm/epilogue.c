@@ -134,14 +134,15 @@ void tw_gemm_cells_compute(tw_gemm_gen *g, const line *l, const run *r, const tw
     tw_builder *b = g->b;
     const tw_gemm_epilogue *e = &g->v->epilogue;
     const tw_type t = working_type(g);
+    const bool scaled = t != TW_T_i32 && !e->gated; /* By alpha, and not yet. */
     for (int i = 0; i < r->n; i++) {
         x[i] = g->acc[0][r->cells[i]];
         if (g->acc_type == TW_T_i32 && t == TW_T_f32) x[i] = tw_unary(b, TW_OP_cvt_f32_s32, x[i]);
-        if (t != TW_T_i32 && !e->gated) x[i] = tw_mul(b, x[i], g->arg.alpha);
+        if (scaled) x[i] = e->bias ? tw_fma(b, x[i], g->arg.alpha, o->bias[i]) : tw_mul(b, x[i], g->arg.alpha);
     }
     for (int i = 0; i < r->n && g->v->beta; i++)
         x[i] = t == TW_T_i32 ? tw_add(b, x[i], o->c[i]) : tw_fma(b, o->c[i], g->arg.beta, x[i]);
-    if (e->bias) apply(g, r, o->bias, tw_add, x);
+    if (e->bias && !scaled) apply(g, r, o->bias, tw_add, x);
     for (int i = 0; i < r->n && !e->gated; i++) x[i] = tw_gemm_activate(b, e->activation, x[i]);
     if (e->mul) apply(g, r, o->mul, tw_mul, x);
     if (e->residual) apply(g, r, o->residual, tw_add, x);

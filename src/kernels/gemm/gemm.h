@@ -247,7 +247,7 @@ typedef enum tw_gemm_staging {
     TW_GEMM_DIRECT,    /* Not at all: a thread stores pairs. */
     TW_GEMM_STAGED,    /* Sums go through shared memory, so that a warp stores whole lines of C. */
     TW_GEMM_EXCHANGED, /* Lanes exchange sums, so that a thread stores eight elements together. */
-    TW_GEMM_BOXED      /* A warp leaves boxes in shared memory, which the copy engine stores. */
+    TW_GEMM_BOXED      /* A warp leaves boxes in shared memory, which the copy engine stores, or lanes do. */
 } tw_gemm_staging;
 
 /* Stream-K: which tiles of a persistent grid are cut along k, so that all blocks get equal parts. */

@@ -267,6 +267,7 @@ tw_val tw_gemm_element_offset(tw_builder *b, const tw_gemm_tile *t, tw_val row, 
 
 /* boxed.c: boxes of stores by the copy engine. */
 int tw_gemm_boxed_bytes(const tw_gemm_config *c, bool gated); /* Shared memory of the boxes of a team's warps. */
+bool tw_gemm_boxes_sent(const tw_gemm_variant *v);            /* The copy engine stores boxes, and not lanes. */
 /* Makes the tensor map of C. `stored_columns` is from tw_gemm_stored_columns. */
 tw_tensor_map tw_gemm_box_map(const tw_gemm_matrix *m, uint64_t address, int stored_columns, const tw_gemm_variant *v);
 /* staged.c: rearranges sums for their stores, as tw_gemm_config.staged says. */

@@ -495,6 +495,6 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     const tw_gemm_matrix to_store = tw_gemm_matrix_of(p, TW_GEMM_C);
     const tw_tensor_map map_c =
         tw_gemm_box_map(&to_store, buffers->of[TW_GEMM_C], tw_gemm_stored_columns(c, p->epilogue.gated), &v);
-    if (c->staged == TW_GEMM_BOXED) tw_argument_map(to, "map_c", "c", &map_c);
+    if (c->staged == TW_GEMM_BOXED && tw_gemm_boxes_sent(&v)) tw_argument_map(to, "map_c", "c", &map_c);
     if (!tw_gemm_is_tape(&v, c, false)) tw_argument_map(to, "map_y", swap ? "a" : "b", swap ? &map_a : &map_b);
 }

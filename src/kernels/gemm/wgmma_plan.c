@@ -150,10 +150,8 @@ static const char *check_epilogue(const tw_gemm_variant *v, const tw_gemm_config
     const int columns = tw_gemm_stored_columns(c, v->epilogue.gated);
     REFUSE(c->staged < 0 || c->staged > TW_GEMM_BOXED,
            "the epilogue is staged (1), exchanged (2), boxed (3) or none of these (0)");
-    REFUSE(c->staged == TW_GEMM_BOXED &&
-               (c->swap || columns % 16 || (v->out != TW_T_f16 && v->out != TW_T_bf16) || v->vec_c < 16),
-           "boxes have whole sixteens of columns of a C of 16-bit elements, whose rows are aligned to 16 bytes, with "
-           "operands as they are");
+    REFUSE(c->staged == TW_GEMM_BOXED && (c->swap || columns % 16 || (v->out != TW_T_f16 && v->out != TW_T_bf16)),
+           "boxes have whole sixteens of columns of a C of 16-bit elements, with operands as they are");
     REFUSE(c->staged && cluster, "a cluster's blocks share the sums out already");
     REFUSE(v->epilogue.gated && (cluster || c->staged == TW_GEMM_STAGED || (!c->swap && c->nl % 16)),
            "gates and values are in one thread, eight columns each: no split in a cluster, no staging");

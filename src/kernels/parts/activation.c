@@ -97,11 +97,16 @@ static tw_val erf_tail(tw_builder *b, tw_val z) {
     return tw_mul(b, polynomial(b, t, a, 6), e);
 }
 
-/* x less half the tail times x, or for a negative x half the tail times x. */
+/* x, or 0 where x is not above 0, less z times the part of the normal distribution beyond z = |x|. The logarithm of
+   that part is smooth: a polynomial of z takes the place of a division. Its coefficients minimize the error of the
+   result; that far out where it is cut off, 2^ gives 0. */
 tw_val tw_part_gelu_erf(tw_builder *b, tw_val x) {
-    tw_val tail = erf_tail(b, tw_mul(b, tw_unary(b, TW_OP_abs_f32, x), tw_f32(b, 0.707106781f)));
-    tw_val part = tw_mul(b, x, tw_mul(b, tail, tw_f32(b, 0.5f)));
-    return tw_select(b, tw_lt(b, x, tw_f32(b, 0)), part, tw_sub(b, x, part));
+    static const float c[] = {-0.99999994f,    -1.1511093f,   -0.45916924f, -0.05263435f, 0.0072953035f,
+                              -0.00034026813f, -9.105007e-5f, 1.702042e-5f, -7.720716e-7f};
+    tw_val z = tw_min(b, tw_unary(b, TW_OP_abs_f32, x), tw_f32(b, 13.5f));
+    tw_val part = tw_unary(b, TW_OP_exp2_f32, polynomial(b, z, c, 9));
+    tw_val above = tw_binary(b, TW_OP_max_nan_f32, x, tw_f32(b, 0));
+    return tw_fma(b, tw_unary(b, TW_OP_neg_f32, z), part, above);
 }
 
 /* Near 0 its series, elsewhere one less the tail with the sign of x. */

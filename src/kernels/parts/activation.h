@@ -17,9 +17,9 @@ tw_val tw_part_sigmoid(tw_builder *b, tw_val x);
 tw_val tw_part_silu(tw_builder *b, tw_val x);
 /* GELU in its tanh form: x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). */
 tw_val tw_part_gelu(tw_builder *b, tw_val x);
-/* GELU by the error function: x / 2 * (1 + erf(x / sqrt(2))), to 1.5e-7 |x|. Source: Abramowitz and Stegun, 7.1.26. */
+/* GELU by the error function: x / 2 * (1 + erf(x / sqrt(2))), to 1.5e-7 |x|. */
 tw_val tw_part_gelu_erf(tw_builder *b, tw_val x);
-/* The error function, within 1e-6 of itself relatively. */
+/* The error function, within 1e-6 of itself relatively. Source: Abramowitz and Stegun, 7.1.26. */
 tw_val tw_part_erf(tw_builder *b, tw_val x);
 /* ReLU: x, or 0 where x is not above 0. */
 tw_val tw_part_relu(tw_builder *b, tw_val x);

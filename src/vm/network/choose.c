@@ -49,9 +49,10 @@ static void consider_tile(best *o, tw_gemm_config c) {
     c.kg = 1;
     c.split = 0;
     c.persistent = o->n->info.sms;
-    for (int way = 0; way < 4; way++) {
+    static const int stores[] = {TW_GEMM_EXCHANGED, TW_GEMM_DIRECT, TW_GEMM_BOXED};
+    for (int way = 0; way < 2 * 3; way++) {
         c.pingpong = way % 2;
-        c.staged = way < 2 ? TW_GEMM_EXCHANGED : TW_GEMM_DIRECT;
+        c.staged = stores[way / 2];
         consider(o, c);
     }
 }
@@ -141,6 +142,50 @@ bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_
     return tw_gemm_legal(p, out, n->gpu->target, NULL, NULL);
 }
 
+/* Considers a tile whose epilogue overlaps the products of the next one. */
+static best overlap(const tw_cuda_network *n, const tw_gemm_problem *p, int rows, int columns) {
+    static const int ways[] = {TW_GEMM_BOXED, TW_GEMM_EXCHANGED};
+    best o = {.n = n, .problem = p, .time = 1e30};
+    tw_gemm_config c = {.mma = 2,
+                        .ms = rows,
+                        .ns = columns,
+                        .ml = rows,
+                        .nl = columns,
+                        .u = p->type == TW_GEMM_TF32X3 ? 32 : 64,
+                        .ks = 1,
+                        .kl = 1,
+                        .kg = 1,
+                        .vec = 16,
+                        .frag = 16,
+                        .group = 8,
+                        .persistent = n->info.sms,
+                        .pingpong = 1};
+    for (int i = 0; i < 2; i++) {
+        c.staged = ways[i];
+        consider(&o, c);
+    }
+    if (o.time < 1e30 && (idles(n, p, &o.config) || !complete(n, p, &o.config))) o.time = 1e30;
+    return o;
+}
+
+int tw_network_overlapping(const tw_cuda_network *n, const tw_gemm_problem *p,
+                           tw_gemm_config out[TW_NETWORK_OVERLAPPING]) {
+    enum { ROWS = 2, COLUMNS = 5, ALL = ROWS * COLUMNS };
+    static const int rows[ROWS] = {64, 128}, columns[COLUMNS] = {64, 96, 128, 192, 256};
+    best all[ALL];
+    int count = 0;
+    for (int i = 0; i < ALL; i++) all[i] = overlap(n, p, rows[i % ROWS], columns[i / ROWS]);
+    for (; count < TW_NETWORK_OVERLAPPING; count++) {
+        int at = 0;
+        for (int i = 1; i < ALL; i++)
+            if (all[i].time < all[at].time) at = i;
+        if (all[at].time >= 1e30) break;
+        out[count] = all[at].config;
+        all[at].time = 1e30;
+    }
+    return count;
+}
+
 /* Reads a choice of our own kernels. False: it does not compute this problem. */
 static bool take_own(tw_cuda_network *n, const tw_gemm_problem *p, const tw_network_choice *c, tw_gemm_config *out) {
     *out = tw_gemm_config_default(p);
@@ -152,7 +197,7 @@ static bool take_own(tw_cuda_network *n, const tw_gemm_problem *p, const tw_netw
 /* Reads a choice of the vendor's algorithms. False: this version of the library does not compute the problem so. */
 static bool take_vendor(tw_cuda_network *n, const tw_gemm_problem *p, const tw_network_choice *c,
                         tw_cublaslt_algorithm *out) {
-    tw_gemm_problem plain = *p;
+    const tw_gemm_problem plain = tw_network_plain(p);
     tw_cublaslt_problem problem;
     tw_cublaslt_check unused;
     uint32_t *const to[] = {&out->id,     &out->tile,   &out->split, &out->reduction, &out->swizzle,
@@ -165,7 +210,6 @@ static bool take_vendor(tw_cuda_network *n, const tw_gemm_problem *p, const tw_n
         if (end == at) return false;
         at = end;
     }
-    plain.epilogue = (tw_gemm_epilogue){0};
     if (!tw_network_may_split(n, p) && out->split > 1) return false;
     return tw_gemm_vendor_problem(&plain, &problem) &&
            tw_cublaslt_fits(n->weights->vendor, &problem, out, &unused, NULL) == TW_OK;
@@ -185,11 +229,13 @@ static bool by_plan(tw_cuda_network *n, const tw_gemm_problem *p, const char *wo
     const int asked = n->options.by ? n->options.by : TW_NETWORK_OWN | TW_NETWORK_VENDOR;
     /* A plan comes from a file: the vendor would write all columns of gates and values. */
     const int by = p->epilogue.gated || p->pointers ? asked & ~TW_NETWORK_VENDOR : asked;
+    /* What was searched with its epilogue has the map's time already. */
+    const double map_us = tw_network_searched(p).epilogue.activation ? 0 : epilogue_us(p);
     double least = 1e30;
     for (int i = tw_network_plan_find(n->plan, words, 0); i >= 0; i = tw_network_plan_find(n->plan, words, i + 1)) {
         const tw_network_choice *c = &n->plan->choices[i];
         tw_network_chosen x = {.entry = i + 1};
-        const double own_us = c->settled ? 0 : c->us, vendor_us = c->settled ? 0 : c->us + epilogue_us(p);
+        const double own_us = c->settled ? 0 : c->us, vendor_us = c->settled ? 0 : c->us + map_us;
         if (by & TW_NETWORK_OWN && own_us < least && take_own(n, p, c, &x.config)) {
             *out = x;
             least = own_us;
@@ -205,19 +251,25 @@ static bool by_plan(tw_cuda_network *n, const tw_gemm_problem *p, const char *wo
 tw_gemm_problem tw_network_plain(const tw_gemm_problem *p) {
     tw_gemm_problem plain = *p;
     plain.epilogue = (tw_gemm_epilogue){0};
-    if (p->epilogue.gated) plain.epilogue = p->epilogue; /* C is another matrix without. */
-    plain.weights = false;
     return plain;
+}
+
+tw_gemm_problem tw_network_searched(const tw_gemm_problem *p) {
+    /* C is another matrix without a gate. */
+    tw_gemm_problem searched = p->epilogue.activation || p->epilogue.gated ? *p : tw_network_plain(p);
+    searched.weights = false;
+    return searched;
 }
 
 tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_network_chosen *out, tw_diag *diag) {
     char words[512];
-    const tw_gemm_problem plain = tw_network_plain(p);
+    const tw_gemm_problem plain = tw_network_plain(p), searched = tw_network_searched(p);
     tw_cublaslt_problem vendor;
-    tw_gemm_problem_print(&plain, words, sizeof words);
+    tw_gemm_problem_print(&searched, words, sizeof words);
     if (n->plan && by_plan(n, p, words, out)) return TW_OK;
     *out = (tw_network_chosen){.vendor = n->options.by == TW_NETWORK_VENDOR, .first = true};
-    if (out->vendor && tw_gemm_vendor_problem(&plain, &vendor) && tw_network_library(n)) return TW_OK;
+    if (out->vendor && !p->epilogue.gated && tw_gemm_vendor_problem(&plain, &vendor) && tw_network_library(n))
+        return TW_OK;
     out->vendor = false;
     if (tw_network_estimate(n, p, &out->config)) return TW_OK;
     return tw_fail(diag, TW_ERR_UNSUPPORTED, "no kernel computes \"%s\"", words);

@@ -90,10 +90,34 @@ static int64_t place(const tw_view *v, int64_t batch, int64_t of_head, int64_t r
     return batch * v->strides[0] + of_head * v->strides[1] + row * v->strides[2];
 }
 
-/* Reads rows first .. of an operand's head into columns of a panel: [element][16]. */
+/* Asks for rows of an operand's head. They lie too far apart for the processor to foresee them, and may be in another
+   worker's cache. */
+static void ask(const head *h, const tw_view *v, int64_t of_head, int64_t first, int64_t rows, bool to_write) {
+    const int64_t size = tw_element_bits(v->type) / 8, bytes = size * v->dims[3];
+    const char *from = (const char *)tw_cpu_at(h->n, v);
+    for (int64_t r = 0; r < rows; r++) {
+        const char *row = from + size * place(v, h->batch, of_head, first + r);
+        for (int64_t at = 0; at < bytes; at += 64)
+            if (to_write)
+                __builtin_prefetch(row + at, 1, 3);
+            else
+                __builtin_prefetch(row + at, 0, 2);
+    }
+}
+
+/* Clears a panel if `rows` of it and `cols` columns do not fill it. */
+static void clear_part(int64_t cols, int64_t rows, float *panel) {
+    if (rows < TW_PANEL_ROWS || tw_panel_cols(floats, cols) > cols) memset(panel, 0, tw_panel_bytes(floats, cols));
+}
+
+/* Reads rows first .. of an operand's head into columns of a panel: [element][16]. Values of the same rows are packed
+   next. */
 static void keys_panel(const head *h, const tw_view *v, int64_t kv_head, int64_t first, float *out) {
-    const int64_t d = h->x->head, rows = least(TW_PANEL_ROWS, h->x->keys - first);
-    memset(out, 0, tw_panel_bytes(floats, d));
+    const int64_t d = h->x->head, rows = least(TW_PANEL_ROWS, h->x->keys - first),
+                  next = least(TW_PANEL_ROWS, h->x->keys - first - rows);
+    ask(h, v, kv_head, first + rows, next, false);
+    ask(h, &h->s->in[2], kv_head, first, rows, false);
+    clear_part(d, rows, out);
     for (int64_t r = 0; r < rows; r++) {
         tw_cpu_read(v->type, tw_cpu_at(h->n, v), place(v, h->batch, kv_head, first + r), v->strides[3], d, h->row);
         for (int64_t k = 0; k < d; k++) out[k * TW_PANEL_ROWS + r] = h->row[k];
@@ -103,7 +127,7 @@ static void keys_panel(const head *h, const tw_view *v, int64_t kv_head, int64_t
 /* Reads elements first .. of all rows: [row][16]. */
 static void values_panel(const head *h, const tw_view *v, int64_t kv_head, int64_t first, float *out) {
     const int64_t count = least(TW_PANEL_ROWS, h->x->head_v - first);
-    memset(out, 0, tw_panel_bytes(floats, h->x->keys));
+    clear_part(h->x->keys, count, out);
     for (int64_t i = 0; i < h->x->keys; i++)
         tw_cpu_read(v->type, tw_cpu_at(h->n, v), place(v, h->batch, kv_head, i) + first * v->strides[3], v->strides[3],
                     count, out + i * TW_PANEL_ROWS);
@@ -175,6 +199,7 @@ static void run_block(const head *h, int64_t first, int64_t rows) {
                     h->query + r * h->x->head);
     if (seen) multiply(h, h->keys, seen, h->x->head, h->query, h->x->head, rows, h->scores, ld);
     soften(h, first, rows, seen, sums);
+    ask(h, out, h->head, first, rows, true);
     if (seen) multiply(h, h->values, h->x->head_v, h->x->keys, h->scores, ld, rows, h->result, ldo);
     for (int64_t r = 0; r < rows; r++) {
         float *y = h->result + r * ldo;

@@ -13,7 +13,7 @@
 #include "kernels/vendor/cublaslt.h"
 #include "kernels/vendor/cudnn.h"
 #include "ptx/load.h"
-#include "tune/gemm_pool.h"
+#include "tune/gemm_rig.h"
 #include "vm/network/network.h"
 
 /* A constant on the device. */
@@ -140,14 +140,18 @@ tw_status tw_network_problem(const tw_cuda_network *n, const tw_step *s, tw_gemm
 /* Tells whether tables of addresses say where the matrices of a product's batch lie. */
 bool tw_network_by_pointers(const tw_program_product *p);
 
-/* What the vendor does not compute of a product: a map of C in place. NULL: nothing. Operands of the step follow C. */
-const tw_map_problem *tw_network_epilogue(tw_cuda_network *n, const tw_step *s, const tw_gemm_problem *p);
+/* What the vendor does not compute of a product: a map of C in place. NULL: nothing. Bias, mul and residual follow C as
+   operands, those that there are. */
+const tw_map_problem *tw_network_epilogue(tw_cuda_network *n, const tw_gemm_problem *p);
 
 /* choose.c. Tells whether a product may be split along k. */
 bool tw_network_may_split(const tw_cuda_network *n, const tw_gemm_problem *p);
 
-/* What is measured of a problem: without its epilogue, and whoever wrote its operands. */
+/* The product alone, which the vendor computes. */
 tw_gemm_problem tw_network_plain(const tw_gemm_problem *p);
+/* What is measured of a problem, whoever wrote its operands. An activation takes as long as a good part of the product,
+   so that another configuration may be the best. Products that differ in what is added to C count as one. */
+tw_gemm_problem tw_network_searched(const tw_gemm_problem *p);
 
 /* How a product is computed. */
 typedef struct tw_network_chosen {
@@ -174,6 +178,12 @@ tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_net
 
 /* Chooses a configuration by estimates. False: no kernel computes the problem. */
 bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out);
+
+/* Lists configurations that compute a tile's epilogue while they multiply the next tile, the best by estimates, which
+   know nothing of epilogues. Returns their number. */
+enum { TW_NETWORK_OVERLAPPING = 4 };
+int tw_network_overlapping(const tw_cuda_network *n, const tw_gemm_problem *p,
+                           tw_gemm_config out[TW_NETWORK_OVERLAPPING]);
 
 /* How attention is computed. */
 typedef struct tw_network_attending {
@@ -204,6 +214,10 @@ void tw_network_attention_tile(const tw_attention_problem *p, const tw_target *t
 
 /* search.c. Measures how to compute a problem, and enters the fastest ways into the plan. */
 tw_status tw_network_search(tw_cuda_network *n, const tw_gemm_problem *p, const char *words, tw_diag *diag);
+/* search_vendor.c. Measures the vendor's algorithms for a problem, each with the map behind it that computes the
+   epilogue, and enters the fastest into the plan. */
+tw_status tw_network_search_vendor(tw_cuda_network *n, tw_gemm_rig *rig, const tw_gemm_problem *p, const char *words,
+                                   tw_diag *diag);
 /* attend.c. The same of attention. */
 tw_status tw_network_search_attention(tw_cuda_network *n, const tw_attention_problem *p, const char *words,
                                       tw_diag *diag);

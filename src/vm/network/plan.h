@@ -9,9 +9,9 @@
 
 typedef struct tw_network_choice {
     const char *kind;          /* "gemm", "attention": our kernels. "cublaslt", "cudnn": the vendor's. */
-    const char *problem;       /* Words of the problem, without an epilogue. */
+    const char *problem;       /* Words of the problem as it is searched. */
     const char *configuration; /* Words of the configuration, or numbers of the vendor's algorithm or engine. */
-    double us;                 /* As measured alone. */
+    double us;                 /* As measured alone, with what computes the problem's epilogue. */
     bool settled;              /* Whole passes were fastest with it. At most one choice of a problem is settled. */
 } tw_network_choice;
 

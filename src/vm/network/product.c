@@ -93,10 +93,11 @@ tw_status tw_network_problem(const tw_cuda_network *n, const tw_step *s, tw_gemm
     return tw_gemm_problem_complete(out, diag);
 }
 
-const tw_map_problem *tw_network_epilogue(tw_cuda_network *n, const tw_step *s, const tw_gemm_problem *p) {
+const tw_map_problem *tw_network_epilogue(tw_cuda_network *n, const tw_gemm_problem *p) {
     static const tw_cell_op activations[TW_GEMM_ACTIVATIONS] = {
         [TW_GEMM_GELU] = TW_CELL_gelu, [TW_GEMM_SILU] = TW_CELL_silu, [TW_GEMM_GELU_ERF] = TW_CELL_gelu_erf};
     static const tw_cell_op ops[] = {TW_CELL_add, TW_CELL_mul, TW_CELL_add};
+    const bool has[] = {p->epilogue.bias, p->epilogue.mul, p->epilogue.residual};
     tw_map_problem *map = tw_arena_alloc(&n->arena, sizeof *map);
     if (!map) return NULL;
     const tw_memory_type type = p->out == TW_T_f16 ? TW_M_f16 : p->out == TW_T_bf16 ? TW_M_bf16 : TW_M_f32;
@@ -109,7 +110,7 @@ const tw_map_problem *tw_network_epilogue(tw_cuda_network *n, const tw_step *s, 
     for (int i = 0; i < 3; i++) {
         if (i == 1 && p->epilogue.activation)
             value = tw_cells_apply(&map->x.cells, activations[p->epilogue.activation], value, -1, -1);
-        if (s->in[2 + i].buffer < 0) continue;
+        if (!has[i]) continue;
         const int term = tw_cells_operand(&map->x.cells, map->x.n_operands, type);
         value = tw_cells_apply(&map->x.cells, ops[i], value, term, -1);
         map->x.operands[map->x.n_operands++] = i ? c : row;

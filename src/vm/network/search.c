@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measuring how to compute a product: our own configurations, drawn and pruned by estimates, and the vendor's
-   algorithms, all with a cold L2. */
+/* Measuring how to compute a product with a cold L2: our own configurations, drawn and pruned by estimates. */
 #include "base/clock.h"
 #include "base/diag.h"
 #include "tune/gemm_bench.h"
-#include "tune/gemm_vendor.h"
 #include "vm/network/machine.h"
 
 #include <math.h>
@@ -84,7 +82,7 @@ static tw_status search_own(tw_cuda_network *n, tw_gemm_rig *rig, const tw_gemm_
                             tw_diag *diag) {
     tw_gemm_found found[FINALISTS] = {0};
     tw_gemm_search_report report;
-    tw_gemm_config keep = tw_gemm_config_any(), known[1];
+    tw_gemm_config keep = tw_gemm_config_any(), known[1 + TW_NETWORK_OVERLAPPING];
     int count = 0;
     if (!tw_network_may_split(n, &d->problem)) keep.kg = 1, keep.stream = 0;
     const int measured = n->options.measured > 0 ? n->options.measured : MEASURED;
@@ -100,41 +98,11 @@ static tw_status search_own(tw_cuda_network *n, tw_gemm_rig *rig, const tw_gemm_
                                 .known = known};
     o.offspring = o.measured / 3;
     o.n_known = tw_network_estimate(n, &d->problem, &known[0]);
+    if (d->problem.epilogue.activation) o.n_known += tw_network_overlapping(n, &d->problem, &known[o.n_known]);
     tw_status st = tw_gemm_search(rig, n->gpu->cuda, d, &o, FINALISTS, found, &count, &report, diag);
     count_costs(n->plan, &report);
     if (st == TW_OK) st = enter_own(n, rig, found, count, words, diag);
     for (int i = 0; i < count; i++) tw_cubin_free(&found[i].cubin);
-    return st;
-}
-
-static tw_status search_vendor(tw_cuda_network *n, tw_gemm_rig *rig, const tw_gemm_problem *p, const char *words,
-                               tw_diag *diag) {
-    tw_cublaslt_plan *plan;
-    tw_cublaslt_algorithm a;
-    double best = 1e30;
-    int at = -1;
-    const int64_t began = tw_now_ns();
-    tw_status st = tw_gemm_vendor_plan(tw_network_library(n), p, &plan, diag);
-    if (st != TW_OK || !plan) return st;
-    for (int i = 0; i < tw_cublaslt_algorithms(plan); i++) {
-        tw_gemm_vendor v = {plan, i};
-        const tw_gemm_candidate x = tw_gemm_vendor_candidate(&v);
-        tw_stats stats = {0};
-        if (!tw_network_may_split(n, p) && (tw_cublaslt_describe(plan, i, &a, NULL) != TW_OK || a.split > 1)) continue;
-        if (tw_gemm_time(rig, &x, &stats, NULL) != TW_OK || stats.median >= best) continue;
-        best = stats.median;
-        at = i;
-    }
-    n->plan->measured += tw_cublaslt_algorithms(plan);
-    if (at >= 0) st = tw_cublaslt_describe(plan, at, &a, diag);
-    if (at >= 0 && st == TW_OK) {
-        char text[256];
-        snprintf(text, sizeof text, "%u %u %u %u %u %u %u %u %u", a.id, a.tile, a.split, a.reduction, a.swizzle,
-                 a.custom, a.stages, a.inner, a.cluster);
-        st = enter(n, "cublaslt", words, text, best, diag);
-    }
-    tw_cublaslt_plan_free(plan);
-    n->plan->costs.vendor += since(began);
     return st;
 }
 
@@ -176,7 +144,7 @@ tw_status tw_network_search(tw_cuda_network *n, const tw_gemm_problem *p, const 
     tw_status st = make_rig(n, p, &d, &rig, diag);
     if (n->searching.seconds > 0) n->searching.seconds = fmax(n->searching.seconds - since(began), 1e-9);
     if (st == TW_OK && by & TW_NETWORK_OWN) st = search_own(n, rig, &d, words, diag);
-    if (st == TW_OK && by & TW_NETWORK_VENDOR) st = search_vendor(n, rig, p, words, diag);
+    if (st == TW_OK && by & TW_NETWORK_VENDOR) st = tw_network_search_vendor(n, rig, p, words, diag);
     tw_gemm_rig_free(rig);
     tw_gemm_data_free(&d);
     n->plan->searched++;

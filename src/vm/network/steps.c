@@ -86,11 +86,10 @@ static tw_status add_launch(tw_cuda_network *n, const tw_network_launch *l, tw_d
 /* Adds a product by the vendor, and a map of what it does not compute. */
 static tw_status add_vendor(tw_cuda_network *n, int step, const tw_gemm_problem *p, const tw_network_chosen *chosen,
                             tw_diag *diag) {
-    const tw_map_problem *map = tw_network_epilogue(n, &n->p->steps[step], p);
+    const tw_map_problem *map = tw_network_epilogue(n, p);
     tw_network_launch l = {.step = step, .choice = chosen->entry}, epilogue = l;
     epilogue.epilogue = true;
-    tw_gemm_problem plain = *p;
-    plain.epilogue = (tw_gemm_epilogue){0};
+    const tw_gemm_problem plain = tw_network_plain(p);
     if (n->arena.failed) return tw_fail_memory(diag);
     tw_status st = tw_gemm_vendor_plan(tw_network_library(n), &plain, &l.vendor.plan, diag);
     if (st == TW_OK && !l.vendor.plan) st = tw_fail(diag, TW_ERR_UNSUPPORTED, "cuBLASLt does not compute it");
