@@ -4,6 +4,7 @@
 
     bench/tiles.py measure --bench build/bench/bench_tiles --log tiles.log [--seconds 150] [--few | --parts | --rows 144,176,704]
     bench/tiles.py fit tiles.log --device "NVIDIA H200" --command "..." > src/vm/prefill/tiles.def
+    bench/tiles.py fit parts.log --parts --device "NVIDIA H200" --command "..." > src/vm/prefill/tiles_parts.def
 
 `measure` times the products of language models' layers, as prompts compute them, with the tiles that may be fast by a rough
 estimate. The log grows product by product. `fit` chooses few tiles that together come near the fastest of every product. Each
@@ -24,8 +25,10 @@ HEADS = {"0.6b": 128}  # Columns of heads that have norms, which lie within a ti
 TORN, FEW_TILES = 0.3, 4  # The share of a tile's rows that A lacks, and tiles along A's rows, up to which it counts.
 NEAR = 1.35  # Tiles slower than the fastest by more than this are not compared.
 CLOCK = 1750.0  # Clocks of a microsecond, under load.
-REFINED, STAY = 100000, 0.003  # Changes that are tried for better choices, and the price of distance from what was fitted.
+REFINED, STAY = 100000, (0.003, 0.03)  # Changes that are tried for better choices, and the price of distance from what was fitted.
 SLOWER = 3  # The price of what is slower than by known times, beside that of all that is slow.
+ABSOLUTE = (0.1, 2)  # The price of how long a product takes with all tiles. The second: numbers of parts are compared, too.
+PARTS_BYTES, PARTS_CACHED = 4.9e6, 8.8e6  # Of products in parts, as in src/vm/prefill/tiles.c.
 WARM = 0.02  # How much worse choices may become by a change at first, in the mean.
 
 # ---- what is measured
@@ -106,6 +109,7 @@ def few():
 
 
 PARTS = (2, 4, 8, 16)  # With --parts: those of products that are added to the residual stream.
+IN_PARTS, MOST_PARTS = ("down", "o"), 8  # Which these are, and the most parts that prompts have (TW_PROMPT_PARTS).
 SHORT = (128, 64, 192)  # Rows of prompts whose products may be in parts.
 CACHED = 6.0e6  # Bytes that the L2 cache moves in a microsecond to all blocks.
 MOST_IN_PARTS = 10  # Tiles of a product in so many parts.
@@ -128,7 +132,7 @@ def in_parts(rows):
     out = []
     for m in rows:
         for model, matrices in MODELS.items():
-            for name in ("down", "o"):
+            for name in IN_PARTS:
                 n, k = matrices[name]
                 problem = "type=bf16 m=%d n=%d k=%d tb=1 weights=1 tape=8x4x%d rows_a=%d " % (m, n, k, -(-k // (32 * 8 * 4)) * 4,
                                                                                               m + FURTHER)
@@ -180,10 +184,17 @@ def bytes_of(m, n, k, epilogue):
     return 2 * (n * k + m * k) + m * columns * (4 if "out=f32" in epilogue else 2) * (2 if "beta=1" in epilogue else 1)
 
 
+def parts_of(name):
+    """Returns the parts of a product, as `measure --parts` names it. 0: of a whole one."""
+    return int(name.rsplit("-", 1)[1]) if "-parts-" in name else 0
+
+
 def suits(name, m, key):
     """Tells whether prompts have such a tile (src/vm/prefill/tiles.c)."""
     _, ms, nl, _, kg, _, swap, pingpong, _, _ = key
     model, matrix = name.split("-")[:2]
+    if parts_of(name):
+        return True
     if matrix == "qkv" and swap and nl > NARROW:
         return False
     if matrix == "qkv" and model in HEADS and (swap or kg > 1 or nl % HEADS[model]):
@@ -217,8 +228,9 @@ def mend(times, extents):
                 del of[key]
 
 
-def read(path, least=0, most=1 << 30):
-    """Returns the extents of each product of `least` to `most` rows, and the least time of each of its tiles."""
+def read(path, least=0, most=1 << 30, parts=False):
+    """Returns the extents of each product of `least` to `most` rows, and the least time of each of its tiles. `parts`: of
+    products in parts, not of whole ones."""
     extents, times, whole = {}, {}, True
     opened = lzma.open(path, "rt") if path.endswith(".xz") else open(path)
     for line in opened:
@@ -226,16 +238,25 @@ def read(path, least=0, most=1 << 30):
         d = dict(w.split("=") for w in words[1:] if "=" in w)
         if "us" not in d or d.get("mma") != "2" or "batch" in d or d["type"] != "bf16" or d.get("tb") != "1":
             continue
-        if not least <= int(d["m"]) <= most or float(d["us"]) <= 0 or int(d["stream"]) or not 32 <= int(d["m"]) <= 8192 or (int(d["kg"]) > 1 and d["split"] != "3"):
+        if not least <= int(d["m"]) <= most or float(d["us"]) <= 0 or int(d["stream"]) or not 32 <= int(d["m"]) <= 8192:
             continue
+        name = words[0]
+        if parts and not 1 < int(d.get("addends", 0)) <= MOST_PARTS:
+            continue
+        if not parts and int(d["kg"]) > 1 and d["split"] != "3":
+            continue
+        if not parts:
+            name = name.split("-parts-")[0]
         d["persistent"] = int(int(d["persistent"]) > 0)
+        if parts:
+            d["kg"] = 0  # A tile has the same times in any number of parts.
         key = tuple(int(d[k]) for k in KEYS)
         m, n, k = (int(d[x]) for x in "mnk")
-        if not suits(words[0], m, key):
+        if not suits(name, m, key):
             continue
         whole = whole and "rows_a" in d
-        extents[words[0]] = m, n, k, bytes_of(m, n, k, line)
-        of = times.setdefault(words[0], {})
+        extents[name] = m, n, k, bytes_of(m, n, k, line)
+        of = times.setdefault(name, {})
         of[key] = min(of.get(key, 1e9), float(d["us"]))
     if not whole:
         mend(times, extents)
@@ -269,17 +290,37 @@ def shape_of(key, extents):
     return -(-blocks // SMS), -(-(-(-k // u)) // kg) * u / 64, moved / BYTES
 
 
+def parts_shape_of(key, extents, parts):
+    """Does the same for a product in parts. Its bytes are those of its operands, since the L2 cache keeps the sums. A step
+    takes at least the time of what all blocks of a wave fetch through that cache."""
+    m, n, k, _ = extents
+    ml, _, nl, u, _, multicast, swap, _, _, _ = key
+    of_b, of_a, together = (ml, nl, multicast or 1) if swap else (nl, ml, multicast or 1)
+    blocks = -(-(-(-n // of_b)) // together) * together * -(-m // of_a) * parts
+    waves = -(-blocks // (SMS * 10 // 11 if together == 4 else SMS))  # Not all clusters of four find room at a time.
+    fetched = blocks / waves * (of_b + of_a / together) * 64 * 2
+    return waves, -(-(-(-k // u)) // parts) * u / 64, 2 * (n * k + m * k) / PARTS_BYTES, fetched / PARTS_CACHED
+
+
+def parts_time_of(key, shape, p):
+    waves, steps, memory, fetched = shape
+    return math.hypot(waves * (steps * max(p[0], fetched) + p[1]), memory)
+
+
 def time_of(key, shape, p):
+    if len(shape) == 4:
+        return parts_time_of(key, shape, p)
     waves, steps, memory = shape
     t = waves * steps * p[0] + (p[1] if key[7] else waves * p[1])
     return LAUNCH + max(t, memory) + BOTH * min(t, memory)
 
 
-def fit_times(chosen, known, extents, times):
+def fit_times(chosen, known, extents, times, absolute):
     p = {k: [max(k[0] * k[2] * 64 / 2048 / 0.85, (k[0] + k[2]) * 128 / 60) / CLOCK, 0.8] for k in chosen}
     p.update({k: list(v) for k, v in known.items()})
     new = [k for k in chosen if k not in known]
-    shapes = {(k, r): shape_of(k, extents[r]) for k in chosen for r in times}
+    shapes = {(k, r): parts_shape_of(k, extents[r], parts_of(r)) if parts_of(r) else shape_of(k, extents[r])
+              for k in chosen for r in times}
     rows_of = {k: [r for r in times if k in times[r]] for k in chosen}
 
     def error(row):
@@ -290,7 +331,7 @@ def fit_times(chosen, known, extents, times):
             return 0
         mean = sum(v) / len(v)
         # The ratios between tiles count, and hardly how long a product takes with all of them.
-        return sum((x - mean) ** 2 for x in v) + 0.1 * mean * mean
+        return sum((x - mean) ** 2 for x in v) + absolute * mean * mean
 
     random.seed(3)
     errors = {r: error(r) for r in times}
@@ -306,11 +347,11 @@ def fit_times(chosen, known, extents, times):
     return p, shapes
 
 
-def refine(p, known, shapes, times):
+def refine(p, known, shapes, extents, times, stay):
     """Changes times such that what is chosen by them is nearer to the fastest, hardly ever slower than what is chosen by those
     that were known, and they stay near what was fitted."""
     fitted = {k: list(v) for k, v in p.items()}
-    of_row = {r: [k for k in sorted(p) if suits(r, int(r.rsplit("-", 1)[1]), k)] for r in times}
+    of_row = {r: [k for k in sorted(p) if suits(r, extents[r][0], k)] for r in times}
     rows_of = {k: [r for r in times if k in of_row[r]] for k in p}
     time = {r: {k: time_of(k, shapes[k, r], p[k]) for k in of_row[r]} for r in times}
     far = {r: {k: math.log(of.get(k, NEAR * min(of.values())) / min(of.values())) for k in p} for r, of in times.items()}
@@ -329,7 +370,7 @@ def refine(p, known, shapes, times):
         if faster:
             # A tile that is faster becomes the chosen one, or the chosen one another.
             k, to = (random.choice(faster), time[r][best[r]]) if random.random() < 0.7 else (best[r], 1.03 * time[r][best[r]])
-            waves, steps, _ = shapes[k, r]
+            waves, steps = shapes[k, r][:2]
             along = waves * steps if j == 0 else 1 if k[7] else waves
             by = max(0.01, 1 + (to * random.uniform(0.95, 1) - time[r][k]) / (along * p[k][j]))
         old, now, change = p[k][j], {}, 0
@@ -342,7 +383,7 @@ def refine(p, known, shapes, times):
                 to = k if t < of[best[r]] else best[r]
             now[r] = t, to
             change += far[r][to] - far[r][best[r]]
-        away = STAY * (math.log(p[k][j] / fitted[k][j]) ** 2 - math.log(old / fitted[k][j]) ** 2)
+        away = stay * (math.log(p[k][j] / fitted[k][j]) ** 2 - math.log(old / fitted[k][j]) ** 2)
         if change + away < WARM * (1 - i / REFINED) * -math.log(1 - random.random()):  # Worse ones at first, too.
             for r, (t, to) in now.items():
                 time[r][k], best[r] = t, to
@@ -364,14 +405,14 @@ def known_of(path):
 def fit(a):
     extents, times = {}, {}
     for path in a.logs:
-        e, t = read(path, a.least_rows, a.most_rows)
+        e, t = read(path, a.least_rows, a.most_rows, a.parts)
         t = {row: of for row, of in t.items() if not a.without or not a.without[0] <= e[row][0] <= a.without[1]}
         extents.update(e)
         times.update(t)
     known = known_of(a.known)
     chosen = cover(times, sorted(known), a.most)
-    p, shapes = fit_times(chosen, known, extents, times)
-    best = refine(p, known, shapes, times)
+    p, shapes = fit_times(chosen, known, extents, times, ABSOLUTE[a.parts])
+    best = refine(p, known, shapes, extents, times, STAY[a.parts])
     far = []
     for row, of in times.items():
         mine = of.get(best[row], NEAR * min(of.values()))
@@ -380,7 +421,8 @@ def fit(a):
               (row, mine, "" if best[row] in of else " (not measured)", min(of.values()), far[-1]), file=sys.stderr)
     print("tiles: %d products, mean %.3f, most %.3f" % (len(far), sum(far) / len(far), max(far)), file=sys.stderr)
     print("/* SPDX-License-Identifier: Apache-2.0 */")
-    print("/* Tiles of a prompt's products, of which each product takes the one with the least time (tiles.c):")
+    print("/* Tiles of a prompt's products%s, of which each product takes the one with the least time (tiles.c):" %
+          (" in parts" if a.parts else ""))
     print("     TILE(ml, ms, nl, u, kg, multicast, swap, pingpong, persistent, blocks, step, wave)")
     print("   Times are in microseconds. Written by bench/tiles.py from measurements on an %s (%s):" % (a.device, ", ".join(a.logs)))
     print("   %s */" % a.command)
@@ -401,9 +443,10 @@ def main():
     v.add_argument("--parts", action="store_true", help="products in parts, which a norm adds up")
     v.set_defaults(run=measure)
     v = verbs.add_parser("fit")
-    v.add_argument("logs", nargs="+")
+    v.add_argument("logs", nargs="+", help="of a product that several have, the last one counts")
     v.add_argument("--device", required=True)
     v.add_argument("--command", required=True)
+    v.add_argument("--parts", action="store_true", help="products in parts")
     v.add_argument("--most", type=int, default=32)
     v.add_argument("--known", help="a table whose tiles and times are the first ones")
     v.add_argument("--least-rows", type=int, default=0, help="leave out products of fewer rows")

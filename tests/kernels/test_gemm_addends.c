@@ -35,6 +35,10 @@ static void they_add_up(void **state) {
     } cases[] = {
         {"type=bf16 m=70 n=72 k=600 tb=1 out=f32 addends=3 tape=3x2x4 weights=1", "early=2", false},
         {"type=bf16 m=70 n=72 k=600 tb=1 out=f32 addends=5 tape=3x2x2a weights=1", "early=2 swap=1", false},
+        {"type=bf16 m=70 n=200 k=600 tb=1 out=f32 addends=3 tape=3x2x4 weights=1", "early=2 group=1 multicast=4",
+         false},
+        {"type=bf16 m=70 n=72 k=600 tb=1 out=f32 addends=2 tape=3x2x4 weights=1", "early=2 swap=1 group=8 multicast=2",
+         false},
         {"type=f16 m=33 n=72 k=513 tb=1 out=f32 lda=520 ldb=520 ldc=76 alpha=0.5 addends=8", "early=1", false},
         {"type=bf16 m=70 n=40 k=304 out=f32 addends=2 scale_rows=1 scale_columns=1", "staged=1", false},
         {"type=bf16 m=70 n=96 k=304 tb=1 out=f32 addends=2 sums=3 eps=0.01", "staged=2 nl=32 ns=32", false},

@@ -136,7 +136,8 @@ static double time_of(const char *words, int addends) {
     return time;
 }
 
-/* Of few rows parts take less time than the whole product, which few blocks compute. */
+/* Of few rows parts take less time than the whole product, which few blocks compute. There are tiles for any number of
+   parts. */
 static void parts_have_tiles(void **state) {
     (void)state;
     static const char *const products[] = {
@@ -152,63 +153,132 @@ static void parts_have_tiles(void **state) {
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
         const double whole = time_of(products[i], 0);
         double best = 1e30;
-        for (int parts = 2; parts <= PARTS; parts *= 2) {
-            double t = time_of(products[i], parts);
-            print_message("%s %d: %.2f, %.2f\n", products[i], parts, whole, t);
-            best = fmin(best, t);
-        }
+        for (int parts = 2; parts <= PARTS; parts++) best = fmin(best, time_of(products[i], parts));
         assert_true(best < whole);
     }
     assert_true(time_of("type=bf16 m=64 n=64 k=64 tb=1 out=f32", 2) == 1e30);
 }
 
+static tw_gemm_config tile_of(int64_t m, int64_t n, int64_t k, int parts) {
+    char text[256];
+    tw_gemm_problem p;
+    tw_gemm_config c = {0};
+    tw_diag d;
+    snprintf(text, sizeof text, "type=bf16 m=%d n=%d k=%d tb=1 out=f32 weights=1 tape=8x4x%d addends=%d", (int)m,
+             (int)n, (int)k, (int)(k / 256), parts);
+    if (tw_gemm_problem_parse(&p, text, &d) != TW_OK) fail_msg("%s: %s", text, d.message);
+    assert_true(tw_prefill_tile(&p, NULL, tw_target_find("sm_90a"), SMS, &c));
+    return c;
+}
+
+/* Tiles that were the fastest measured, or at most 1 % slower. */
+static void measured_parts_get_fast_tiles(void **state) {
+    (void)state;
+    static const struct {
+        int64_t m, n, k;
+        int parts, ml, nl, multicast, swap;
+    } cases[] = {{64, 2048, 8192, 4, 64, 64, 2, 0},     {128, 2048, 8192, 4, 128, 80, 4, 0},
+                 {192, 2048, 8192, 4, 64, 192, 2, 1},   {256, 2048, 8192, 4, 256, 80, 4, 0},
+                 {128, 4096, 14336, 2, 128, 80, 4, 0},  {192, 4096, 14336, 2, 64, 192, 2, 1},
+                 {256, 4096, 14336, 4, 128, 256, 2, 1}, {128, 4096, 4096, 2, 128, 80, 4, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const tw_gemm_config c = tile_of(cases[i].m, cases[i].n, cases[i].k, cases[i].parts);
+        if (c.ml != cases[i].ml || c.nl != cases[i].nl || c.multicast != cases[i].multicast || c.swap != cases[i].swap)
+            fail_msg("case %d: %d x %d, multicast %d, swap %d", (int)i, c.ml, c.nl, c.multicast, c.swap);
+    }
+}
+
+/* Not all multiprocessors have room for clusters of four, so that no wave has one block for each. */
+static void clusters_have_room(void **state) {
+    (void)state;
+    enum { ROOM = SMS * 10 / 11 };
+    for (int64_t m = 16; m <= 384; m += 16)
+        for (int64_t n = 1024; n <= 8192; n += 1024)
+            for (int parts = 2; parts <= PARTS; parts++) {
+                const tw_gemm_config c = tile_of(m, n, 8192, parts);
+                const int of_a = c.swap ? c.nl : c.ml, of_b = c.swap ? c.ml : c.nl;
+                const int64_t blocks = ((n + of_b - 1) / of_b + 3) / 4 * 4 * ((m + of_a - 1) / of_a) * parts;
+                if (c.multicast == 4 && blocks > ROOM && blocks <= SMS)
+                    fail_msg("%d x %d in %d parts: %d blocks of %d x %d", (int)m, (int)n, parts, (int)blocks, c.ml,
+                             c.nl);
+            }
+}
+
+/* Makes what a product's parts are chosen by. */
+static tw_prefill prefill_of(tw_cuda_vm *vm, tw_model *m, tw_type type, int64_t dim) {
+    m->dim = dim;
+    vm->m = m;
+    return (tw_prefill){.vm = vm, .type = type, .gpu = {.target = tw_target_find("sm_90a")}, .info = {.sms = SMS}};
+}
+
+/* Those whose parts, with the norm, take less time than the whole product by what was measured. */
 static void long_products_of_few_rows_are_in_parts(void **state) {
     (void)state;
     static const struct {
-        int64_t rows, columns;
+        int64_t rows, dim, columns;
         int asked, parts;
-    } cases[] = {{128, 8192, 0, 4}, {9, 14336, 0, 4},  {8, 8192, 0, 1},   {129, 8192, 0, 1}, {128, 4096, 0, 1},
-                 {192, 4096, 2, 2}, {193, 8192, 2, 1}, {128, 8192, 1, 1}, {64, 128, 8, 1}};
-    tw_prefill p = {.type = TW_T_bf16};
+        tw_type type;
+    } cases[] = {
+        {64, 2048, 8192, 0, 4, TW_T_bf16},   {128, 2048, 8192, 0, 4, TW_T_bf16},  {128, 2048, 8192, 0, 4, TW_T_f16},
+        {192, 2048, 8192, 0, 4, TW_T_bf16},  {250, 2048, 8192, 0, 4, TW_T_bf16},  {64, 4096, 14336, 0, 2, TW_T_bf16},
+        {128, 4096, 14336, 0, 2, TW_T_bf16}, {192, 4096, 14336, 0, 4, TW_T_bf16}, {256, 4096, 14336, 0, 4, TW_T_bf16},
+        {257, 4096, 14336, 0, 1, TW_T_bf16}, {8, 2048, 8192, 0, 1, TW_T_bf16},    {128, 4096, 4096, 0, 1, TW_T_bf16},
+        {128, 2048, 8192, 0, 1, TW_T_f32},   {384, 4096, 4096, 2, 2, TW_T_bf16},  {385, 2048, 8192, 2, 1, TW_T_bf16},
+        {128, 2048, 8192, 1, 1, TW_T_bf16},  {64, 2048, 128, 8, 1, TW_T_bf16}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tw_model m = {0};
+        tw_cuda_vm vm = {0};
+        const tw_prefill p = prefill_of(&vm, &m, cases[i].type, cases[i].dim);
         const tw_prefill_list list = {.tokens = cases[i].rows};
         const tw_prefill_matrix matrix = {.columns = cases[i].columns};
-        assert_int_equal(tw_prefill_parts(&p, &list, &matrix, cases[i].asked), cases[i].parts);
+        const int parts = tw_prefill_parts(&p, &list, &matrix, cases[i].asked);
+        if (parts != cases[i].parts)
+            fail_msg("%d rows of %d columns: %d parts", (int)cases[i].rows, (int)cases[i].columns, parts);
     }
-    p.type = TW_T_f32;
-    assert_int_equal(tw_prefill_parts(&p, &(tw_prefill_list){.tokens = 128}, &(tw_prefill_matrix){.columns = 8192}, 0),
-                     1);
 }
 
-/* There is room for both products in as many parts as they are in, and none where they are whole. */
+/* There is room for both products in as many parts as they are in, of any number of rows, and none where they are
+   whole. */
 static void parts_have_room(void **state) {
     (void)state;
-    enum { DIM = 64, SHORT = 128, TALL = 192, WIDE = 8192, SMALL = 512 };
+    enum { DIM = 1024, SHORT = 128, TALL = 384, WIDE = 8192, SMALL = 512, CASES = 9 };
     static const struct {
         tw_type type;
         int64_t heads, ffn; /* Columns of both products. */
-        int o, down, parts; /* What is asked, and the parts that memory has room for. */
-    } cases[] = {
-        {TW_T_bf16, SMALL, WIDE, 0, 0, 4}, {TW_T_bf16, WIDE, SMALL, 0, 0, 4}, {TW_T_bf16, SMALL, SMALL, 0, 0, 1},
-        {TW_T_bf16, WIDE, WIDE, 1, 1, 1},  {TW_T_bf16, WIDE, WIDE, 1, 2, 2},  {TW_T_bf16, WIDE, WIDE, 0, 2, 4},
-        {TW_T_bf16, SMALL, WIDE, 8, 1, 8}, {TW_T_f32, WIDE, WIDE, 0, 0, 1},   {TW_T_f32, WIDE, WIDE, 0, 2, 2}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const tw_model m = {.dim = DIM, .n_heads = cases[i].heads / 64, .head_dim = 64, .ffn_dim = cases[i].ffn};
-        tw_cuda_vm vm = {.m = &m};
-        const tw_prefill p = {
-            .vm = &vm, .type = cases[i].type, .options = {.o_parts = cases[i].o, .down_parts = cases[i].down}};
-        const int64_t parts = cases[i].parts > 1 ? cases[i].parts : 0;
-        assert_int_equal(tw_prefill_parts_bytes(&p, 4096), parts * TALL * DIM * 4);
-        assert_int_equal(tw_prefill_parts_bytes(&p, SHORT), parts * SHORT * DIM * 4);
-        const tw_prefill_list list = {.tokens = SHORT};
-        const tw_prefill_matrix o = {.columns = cases[i].heads}, down = {.columns = cases[i].ffn};
-        assert_true(tw_prefill_parts(&p, &list, &o, cases[i].o) <= cases[i].parts);
-        assert_true(tw_prefill_parts(&p, &list, &down, cases[i].down) <= cases[i].parts);
+        int o, down, asked; /* What is asked, and the most of it. */
+        bool any;
+    } cases[CASES] = {{TW_T_bf16, SMALL, WIDE, 0, 0, 0, true},   {TW_T_bf16, WIDE, SMALL, 0, 0, 0, true},
+                      {TW_T_bf16, SMALL, SMALL, 0, 0, 0, false}, {TW_T_bf16, WIDE, WIDE, 1, 1, 1, false},
+                      {TW_T_bf16, WIDE, WIDE, 1, 2, 2, true},    {TW_T_bf16, WIDE, WIDE, 0, 2, 0, true},
+                      {TW_T_bf16, SMALL, WIDE, 8, 1, 8, true},   {TW_T_f32, WIDE, WIDE, 0, 0, 0, false},
+                      {TW_T_f32, WIDE, WIDE, 0, 2, 2, true}};
+    for (size_t i = 0; i < CASES; i++) {
+        tw_model m = {.n_heads = cases[i].heads / 64, .head_dim = 64, .ffn_dim = cases[i].ffn};
+        tw_cuda_vm vm = {0};
+        tw_prefill p = prefill_of(&vm, &m, cases[i].type, DIM);
+        p.options.o_parts = cases[i].o;
+        p.options.down_parts = cases[i].down;
+        assert_int_equal(tw_prefill_parts_bytes(&p, SHORT) > 0, cases[i].any);
+        if (cases[i].asked > 1) {
+            assert_int_equal(tw_prefill_parts_bytes(&p, 4096), cases[i].asked * TALL * DIM * 4);
+            assert_int_equal(tw_prefill_parts_bytes(&p, SHORT), cases[i].asked * SHORT * DIM * 4);
+        }
+        for (int64_t n = 9; n <= TALL; n += n % 16 ? 7 : 1) {
+            const tw_prefill_list list = {.tokens = n};
+            const tw_prefill_matrix o = {.columns = cases[i].heads}, down = {.columns = cases[i].ffn};
+            const int of_o = tw_prefill_parts(&p, &list, &o, cases[i].o),
+                      of_down = tw_prefill_parts(&p, &list, &down, cases[i].down),
+                      parts = of_o > of_down ? of_o : of_down;
+            if (parts > 1) assert_true(parts * n * DIM * 4 <= tw_prefill_parts_bytes(&p, n));
+        }
     }
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(norms_add_parts_up), cmocka_unit_test(parts_have_tiles),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(norms_add_parts_up),
+                                       cmocka_unit_test(parts_have_tiles),
+                                       cmocka_unit_test(measured_parts_get_fast_tiles),
+                                       cmocka_unit_test(clusters_have_room),
                                        cmocka_unit_test(long_products_of_few_rows_are_in_parts),
                                        cmocka_unit_test(parts_have_room)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,8 +65,11 @@ static void is(const char *words, int ml, int nl, int swap) {
 /* Tiles that were the fastest of those measured, or at most 3 % slower. */
 static void measured_products_get_fast_tiles(void **state) {
     (void)state;
-    is("type=bf16 m=512 n=2048 k=2048 tb=1 out=f32 beta=1 weights=1 tape=8x4x8", 64, 128, 1);
-    is("type=bf16 m=512 n=2048 k=8192 tb=1 out=f32 beta=1 weights=1 tape=8x4x32", 64, 128, 1);
+    is("type=bf16 m=512 n=2048 k=2048 tb=1 out=f32 beta=1 weights=1 tape=8x4x8", 64, 128, 0);
+    is("type=bf16 m=512 n=2048 k=8192 tb=1 out=f32 beta=1 weights=1 tape=8x4x32", 128, 64, 0);
+    is("type=bf16 m=512 n=4096 k=14336 tb=1 out=f32 beta=1 weights=1 tape=8x4x56", 128, 128, 0);
+    is("type=bf16 m=384 n=2048 k=8192 tb=1 out=f32 beta=1 weights=1 tape=8x4x32", 64, 96, 1);
+    is("type=bf16 m=128 n=4096 k=4096 tb=1 out=f32 beta=1 weights=1 tape=8x4x16", 64, 64, 0);
     is("type=bf16 m=2048 n=3072 k=2048 tb=1 out=f32 weights=1 tape=8x4x8", 128, 192, 0);
     is("type=bf16 m=768 n=16384 k=2048 tb=1 gated=1 activation=silu weights=1 tape=8x4x8", 128, 256, 0);
     is("type=bf16 m=768 n=4096 k=14336 tb=1 out=f32 beta=1 weights=1 tape=8x4x56", 128, 192, 1);

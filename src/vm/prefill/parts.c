@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products in parts along k. A product of few rows has few tiles, and each block reads many bytes of both operands from
-   the L2 cache, which is what it waits for. In parts, as many blocks have larger tiles and less of k. Nobody waits for
-   a part: the norm behind the product adds them up, and so is a kernel. */
+   the L2 cache, which is what it waits for. In parts, as many blocks have larger tiles and less of k, and blocks that
+   fetch rows of A together. Nobody waits for a part: the norm behind the product adds them up, and so is a kernel. */
 #include "base/divide.h"
 #include "vm/prefill/program.h"
 
@@ -9,24 +9,59 @@
 
 enum {
     FEW = 8,     /* Rows of products that few.c has in parts already. */
-    MOST = 192,  /* Rows. Products of more have large tiles for all multiprocessors. */
-    USUAL = 4,   /* Parts that nobody asked for. */
-    SHORT = 128, /* Rows of a product in these, at most. */
+    MOST = 384,  /* Rows. Products of more have large tiles for all multiprocessors. */
+    SHORT = 256, /* Rows of a product that is in parts although nobody asked, at most. */
     LONG = 8192, /* Its columns, at least. */
 };
 
-/* On an H200 a 1B llama's `down` in 4 parts takes 1.5 % off a prompt of 64 or 128 tokens, and nothing off one of 129 to
-   192; an 8B llama's takes 8 % off 128. Products of 3,072 columns and less lose. No tiles of f32 were measured. */
-static int usual(const tw_prefill *p, int64_t columns) {
-    return p->type == TW_T_f32 || columns < LONG ? 1 : USUAL;
+/* Returns the microseconds of a product in so many parts: its own, and those that the norm takes longer since it is a
+   kernel, which reads the parts. */
+static double time_of(const tw_prefill *p, int64_t rows, int64_t columns, int parts) {
+    const double norm = 2, bytes = 6e6 /* Bytes that the L2 cache moves in a microsecond. */;
+    tw_gemm_problem of = {.type = p->type == TW_T_bf16 ? TW_GEMM_BF16 : TW_GEMM_F16,
+                          .out = TW_T_f32,
+                          .m = rows,
+                          .n = p->vm->m->dim,
+                          .k = columns,
+                          .trans_b = true,
+                          .alpha = 1,
+                          .addends = parts};
+    if (tw_gemm_problem_complete(&of, NULL) != TW_OK) return 1e30;
+    return tw_prefill_tile_time(&of, NULL, p->gpu.target, p->info.sms) + norm +
+           (double)(parts * rows * of.n) * sizeof(float) / bytes;
+}
+
+/* Chooses the parts of a product that nobody asked for. On an H200 a llama's `down` of 64 to 256 rows, with its norm,
+   takes 0.2 to 7 us less a layer in parts than whole: 2 to 16 %. With 384 rows, or columns of 4,096 and less, it gains
+   less than it may lose. No tiles of f32 were measured. */
+static int usual(const tw_prefill *p, int64_t rows, int64_t columns) {
+    enum { CHOICES = 3 };
+    const double hardly = 0.02;
+    double times[CHOICES], least = 1e30;
+    if (p->type == TW_T_f32 || columns < LONG || rows > SHORT) return 1;
+    for (int i = 0; i < CHOICES; i++) {
+        times[i] = time_of(p, tw_ceil_div(rows, TW_PREFILL_GRAIN) * TW_PREFILL_GRAIN, columns, 2 << i);
+        least = times[i] < least ? times[i] : least;
+    }
+    /* Fewer parts are fewer bytes, if they take hardly longer. */
+    for (int i = 0; i < CHOICES && least < 1e30; i++)
+        if (times[i] <= least * (1 + hardly)) return 2 << i;
+    return 1;
 }
 
 int64_t tw_prefill_parts_bytes(const tw_prefill *p, int64_t rows) {
     const tw_model *m = p->vm->m;
-    const int o = p->options.o_parts ? p->options.o_parts : usual(p, m->n_heads * m->head_dim),
-              down = p->options.down_parts ? p->options.down_parts : usual(p, m->ffn_dim), parts = o > down ? o : down;
-    if (parts == 1) return 0;
-    return parts * (rows < MOST ? rows : MOST) * m->dim * (int64_t)sizeof(float);
+    const int asked[] = {p->options.o_parts, p->options.down_parts};
+    const int64_t columns[] = {m->n_heads * m->head_dim, m->ffn_dim};
+    int64_t most = 0;
+    for (int64_t up_to = TW_PREFILL_GRAIN; up_to < (rows < MOST ? rows : MOST) + TW_PREFILL_GRAIN;
+         up_to += TW_PREFILL_GRAIN)
+        for (int i = 0; i < 2; i++) {
+            const int64_t of = up_to < rows ? up_to : rows;
+            const int parts = asked[i] ? asked[i] : usual(p, of, columns[i]);
+            if (parts > 1 && parts * of > most) most = parts * of;
+        }
+    return most * m->dim * (int64_t)sizeof(float);
 }
 
 int tw_prefill_parts(const tw_prefill *p, const tw_prefill_list *list, const tw_prefill_matrix *matrix, int asked) {
@@ -34,5 +69,5 @@ int tw_prefill_parts(const tw_prefill *p, const tw_prefill_list *list, const tw_
     const int64_t stages = tw_ceil_div(matrix->columns, STAGE); /* Tapes may have more, of zeros. */
     if (list->masked || matrix->groups || list->tokens <= FEW || list->tokens > MOST) return 1;
     if (asked) return asked <= stages && asked <= TW_PROMPT_PARTS ? asked : 1;
-    return list->tokens <= SHORT ? usual(p, matrix->columns) : 1;
+    return usual(p, list->tokens, matrix->columns);
 }
