@@ -211,7 +211,7 @@ static tw_status refer_slab(tw_gemm_pool *p, const tw_gemm_problem *q, const tw_
                                   of[TW_GEMM_BIAS],
                                   cells_from(q, of[TW_GEMM_MUL], cells),
                                   cells_from(q, of[TW_GEMM_RESIDUAL], cells),
-                                  twice + sizeof(float) * cells};
+                                  twice ? twice + sizeof(float) * cells : 0};
     static const int bytes[] = {8, 8, 8, 8, 4, 4, 4, 4, 8, 8, 4, 8, 8, 8, 8};
     const tw_cuda_launch l = {
         .module = p->refer,

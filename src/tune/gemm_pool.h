@@ -38,7 +38,7 @@ void tw_gemm_pool_place(const tw_gemm_pool *p, const tw_gemm_problem *problem, i
 tw_status tw_gemm_pool_outputs(tw_gemm_pool *p, const tw_gemm_problem *problem, int n, uint64_t *c, tw_diag *diag);
 
 /* Computes the problem's C (m x n f64) on the device, the largest error of a correct kernel (m x n f32), and that of a
-   C that is also rounded before its epilogue. */
+   C that is also rounded before its epilogue, if tw_gemm_refer_rounds_twice. */
 tw_status tw_gemm_pool_refer(tw_gemm_pool *p, const tw_gemm_problem *problem, const tw_gemm_buffers *from,
                              uint64_t want, uint64_t tolerance, uint64_t twice, tw_diag *diag);
 

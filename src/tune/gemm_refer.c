@@ -159,7 +159,7 @@ static void store(const refer *r, int i) {
         finish(r, at, &c);
         tw_st(b, (tw_attrs){.type = TW_T_f64}, tw_add(b, r->want, tw_mul_imm(b, at, 8)), &c.value);
         store_allowed(r, r->tolerance, at, &c, c.error);
-        store_allowed(r, r->twice, at, &c, tw_add(b, c.error, c.between));
+        if (r->twice.id) store_allowed(r, r->twice, at, &c, tw_add(b, c.error, c.between));
     }
 }
 
@@ -262,6 +262,11 @@ static void compute(refer *r) {
     for (int i = 0; i < ROWS; i++) store(r, i);
 }
 
+bool tw_gemm_refer_rounds_twice(const tw_gemm_problem *p) {
+    const tw_gemm_epilogue *e = &p->epilogue;
+    return e->bias || e->activation || e->mul || e->residual;
+}
+
 tw_kernel *tw_gemm_refer_build(const tw_gemm_problem *p, int sm) {
     tw_kernel *k = tw_kernel_new("refer", sm, TW_GEMM_REFER_THREADS);
     if (!k) return NULL;
@@ -289,7 +294,8 @@ tw_kernel *tw_gemm_refer_build(const tw_gemm_problem *p, int sm) {
     r.bias = tw_pointer_add(b, "bias", r.es, true);
     r.mul = tw_pointer_add(b, "mul", r.es, true);
     r.residual = tw_pointer_add(b, "residual", r.es, true);
-    r.twice = tw_pointer_add(b, "twice", 4, false);
+    tw_val twice = tw_pointer_add(b, "twice", 4, false);
+    if (tw_gemm_refer_rounds_twice(p)) r.twice = twice;
     tw_val block = tw_mul_imm(b, tw_sreg(b, TW_SREG_ctaid_x), TW_GEMM_REFER_THREADS);
     r.column = tw_add(b, block, tw_sreg(b, TW_SREG_tid_x));
     r.first = tw_mul_imm(b, tw_sreg(b, TW_SREG_ctaid_y), ROWS);

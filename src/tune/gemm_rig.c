@@ -7,6 +7,7 @@
 #include "kernels/gemm/estimate.h"
 #include "ptx/load.h"
 #include "tune/gemm_compare.h"
+#include "tune/gemm_refer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -241,7 +242,8 @@ static tw_status refer(tw_gemm_rig *r, tw_gemm_pool *pool, const tw_gemm_problem
     /* Matrices like C have elements like A's. */
     if (from.of[TW_GEMM_MUL]) from.of[TW_GEMM_MUL] += es * cell;
     if (from.of[TW_GEMM_RESIDUAL]) from.of[TW_GEMM_RESIDUAL] += es * cell;
-    return tw_gemm_pool_refer(pool, p, &from, r->want + 8 * cell, r->tolerance + 4 * cell, r->twice + 4 * cell, diag);
+    const uint64_t twice = r->twice ? r->twice + 4 * cell : 0;
+    return tw_gemm_pool_refer(pool, p, &from, r->want + 8 * cell, r->tolerance + 4 * cell, twice, diag);
 }
 
 /* Draws the groups of a problem, and computes the reference of each. */
@@ -293,7 +295,7 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     }
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(double), &r->want, diag);
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(float), &r->tolerance, diag);
-    if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(float), &r->twice, diag);
+    if (st == TW_OK && tw_gemm_refer_rounds_twice(p)) st = tw_cuda_alloc(c, cells * sizeof(float), &r->twice, diag);
     if (st == TW_OK) st = p->groups ? refer_groups(r, pool, skew, diag) : refer_batch(r, pool, diag);
     if (st == TW_OK) st = make_rest(r, diag);
     if (st == TW_OK)
