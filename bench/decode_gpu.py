@@ -44,6 +44,7 @@ CASES = {  # name: shape, weights, batch, depths that are timed, contexts that a
     "8b-int8-batch": ("llama-8b", "int8", 8, (), (320, 1024)),
     "8b-int4-batch": ("llama-8b", "int4", 8, (), (320, 1024)),
 }
+PEERS = ("cublas", "compile")  # ways of peers/decode.py; cublas has no integer weights
 LARGE_RUN = 100  # seconds that `bench` of a large shape may take
 BEGIN = time.monotonic()
 
@@ -335,13 +336,14 @@ def main():
     p.add_argument("--seconds", type=float, default=3600, help="after these, what is left is missing")
     p.add_argument("--go-on", action="store_true", help="keep the rows that --output has")
     p.add_argument("--integers-alone", action="store_true", help="no bf16 beside integer weights")
-    p.add_argument("--beside", default="cublas,compile", help="of the peers' programs, those that are timed")
+    p.add_argument("--beside", default=",".join(PEERS), help="the peers that are timed")
     p.add_argument("--peers", help="a command in place of peers/decode.py serve")
     p.add_argument("--reference", help="a command in place of peers/reference.py serve")
     a = p.parse_args()
-    unknown = [c for c in a.cases.split(",") if c not in CASES]
-    if unknown:
-        p.error("no such case: %s; there are %s" % (", ".join(unknown), ", ".join(CASES)))
+    for what, asked, there in (("case", a.cases, CASES), ("peer", a.beside, PEERS)):
+        unknown = [x for x in asked.split(",") if x not in there]
+        if unknown:
+            p.error("no such %s: %s; there are %s" % (what, ", ".join(unknown), ", ".join(there)))
     run = Run(a)
     try:
         for name in a.cases.split(","):

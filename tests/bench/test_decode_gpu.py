@@ -171,6 +171,13 @@ class Driver(unittest.TestCase):
         self.assertEqual((status, head["missing"]), (1, ["1b, context 1024: compile: it does not compile"]))
         self.assertEqual(len([r for r in rows if "peer" in r]), 7)
 
+    def test_peers_are_chosen_by_name(self):
+        status, _, rows, _ = self.drive("", "1b", more=["--beside", "compile"])
+        self.assertEqual((status, {r["peer"] for r in rows if "ours_us" in r}), (0, {"compile"}))
+        done = subprocess.run([sys.executable, DRIVER, "-o", os.devnull, "--beside", "compile,cublass"], stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no such peer: cublass; there are cublas, compile", done.stderr)
+
     def test_what_is_lost_takes_nothing_else_with_it(self):
         status, head, rows, _ = self.drive("ours-dies")
         self.assertEqual((status, len(head["missing"])), (1, 1))

@@ -43,8 +43,8 @@ typedef struct queue {
 typedef struct module {
     void *context;
     char *text;
-    const char
-        *directives; /* The text from its first directive on. Launches ask for some, and generated kernels have none. */
+    /* The text from its first directive on. Launches ask for some, and generated kernels have none. */
+    const char *directives;
     char name[128];
     int dynamic_shared, large_clusters;
 } module;

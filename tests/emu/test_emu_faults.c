@@ -264,34 +264,49 @@ static float filled(int i) {
     return i < 200 ? (float)(CELLS - 200 + i) : 0;
 }
 
-/* -- two warps read a cell, and a third writes it once they have */
+/* -- four warps read a cell, and a fifth writes it once they have; or four write it, and a fifth reads it */
 
-enum { ONE_READER_AWAY = 1, READERS_ALIGNED, WRITER_ALIGNED };
+enum { ONE_AWAY = 1, FOUR_ALIGNED, FIFTH_ALIGNED };
 
 /* A barrier at which threads wait in several places. */
 static void named_apart(tw_builder *b, int number, int count, bool apart) {
     tw_do(b, TW_OP_barrier_sync, (tw_attrs){.count = count, .apart = apart}, tw_i32(b, number), TW_NONE);
 }
 
-static void build_readers(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
-    (void)in;
-    tw_val warp = tw_shr(b, tid(b), 5), lead = tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0));
-    const int ranges[] = {0, 2, 2, 3};
-    const tw_scope roles = tw_push_roles(b, ranges, 2);
-    const tw_scope if_lead = tw_push_if(b, lead);
-    store(b, f32_global, at64(b, out, warp, 4), tw_ld(b, f32_global, aux));
+/* Writes are strong, so that the four do not race. */
+static void access_cell(tw_builder *b, bool writes, tw_val out, tw_val cell) {
+    const tw_attrs strong = {F32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
+    const tw_scope if_lead = tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0)));
+    if (writes)
+        store(b, strong, cell, tw_f32(b, 1));
+    else
+        store(b, f32_global, at64(b, out, tw_shr(b, tid(b), 5), 4), tw_ld(b, f32_global, cell));
     tw_pop(b, if_lead);
+}
+
+static void build_five(tw_builder *b, int fault, bool four_write, tw_val out, tw_val aux) {
+    const int ranges[] = {0, 4, 4, 5};
+    const tw_scope roles = tw_push_roles(b, ranges, 2);
+    access_cell(b, four_write, out, aux);
     tw_scope branch = {0};
-    const bool away = fault == ONE_READER_AWAY;
-    if (away) branch = tw_push_if(b, tw_eq(b, warp, tw_i32(b, 1)));
-    named_apart(b, 1, away ? 64 : 96, fault != READERS_ALIGNED);
+    const bool away = fault == ONE_AWAY;
+    if (away) branch = tw_push_if(b, tw_le(b, tw_i32(b, 32), tid(b)));
+    named_apart(b, 1, away ? 128 : 160, fault != FOUR_ALIGNED);
     if (away) tw_pop(b, branch);
     tw_next_role(b, roles);
-    named_apart(b, 1, away ? 64 : 96, fault != WRITER_ALIGNED);
-    const tw_scope if_lead2 = tw_push_if(b, lead);
-    store(b, f32_global, aux, tw_f32(b, 1));
-    tw_pop(b, if_lead2);
+    named_apart(b, 1, away ? 128 : 160, fault != FIFTH_ALIGNED);
+    access_cell(b, !four_write, out, aux);
     tw_pop(b, roles);
+}
+
+static void build_readers(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)in;
+    build_five(b, fault, false, out, aux);
+}
+
+static void build_writers(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)in;
+    build_five(b, fault, true, out, aux);
 }
 
 static float zero(int i) {
@@ -319,9 +334,10 @@ static void build_counter(tw_builder *b, int fault, tw_val in, tw_val out, tw_va
     tw_pop(b, branch2);
 }
 
-enum { READERS, COUNTER, REVERSE, LANES_MEET, NAMED, PIPELINE, LONG, FILL };
+enum { READERS, WRITERS, COUNTER, REVERSE, LANES_MEET, NAMED, PIPELINE, LONG, FILL };
 static const scene scenes[] = {
-    [READERS] = {"readers", 96, 1, 0, false, build_readers, zero, 2},
+    [READERS] = {"readers", 160, 1, 0, false, build_readers, zero, 4},
+    [WRITERS] = {"writers", 160, 1, 0, false, build_writers, zero, 0},
     [COUNTER] = {"counter", 64, 1, 0, false, build_counter, zero, 0},
     [REVERSE] = {"reverse", 128, 3, 0, false, build_reverse, reversed, 0},
     [LANES_MEET] = {"lanes", 64, 1, 0, false, build_lanes, exchanged, 64},
@@ -350,9 +366,10 @@ static const planted faults[] = {
     {&alone, TWO_LANES, "two lanes write a cell", TW_EMU_RACE, "lane 1: writes tile+|lane 0 wrote"},
     {&alone, TRAPS, "trap", TW_EMU_TRAP, "warp 2 lane 13: trapped"},
     {&alone, ENDLESS, "endless loop", TW_EMU_LIMIT, "operations"},
-    {&scenes[READERS], ONE_READER_AWAY, "one reader does not meet the writer", TW_EMU_RACE, "aux+0|nothing orders"},
-    {&scenes[READERS], READERS_ALIGNED, "aligned where the readers wait", TW_EMU_BARRIER, "waits at barrier 1"},
-    {&scenes[READERS], WRITER_ALIGNED, "aligned where the writer waits", TW_EMU_BARRIER, "waits at barrier 1"},
+    {&scenes[READERS], ONE_AWAY, "one reader does not meet the writer", TW_EMU_RACE, "aux+0|nothing orders"},
+    {&scenes[WRITERS], ONE_AWAY, "one writer does not meet the reader", TW_EMU_RACE, "aux+0|nothing orders"},
+    {&scenes[READERS], FOUR_ALIGNED, "aligned where the readers wait", TW_EMU_BARRIER, "waits at barrier 1"},
+    {&scenes[READERS], FIFTH_ALIGNED, "aligned where the writer waits", TW_EMU_BARRIER, "waits at barrier 1"},
     {&scenes[COUNTER], SET_UNORDERED, "a counter set without a barrier", TW_EMU_RACE, "aux+0|nothing orders"},
     {&scenes[COUNTER], SEEN_UNORDERED, "a counter read without a barrier", TW_EMU_RACE, "aux+0|nothing orders"},
     {&scenes[REVERSE], NO_BARRIER, "removed barrier in many blocks", TW_EMU_RACE, "nothing orders"},

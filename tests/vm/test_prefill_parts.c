@@ -204,6 +204,18 @@ static void clusters_have_room(void **state) {
             }
 }
 
+/* A device of one multiprocessor has no room for a cluster of four, and its tiles have times all the same. */
+static void few_multiprocessors_have_waves(void **state) {
+    (void)state;
+    char text[] = "type=bf16 m=64 n=2048 k=8192 tb=1 out=f32 addends=4";
+    tw_gemm_problem p;
+    tw_gemm_config c;
+    tw_diag d;
+    if (tw_gemm_problem_parse(&p, text, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_true(tw_prefill_tile(&p, NULL, tw_target_find("sm_90a"), 1, &c));
+    assert_int_equal(c.kg, 4);
+}
+
 /* Makes what a product's parts are chosen by. */
 static tw_prefill prefill_of(tw_cuda_vm *vm, tw_model *m, tw_type type, int64_t dim) {
     m->dim = dim;
@@ -279,6 +291,7 @@ int main(void) {
                                        cmocka_unit_test(parts_have_tiles),
                                        cmocka_unit_test(measured_parts_get_fast_tiles),
                                        cmocka_unit_test(clusters_have_room),
+                                       cmocka_unit_test(few_multiprocessors_have_waves),
                                        cmocka_unit_test(long_products_of_few_rows_are_in_parts),
                                        cmocka_unit_test(parts_have_room)};
     return cmocka_run_group_tests(tests, NULL, NULL);

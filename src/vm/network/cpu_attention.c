@@ -91,11 +91,11 @@ static int64_t place(const tw_view *v, int64_t batch, int64_t of_head, int64_t r
 }
 
 /* Asks for rows of an operand's head. They lie too far apart for the processor to foresee them, and may be in another
-   worker's cache. */
+   worker's cache. Rows whose elements are apart are not asked for. */
 static void ask(const head *h, const tw_view *v, int64_t of_head, int64_t first, int64_t rows, bool to_write) {
     const int64_t size = tw_element_bits(v->type) / 8, bytes = size * v->dims[3];
     const char *from = (const char *)tw_cpu_at(h->n, v);
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t r = 0; r < rows && v->strides[3] == 1; r++) {
         const char *row = from + size * place(v, h->batch, of_head, first + r);
         for (int64_t at = 0; at < bytes; at += 64)
             if (to_write)

@@ -32,7 +32,7 @@ static double time_of(const tw_prefill *p, int64_t rows, int64_t columns, int pa
 }
 
 /* Chooses the parts of a product that nobody asked for. On an H200 a llama's `down` of 64 to 256 rows, with its norm,
-   takes 0.2 to 7 us less a layer in parts than whole: 2 to 16 %. With 384 rows, or columns of 4,096 and less, it gains
+   takes 0.2 to 5 us less a layer in parts than whole: 1 to 16 %. With 384 rows, or columns of 4,096 and less, it gains
    less than it may lose. No tiles of f32 were measured. */
 static int usual(const tw_prefill *p, int64_t rows, int64_t columns) {
     enum { CHOICES = 3 };

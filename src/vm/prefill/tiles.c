@@ -85,7 +85,7 @@ static work work_of(const tw_gemm_problem *p, const tw_gemm_config *c, int sms) 
     const int64_t along_b = tw_ceil_div(tw_ceil_div(p->n, w.of_b), together) * together;
     const int64_t blocks = along_b * tw_ceil_div(p->m, w.of_a) * c->kg * p->batch;
     /* An eleventh of the multiprocessors is in groups that have no room for another cluster of four. */
-    const int64_t room = together > 2 ? (int64_t)sms * 10 / 11 : sms;
+    const int64_t room = together > 2 && sms > 1 ? (int64_t)sms * 10 / 11 : sms;
     w.blocks = (double)blocks;
     w.waves = (double)tw_ceil_div(blocks, room);
     w.steps = (double)(tw_ceil_div(tw_ceil_div(tw_gemm_depth(p), c->u), c->kg) * c->u) / STEP;
