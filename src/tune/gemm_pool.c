@@ -195,7 +195,7 @@ static uint64_t cells_from(const tw_gemm_problem *q, uint64_t at, uint64_t cells
 
 /* Computes the reference of `rows` rows of A from `row` on, at most SLAB. */
 static tw_status refer_slab(tw_gemm_pool *p, const tw_gemm_problem *q, const tw_gemm_buffers *from, int64_t row,
-                            int64_t rows, uint64_t want, uint64_t tolerance, tw_diag *diag) {
+                            int64_t rows, uint64_t want, uint64_t tolerance, uint64_t twice, tw_diag *diag) {
     const uint64_t *of = from->of, cells = (uint64_t)(row * q->n);
     const uint64_t arguments[] = {of[TW_GEMM_A] + element_bytes(q->type) * (uint64_t)(row * q->k),
                                   of[TW_GEMM_B],
@@ -210,8 +210,9 @@ static tw_status refer_slab(tw_gemm_pool *p, const tw_gemm_problem *q, const tw_
                                   (uint64_t)q->ldb,
                                   of[TW_GEMM_BIAS],
                                   cells_from(q, of[TW_GEMM_MUL], cells),
-                                  cells_from(q, of[TW_GEMM_RESIDUAL], cells)};
-    static const int bytes[] = {8, 8, 8, 8, 4, 4, 4, 4, 8, 8, 4, 8, 8, 8};
+                                  cells_from(q, of[TW_GEMM_RESIDUAL], cells),
+                                  twice ? twice + sizeof(float) * cells : 0};
+    static const int bytes[] = {8, 8, 8, 8, 4, 4, 4, 4, 8, 8, 4, 8, 8, 8, 8};
     const tw_cuda_launch l = {
         .module = p->refer,
         .grid = {(int)(tw_ceil_div(q->n, TW_GEMM_REFER_THREADS)), (int)(tw_ceil_div(rows, TW_GEMM_REFER_ROWS)), 1},
@@ -223,11 +224,11 @@ static tw_status refer_slab(tw_gemm_pool *p, const tw_gemm_problem *q, const tw_
 }
 
 tw_status tw_gemm_pool_refer(tw_gemm_pool *p, const tw_gemm_problem *q, const tw_gemm_buffers *from, uint64_t want,
-                             uint64_t tolerance, tw_diag *diag) {
+                             uint64_t tolerance, uint64_t twice, tw_diag *diag) {
     tw_status st = load_refer(p, q, diag);
     for (int64_t row = 0; row < q->m && st == TW_OK; row += SLAB) {
         const int64_t rows = q->m - row < SLAB ? q->m - row : SLAB;
-        st = refer_slab(p, q, from, row, rows, want, tolerance, diag);
+        st = refer_slab(p, q, from, row, rows, want, tolerance, twice, diag);
     }
     return st;
 }

@@ -37,8 +37,9 @@ void tw_gemm_pool_place(const tw_gemm_pool *p, const tw_gemm_problem *problem, i
    allocation for each output, the time of a kernel varied by up to 6 % from one allocation to the next (H200). */
 tw_status tw_gemm_pool_outputs(tw_gemm_pool *p, const tw_gemm_problem *problem, int n, uint64_t *c, tw_diag *diag);
 
-/* Computes the problem's C (m x n f64) and the largest error of a correct kernel (m x n f32) on the device. */
+/* Computes the problem's C (m x n f64) on the device, the largest error of a correct kernel (m x n f32), and that of a
+   C that is also rounded before its epilogue, if tw_gemm_refer_rounds_twice. */
 tw_status tw_gemm_pool_refer(tw_gemm_pool *p, const tw_gemm_problem *problem, const tw_gemm_buffers *from,
-                             uint64_t want, uint64_t tolerance, tw_diag *diag);
+                             uint64_t want, uint64_t tolerance, uint64_t twice, tw_diag *diag);
 
 #endif

@@ -18,7 +18,7 @@ typedef struct refer {
     tw_gemm_epilogue epilogue;
     tw_val bias, mul, residual;
     tw_val scales, scale_columns;
-    tw_val a, x, want, tolerance, m, n, k, promote, ldb;
+    tw_val a, x, want, tolerance, twice, m, n, k, promote, ldb;
     tw_val first, column; /* The thread's first row and its column. */
     tw_val sum[ROWS];     /* Sums of products, f64. */
     tw_val size[ROWS];    /* Sums of the products' magnitudes, f32. */
@@ -81,10 +81,21 @@ static tw_val cut_off_e4m3(const refer *r, tw_val size, tw_val magnitude) {
     return tw_mul(b, tw_mul(b, tw_add(b, steps, deviations), largest), tw_f64(b, 0x1p-13));
 }
 
-/* A cell's value and the largest error that it may have before C is rounded, both f64. */
+/* A cell, all f64. */
 typedef struct cell {
-    tw_val value, error;
+    tw_val value;
+    tw_val error;   /* The largest error that the value may have before C is rounded. */
+    tw_val between; /* That of rounding the product to C's type before its epilogue. */
 } cell;
+
+/* The largest error of rounding a value to C's type. */
+static tw_val rounding(const refer *r, tw_val value) {
+    tw_builder *b = r->b;
+    const bool half = r->type == TW_GEMM_F16;
+    const double unit = r->es == 4 ? 0x1p-24 : half ? 0x1p-11 : 0x1p-8;
+    tw_val of_value = tw_mul(b, tw_gemm_refer_abs(b, value), tw_f64(b, 1.01 * unit));
+    return tw_add(b, of_value, tw_f64(b, half ? 0x1p-24 : 0));
+}
 
 /* Computes a sum, whose error is sixteen roundings of the sum of magnitudes and the bits that tensor cores truncate. */
 static cell sum_of(const refer *r, int i) {
@@ -93,7 +104,7 @@ static cell sum_of(const refer *r, int i) {
     tw_val error = tw_mul(b, size, tw_f64(b, ROUNDINGS));
     /* Tensor cores lose nothing that counts of f32, whose sums are promoted. */
     if (r->es < 4) error = tw_add(b, error, (r->type == TW_GEMM_E4M3 ? cut_off_e4m3 : cut_off)(r, size, magnitude));
-    return (cell){r->sum[i], error};
+    return (cell){r->sum[i], error, rounding(r, r->sum[i])};
 }
 
 /* Loads an element of C's type as f64. */
@@ -119,24 +130,24 @@ static void finish(const refer *r, tw_val index, cell *c) {
     if (e->activation) {
         c->value = tw_gemm_refer_activate(b, e->activation, c->value);
         c->error = tw_mul(b, c->error, tw_f64(b, 1.2));
+        c->between = tw_mul(b, c->between, tw_f64(b, 1.2));
     }
     if (e->mul) {
         tw_val by = operand(r, r->mul, index);
         c->value = tw_mul(b, c->value, by);
         c->error = tw_mul(b, c->error, tw_gemm_refer_abs(b, by));
+        c->between = tw_mul(b, c->between, tw_gemm_refer_abs(b, by));
     }
     if (e->residual) add_term(r, c, operand(r, r->residual, index));
 }
 
-/* Computes the largest error of a correct kernel, with the rounding of C. */
-static tw_val allowed(const refer *r, const cell *c) {
+/* Stores the largest error of a correct kernel, which C's rounding adds to. */
+static void store_allowed(const refer *r, tw_val to, tw_val at, const cell *c, tw_val error) {
     tw_builder *b = r->b;
-    const bool half = r->type == TW_GEMM_F16;
-    const double unit = r->es == 4 ? 0x1p-24 : half ? 0x1p-11 : 0x1p-8;
-    tw_val rounding = tw_mul(b, tw_gemm_refer_abs(b, c->value), tw_f64(b, 1.01 * unit));
-    tw_val all = tw_add(b, tw_add(b, c->error, rounding), tw_f64(b, half ? 0x1p-24 : 0));
+    tw_val all = tw_add(b, error, rounding(r, c->value));
     all = tw_add(b, tw_mul(b, all, tw_f64(b, 1.001)), tw_f64(b, 1e-30));
-    return tw_unary(b, TW_OP_cvt_f32_f64, all);
+    tw_val most = tw_unary(b, TW_OP_cvt_f32_f64, all);
+    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_add(b, to, tw_mul_imm(b, at, 4)), &most);
 }
 
 static void store(const refer *r, int i) {
@@ -146,10 +157,9 @@ static void store(const refer *r, int i) {
         tw_val at = tw_add(b, tw_binary(b, TW_OP_mul_wide_u32, row, r->n), tw_widen(b, r->column));
         cell c = sum_of(r, i);
         finish(r, at, &c);
-        tw_val want = tw_add(b, r->want, tw_mul_imm(b, at, 8)), tolerance = allowed(r, &c);
-        tw_st(b, (tw_attrs){.type = TW_T_f64}, want, &c.value);
-        tw_val most = tw_add(b, r->tolerance, tw_mul_imm(b, at, 4));
-        tw_st(b, (tw_attrs){.type = TW_T_f32}, most, &tolerance);
+        tw_st(b, (tw_attrs){.type = TW_T_f64}, tw_add(b, r->want, tw_mul_imm(b, at, 8)), &c.value);
+        store_allowed(r, r->tolerance, at, &c, c.error);
+        if (r->twice.id) store_allowed(r, r->twice, at, &c, tw_add(b, c.error, c.between));
     }
 }
 
@@ -252,6 +262,11 @@ static void compute(refer *r) {
     for (int i = 0; i < ROWS; i++) store(r, i);
 }
 
+bool tw_gemm_refer_rounds_twice(const tw_gemm_problem *p) {
+    const tw_gemm_epilogue *e = &p->epilogue;
+    return e->bias || e->activation || e->mul || e->residual;
+}
+
 tw_kernel *tw_gemm_refer_build(const tw_gemm_problem *p, int sm) {
     tw_kernel *k = tw_kernel_new("refer", sm, TW_GEMM_REFER_THREADS);
     if (!k) return NULL;
@@ -279,6 +294,8 @@ tw_kernel *tw_gemm_refer_build(const tw_gemm_problem *p, int sm) {
     r.bias = tw_pointer_add(b, "bias", r.es, true);
     r.mul = tw_pointer_add(b, "mul", r.es, true);
     r.residual = tw_pointer_add(b, "residual", r.es, true);
+    tw_val twice = tw_pointer_add(b, "twice", 4, false);
+    if (tw_gemm_refer_rounds_twice(p)) r.twice = twice;
     tw_val block = tw_mul_imm(b, tw_sreg(b, TW_SREG_ctaid_x), TW_GEMM_REFER_THREADS);
     r.column = tw_add(b, block, tw_sreg(b, TW_SREG_tid_x));
     r.first = tw_mul_imm(b, tw_sreg(b, TW_SREG_ctaid_y), ROWS);

@@ -16,7 +16,11 @@ enum { TW_GEMM_REFER_THREADS = 128, TW_GEMM_REFER_ROWS = 4 /* Rows of C that a t
    ceil(m / TW_GEMM_REFER_ROWS). Parameters: a, b, want (m x n f64), tolerance (m x n f32, the largest correct |C -
    want| for C rounded to the type's usual `out`; kernels/gemm/reference.c has the formula), m, n, k (i32), promote
    (i32, tw_gemm_problem.promote), scales, scale_columns, ldb (i32, read where B is k x n), bias (n), mul, residual
-   (m x n). NULL: out of memory. */
+   (m x n), twice (m x n f32, the tolerance of a C that is also rounded before its epilogue; written if
+   tw_gemm_refer_rounds_twice). NULL: out of memory. */
 tw_kernel *tw_gemm_refer_build(const tw_gemm_problem *p, int sm);
+
+/* Tells whether a C may be rounded before its epilogue, too: there is one. */
+bool tw_gemm_refer_rounds_twice(const tw_gemm_problem *p);
 
 #endif

@@ -7,6 +7,7 @@
 #include "kernels/gemm/estimate.h"
 #include "ptx/load.h"
 #include "tune/gemm_compare.h"
+#include "tune/gemm_refer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,8 +29,8 @@ struct tw_gemm_rig {
     /* Atomic splits find their workspace zero, and leave it zero. Other splits leave anything in theirs. */
     uint64_t zero_workspace, workspace, counters;
     int64_t workspace_bytes;
-    uint64_t want, tolerance, verdict;
-    double worst;     /* As tw_gemm_rig_worst returns it. */
+    uint64_t want, tolerance, twice, verdict; /* As tw_gemm_data has them. `verdict` is what a comparison found. */
+    double worst;                             /* As tw_gemm_rig_worst returns it. */
     uint64_t squares; /* Sums of squares, with room for SQUARES vectors of each eight columns. */
     uint64_t scaled;  /* C's cells times gains. */
     uint64_t ends;    /* Ends of groups, for each set, of a problem whose matrices are in a pool. */
@@ -220,6 +221,7 @@ tw_status tw_gemm_rig_make_sets(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_dat
     for (int i = 0; i < r->sets && st == TW_OK; i++) st = place_set(r, i, diag);
     if (st == TW_OK) st = place(r, d->want, (size_t)d->cells * sizeof *d->want, &r->want, diag);
     if (st == TW_OK) st = place(r, d->tolerance, (size_t)d->cells * sizeof *d->tolerance, &r->tolerance, diag);
+    if (st == TW_OK) st = place(r, d->twice, (size_t)d->cells * sizeof *d->twice, &r->twice, diag);
     if (st == TW_OK) st = make_rest(r, diag);
     if (st == TW_OK)
         *out = r;
@@ -240,7 +242,8 @@ static tw_status refer(tw_gemm_rig *r, tw_gemm_pool *pool, const tw_gemm_problem
     /* Matrices like C have elements like A's. */
     if (from.of[TW_GEMM_MUL]) from.of[TW_GEMM_MUL] += es * cell;
     if (from.of[TW_GEMM_RESIDUAL]) from.of[TW_GEMM_RESIDUAL] += es * cell;
-    return tw_gemm_pool_refer(pool, p, &from, r->want + 8 * cell, r->tolerance + 4 * cell, diag);
+    const uint64_t twice = r->twice ? r->twice + 4 * cell : 0;
+    return tw_gemm_pool_refer(pool, p, &from, r->want + 8 * cell, r->tolerance + 4 * cell, twice, diag);
 }
 
 /* Draws the groups of a problem, and computes the reference of each. */
@@ -292,6 +295,7 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     }
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(double), &r->want, diag);
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(float), &r->tolerance, diag);
+    if (st == TW_OK && tw_gemm_refer_rounds_twice(p)) st = tw_cuda_alloc(c, cells * sizeof(float), &r->twice, diag);
     if (st == TW_OK) st = p->groups ? refer_groups(r, pool, skew, diag) : refer_batch(r, pool, diag);
     if (st == TW_OK) st = make_rest(r, diag);
     if (st == TW_OK)
@@ -375,8 +379,8 @@ void tw_gemm_rig_free(tw_gemm_rig *r) {
         if (r->table[i]) tw_cuda_release(r->cuda, r->table[i]);
     for (int i = 0; i < TW_GEMM_MATRICES; i++)
         if (r->others[i]) tw_cuda_release(r->cuda, r->others[i]);
-    const uint64_t rest[] = {r->ends,      r->want,           r->tolerance, r->verdict, r->counters,
-                             r->workspace, r->zero_workspace, r->squares,   r->scaled};
+    const uint64_t rest[] = {r->ends,     r->want,      r->tolerance,      r->twice,   r->verdict,
+                             r->counters, r->workspace, r->zero_workspace, r->squares, r->scaled};
     for (size_t j = 0; j < sizeof rest / sizeof *rest; j++)
         if (rest[j]) tw_cuda_release(r->cuda, rest[j]);
     if (r->compare) tw_cuda_unload(r->compare);
@@ -404,12 +408,12 @@ static bool dense(const tw_gemm_problem *p) {
            (p->batch == 1 || p->stride_c == p->m * columns);
 }
 
-static tw_status count_here(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
+static tw_status count_here(tw_gemm_rig *r, bool twice, int64_t *wrong, tw_diag *diag) {
     struct {
         int32_t wrong;
         float worst;
     } said = {0};
-    const uint64_t arguments[5] = {r->set[0].of[TW_GEMM_C], r->want, r->tolerance, r->verdict,
+    const uint64_t arguments[5] = {r->set[0].of[TW_GEMM_C], r->want, twice ? r->twice : r->tolerance, r->verdict,
                                    (uint64_t)r->data->cells};
     const int bytes[5] = {8, 8, 8, 8, 8};
     int64_t blocks = tw_ceil_div(r->data->cells, TW_GEMM_COMPARE_THREADS);
@@ -428,13 +432,15 @@ static tw_status count_here(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
     return st;
 }
 
-static tw_status count_fetched(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
+static tw_status count_fetched(tw_gemm_rig *r, bool twice, int64_t *wrong, tw_diag *diag) {
+    tw_gemm_data judge = *r->data;
     const size_t bytes = r->data->bytes[TW_GEMM_C];
     void *c = malloc(bytes);
     if (!c) return tw_fail_memory(diag);
     tw_status st = fetch_c(r, c, diag);
     double worst = 0;
-    if (st == TW_OK) *wrong = tw_gemm_data_compare(r->data, c, &worst, NULL);
+    if (twice) judge.tolerance = judge.twice;
+    if (st == TW_OK) *wrong = tw_gemm_data_compare(&judge, c, &worst, NULL);
     if (worst > r->worst) r->worst = worst;
     /* The gaps between C's rows have garbage, and so do those of the host's copy. */
     const int64_t gaps = st == TW_OK ? tw_gemm_data_gaps(r->data, c, r->data->of[TW_GEMM_C]) : 0;
@@ -476,7 +482,7 @@ tw_status tw_gemm_rig_check(tw_gemm_rig *r, const tw_gemm_candidate *x, tw_diag 
         if (st == TW_OK) st = tw_cuda_sync(r->cuda, diag);
         /* Rows of no group are left alone, which only the host compares. */
         const bool here = dense(&d->problem) && (!d->problem.groups || d == &r->of_pool);
-        if (st == TW_OK) st = here ? count_here(r, &wrong, diag) : count_fetched(r, &wrong, diag);
+        if (st == TW_OK) st = (here ? count_here : count_fetched)(r, x->rounds_twice, &wrong, diag);
         if (st == TW_OK && !wrong && (x->squares.vectors || x->scaled)) st = count_more(r, x, &wrong, diag);
         if (st != TW_OK) return st;
         if (!wrong) continue;

@@ -34,6 +34,7 @@ typedef struct tw_gemm_candidate {
     void *context;
     tw_gemm_squares squares; /* Sums of squares that it leaves. No vectors: it leaves none. */
     bool scaled;             /* It leaves cells times gains. */
+    bool rounds_twice;       /* It rounds C before its epilogue, too. */
 } tw_gemm_candidate;
 
 /* Runs the candidate twice, each time on a poisoned C, and compares. TW_ERR_MISMATCH says how many cells are wrong. */

@@ -68,6 +68,7 @@ static void warpgroups_are_right(void **state) {
     int narrow[TW_GEMM_NARROWS] = {0}, shared_scales = 0, many_scales = 0, narrow_ahead = 0, narrow_together = 0,
         sums = 0;
     int masked = 0, gathered[2] = {0}, scattered[2] = {0}; /* As they are, and with swapped operands. */
+    int by_lanes[16] = {0}, batches_by_lanes = 0;          /* Boxes by the bytes that a lane stores. */
     for (int i = from; i < from + n; i++) {
         gemm_case c;
         tw_diag d;
@@ -107,6 +108,10 @@ static void warpgroups_are_right(void **state) {
         tw_gemm_plan plan;
         const tw_gemm_variant v = tw_gemm_variant_of(&c.problem, &c.config);
         assert_null(tw_gemm_plan_of(&v, &c.config, c.target, &plan));
+        if (c.config.staged == TW_GEMM_BOXED && v.vec_c < 16) {
+            by_lanes[v.vec_c]++;
+            batches_by_lanes += v.batched;
+        }
         moved += plan.producer_registers > 0;
         ahead += v.ready_x || v.ready_y;
         narrow_ahead += v.narrow && v.ready_x;
@@ -121,18 +126,21 @@ static void warpgroups_are_right(void **state) {
                   "(boxed %d, swapped %d), moved registers %d, ahead %d, teams with multicast %d, gated %d, "
                   "e4m3 %d (promoted %d, scales of blocks %d), scaled %d, squares %d, tf32x3 %d, "
                   "i8 %d, i4 %d (scale of several stages %d, scales in a stage %d, ahead %d, multicast %d, sums %d), "
-                  "masked %d, gathered %d %d, scattered %d %d\n",
+                  "masked %d, gathered %d %d, scattered %d %d, boxes by lanes: 2 bytes %d, 4 %d, 8 %d (batches %d)\n",
                   n, failed, splits[0], splits[1], splits[2], splits[3], swapped, deep, together, exchanged, boxed,
                   persistent, teams, streamed, early, batches, sets, split_sets, groups, boxed_groups, swapped_groups,
                   moved, ahead, teams_together, gated, bytes, promoted, blocks, scaled, squares, terms,
                   narrow[TW_GEMM_I8], narrow[TW_GEMM_I4], shared_scales, many_scales, narrow_ahead, narrow_together,
-                  sums, masked, gathered[0], gathered[1], scattered[0], scattered[1]);
+                  sums, masked, gathered[0], gathered[1], scattered[0], scattered[1], by_lanes[2], by_lanes[4],
+                  by_lanes[8], batches_by_lanes);
     assert_int_equal(failed, 0);
     for (int i = 0; i < TW_JOIN_WAYS && n >= 300; i++) assert_true(splits[i] >= 20);
     assert_true(n < 300 || (swapped >= 80 && deep >= 20 && together >= 40 && exchanged >= 40 && boxed >= 20));
     assert_true(n < 300 ||
                 (persistent >= 60 && teams >= 20 && streamed >= 20 && early >= 80 && batches >= 40 && groups >= 30));
     assert_true(n < 300 || (sets >= 20 && split_sets >= 8));
+    assert_true(n < 300 || (by_lanes[2] >= 10 && by_lanes[4] >= 4 && by_lanes[8] >= 4 && batches_by_lanes >= 3));
+    assert_true(n < 300 || boxed - by_lanes[2] - by_lanes[4] - by_lanes[8] >= 20);
     assert_true(n < 300 || (boxed_groups >= 10 && swapped_groups >= 10 && moved >= 10 && ahead >= 20));
     assert_true(n < 300 ||
                 (teams_together >= 5 && gated >= 30 && bytes >= 70 && promoted >= 30 && scaled >= 100 && terms >= 60));

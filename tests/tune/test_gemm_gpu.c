@@ -257,7 +257,7 @@ static void pools_have_room_for_sets(void **state) {
     other = p;
     other.m = 65535 * 4 + 9;
     const int before = fake_cuda_look()->launches;
-    assert_int_equal(tw_gemm_pool_refer(pool, &other, &first, c_of[0], c_of[0], &d), TW_OK);
+    assert_int_equal(tw_gemm_pool_refer(pool, &other, &first, c_of[0], c_of[0], c_of[0], &d), TW_OK);
     assert_true(fake_cuda_look()->launches == before + 2 && fake_cuda_look()->grid[1] == 3);
     tw_gemm_pool_free(pool);
     tw_gemm_pool_free(NULL);
@@ -315,7 +315,7 @@ static void epilogues_lie_in_the_pool(void **state) {
     tw_gemm_buffers at = {0};
     at.of[TW_GEMM_RESIDUAL] = 4096;
     fake_cuda_hook("refer", note);
-    assert_int_equal(tw_gemm_pool_refer(pool, &p, &at, 256, 256, &d), TW_OK);
+    assert_int_equal(tw_gemm_pool_refer(pool, &p, &at, 256, 256, 256, &d), TW_OK);
     assert_true(referred[RESIDUAL] == 4096 + 2 * 65535 * 4 && !referred[MUL]);
     /* Another activation has another kernel. */
     int calls[3] = {0};
@@ -323,7 +323,7 @@ static void epilogues_lie_in_the_pool(void **state) {
     for (int i = 0; i < 3; i++) {
         const int before_it = fake_cuda_look()->calls;
         p.epilogue.activation = i ? TW_GEMM_SILU : TW_GEMM_LINEAR;
-        assert_int_equal(tw_gemm_pool_refer(pool, &p, &at, 256, 256, &d), TW_OK);
+        assert_int_equal(tw_gemm_pool_refer(pool, &p, &at, 256, 256, 256, &d), TW_OK);
         calls[i] = fake_cuda_look()->calls - before_it;
     }
     assert_true(calls[1] > calls[0] && calls[2] == calls[0]);

@@ -2,6 +2,7 @@
 /* The GPU's reference kernel, in the emulator, against the processor's reference. */
 #include "support/support.h"
 
+#include "base/dtype.h"
 #include "emu/emu.h"
 #include "ir/passes/passes.h"
 #include "kernels/gemm/reference.h"
@@ -28,9 +29,10 @@ static void compare_one(tw_gemm_problem *p) {
     tw_emu *e = tw_emu_new();
     const size_t cells = (size_t)d.cells;
     double *want = malloc(cells * sizeof *want);
-    float *tolerance = malloc(cells * sizeof *tolerance);
+    float *tolerance = malloc(cells * sizeof *tolerance), *twice = malloc(cells * sizeof *twice);
     memset(want, 0xff, cells * sizeof *want);
     memset(tolerance, 0xff, cells * sizeof *tolerance);
+    memset(twice, 0xff, cells * sizeof *twice);
     const uint64_t arguments[] = {place(e, &d, TW_GEMM_A),
                                   place(e, &d, TW_GEMM_B),
                                   tw_emu_alloc(e, "want", want, cells * sizeof *want, false),
@@ -44,13 +46,15 @@ static void compare_one(tw_gemm_problem *p) {
                                   (uint64_t)p->ldb,
                                   place(e, &d, TW_GEMM_BIAS),
                                   place(e, &d, TW_GEMM_MUL),
-                                  place(e, &d, TW_GEMM_RESIDUAL)};
+                                  place(e, &d, TW_GEMM_RESIDUAL),
+                                  tw_emu_alloc(e, "twice", twice, cells * sizeof *twice, false)};
     const tw_emu_options o = {.grid = {(n + TW_GEMM_REFER_THREADS - 1) / TW_GEMM_REFER_THREADS,
                                        (m + TW_GEMM_REFER_ROWS - 1) / TW_GEMM_REFER_ROWS}};
     tw_emu_report report = {0};
     if (tw_emu_launch(e, kernel, arguments, &o, &report, &diag) != TW_OK) fail_msg("%s", diag.message);
     assert_true(tw_emu_read(e, arguments[2], want, cells * sizeof *want));
     assert_true(tw_emu_read(e, arguments[3], tolerance, cells * sizeof *tolerance));
+    assert_true(tw_emu_read(e, arguments[14], twice, cells * sizeof *twice));
     for (size_t i = 0; i < cells; i++) {
         /* The two references may add in different orders, and know activations to 2e-9. */
         const double apart = p->epilogue.activation ? 2e-9 * sqrt(k) : 1e-12 * k;
@@ -62,9 +66,14 @@ static void compare_one(tw_gemm_problem *p) {
             assert_true(fabsf(tolerance[i] / d.tolerance[i] - 1) < 0.5f);
         else
             assert_true(fabsf(tolerance[i] / d.tolerance[i] - 1) < 1e-4f);
+        if (tw_gemm_refer_rounds_twice(p))
+            assert_true(twice[i] > tolerance[i] && fabsf(twice[i] / d.twice[i] - 1) < 1e-4f);
+        else
+            assert_true(isnan(twice[i]));
     }
     free(want);
     free(tolerance);
+    free(twice);
     tw_emu_free(e);
     tw_kernel_free(kernel);
     tw_gemm_data_free(&d);
@@ -114,6 +123,46 @@ static void epilogues_agree(void **state) {
     }
 }
 
+/* Rounds a number to f16 or bf16. */
+static double rounded(tw_gemm_type t, double x) {
+    return t == TW_GEMM_F16 ? (double)tw_f16_to_f32(tw_f32_to_f16((float)x))
+                            : (double)tw_bf16_to_f32(tw_f32_to_bf16((float)x));
+}
+
+static double element(const tw_gemm_data *d, tw_gemm_buffer which, int64_t i) {
+    const uint16_t x = ((const uint16_t *)d->of[which])[i];
+    return (double)(d->problem.type == TW_GEMM_F16 ? tw_f16_to_f32(x) : tw_bf16_to_f32(x));
+}
+
+/* A C that is rounded before its epilogue and behind it is right by the tolerance for that, and not by the other. */
+static void products_may_be_rounded_twice(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        const tw_gemm_type type = i % 2 ? TW_GEMM_BF16 : TW_GEMM_F16;
+        const tw_gemm_problem plain = {.type = type, .m = 40, .n = 72, .k = 64, .trans_b = true, .alpha = 0.75};
+        tw_gemm_problem p = plain;
+        p.epilogue = (tw_gemm_epilogue){
+            .bias = true, .activation = i < 4 ? TW_GEMM_GELU_ERF : TW_GEMM_LINEAR, .mul = i > 1, .residual = i > 1};
+        tw_gemm_data product, d;
+        assert_int_equal(tw_gemm_data_make(&product, &plain, 7, NULL), TW_OK);
+        assert_int_equal(tw_gemm_data_make(&d, &p, 7, NULL), TW_OK);
+        assert_memory_equal(product.of[TW_GEMM_B], d.of[TW_GEMM_B], d.bytes[TW_GEMM_B]);
+        int64_t apart = 0;
+        for (int64_t cell = 0; cell < d.cells; cell++) {
+            double x = rounded(type, product.want[cell]) + element(&d, TW_GEMM_BIAS, cell % p.n);
+            if (p.epilogue.activation) x = 0.5 * x * erfc(-x * sqrt(0.5));
+            if (p.epilogue.mul) x *= element(&d, TW_GEMM_MUL, cell);
+            if (p.epilogue.residual) x += element(&d, TW_GEMM_RESIDUAL, cell);
+            const double error = fabs(rounded(type, x) - d.want[cell]);
+            assert_true(error < (double)d.twice[cell]);
+            apart += error >= (double)d.tolerance[cell];
+        }
+        assert_true(apart > d.cells / 100);
+        tw_gemm_data_free(&product);
+        tw_gemm_data_free(&d);
+    }
+}
+
 static void both_references_agree(void **state) {
     (void)state;
     compare(TW_GEMM_BF16, 9, 200, 64, false);
@@ -137,6 +186,7 @@ static void both_references_agree(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(both_references_agree), cmocka_unit_test(epilogues_agree)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(both_references_agree), cmocka_unit_test(epilogues_agree),
+                                       cmocka_unit_test(products_may_be_rounded_twice)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

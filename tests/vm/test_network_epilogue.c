@@ -103,6 +103,42 @@ static void note(void **parameters) {
     for (int i = 0; i <= OPERANDS; i++) memcpy(&mapped[i], parameters[i], sizeof *mapped);
 }
 
+/* The largest errors that the last comparison allowed, and those that references wrote. */
+static uint64_t compared_with, tolerance, twice;
+
+static void note_reference(void **parameters) {
+    enum { TOLERANCE = 3, TWICE = 14 };
+    memcpy(&tolerance, parameters[TOLERANCE], sizeof tolerance);
+    memcpy(&twice, parameters[TWICE], sizeof twice);
+}
+
+static void note_comparison(void **parameters) {
+    memcpy(&compared_with, parameters[2], sizeof compared_with);
+}
+
+/* The vendor rounds a product before the map computes its epilogue. Nobody else may round twice. */
+static void only_maps_round_twice(void **state) {
+    (void)state;
+    tw_cuda_network n = {.gpu = m.gpu, .weights = m.weights, .plan = &m.plan};
+    tw_gemm_pool *pool;
+    tw_diag diag = {0};
+    good(tw_gemm_pool_make(&pool, m.gpu->cuda, TW_GEMM_F16, 1 << 20, 1, &diag), &diag);
+    for (int biased = 0; biased < 2; biased++) {
+        tw_gemm_problem p = {.type = TW_GEMM_F16, .m = 32, .n = 64, .k = 64, .alpha = 1, .epilogue = {.bias = biased}};
+        tw_gemm_rig *rig;
+        good(tw_gemm_problem_complete(&p, &diag), &diag);
+        fake_cuda_hook("refer", note_reference);
+        good(tw_gemm_rig_make_of(&rig, m.gpu->cuda, pool, &p, 0, 1024, &diag), &diag);
+        fake_cuda_hook("compare", note_comparison);
+        good(tw_network_search_vendor(&n, rig, &p, plain, &diag), &diag);
+        fake_cuda_hook("compare", NULL);
+        assert_true(tolerance && twice != tolerance && compared_with == (biased ? twice : tolerance));
+        tw_gemm_rig_free(rig);
+    }
+    tw_gemm_pool_free(pool);
+    tw_arena_free(&n.arena);
+}
+
 static void maps_are_where_products_are(void **state) {
     (void)state;
     tw_cuda_network n = {.gpu = m.gpu, .weights = m.weights, .plan = &m.plan};
@@ -165,6 +201,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(maps_count_once, open_epilogues, close_all),
         cmocka_unit_test(epilogues_overlap),
         cmocka_unit_test_setup_teardown(maps_are_where_products_are, open_epilogues, close_all),
+        cmocka_unit_test_setup_teardown(only_maps_round_twice, open_epilogues, close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores of C by the copy engine. Each warp leaves the 16 rows that it has of every 64 in shared memory, in boxes of up
-   to 64 columns, and has the copy engine store them while it goes on. A warp has two boxes: one is filled while the
-   other is read. No warp waits for another.
+/* Stores of C through boxes in shared memory. Each warp leaves the 16 rows that it has of every 64 in boxes of up to 64
+   columns, and has the copy engine store them while it goes on. A warp has two boxes: one is filled while the other is
+   read. No warp waits for another.
 
    The copy engine stores rows that are aligned to 16 bytes. Other rows are stored by the warp's lanes, each as many
    bytes as rows are aligned to: neighbouring lanes store neighbouring bytes, so that memory gets whole runs of them.
-   Sums as a product leaves them would be stored in as small pieces, two of each row's eight at a time. */
+   Without boxes a store's pieces would be as small, and those of neighbouring columns would come from several
+   instructions. */
 #include "kernels/gemm/epilogue.h"
 #include "kernels/parts/convert.h"
 
@@ -146,8 +147,7 @@ static void copy(tw_gemm_gen *g, tw_val box, tw_val row, tw_val column) {
     tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
 }
 
-/* Stores a box whose first column is `column` of the tile, and whose first row is the warp's first
-   one plus `row`. */
+/* Stores a box whose first column is `column` of the tile, and whose first row is the warp's first one plus `row`. */
 static void store_box(tw_gemm_gen *g, tw_val box, int row, int column) {
     tw_builder *b = g->b;
     const tw_attrs at = {.dims = g->v->sets ? 4 : g->v->batched ? 3 : 2};

@@ -59,7 +59,7 @@ void tw_gemm_squares_end(tw_gemm_gen *g);
 /* Adds the square of a cell as C holds it (f32). `cell` is the number of its sum. */
 void tw_gemm_squares_add(tw_gemm_gen *g, int cell, tw_val x);
 
-/* boxed.c: stores all sums through shared memory by the copy engine, as tw_gemm_config.staged says. */
+/* boxed.c: stores all sums through boxes in shared memory, as tw_gemm_config.staged says. */
 void tw_gemm_boxed_store(tw_gemm_gen *g);
 /* Waits until the thread's stores by the copy engine are over. */
 void tw_gemm_boxed_end(tw_gemm_gen *g);

@@ -171,7 +171,7 @@ typedef struct tw_gemm_gen {
 
     struct {
         tw_val x, y, c, bias, mul, residual, workspace, counters;
-        tw_val map_x, map_y, map_c; /* Tensor maps. Only with wgmma. map_c: only with boxed stores. */
+        tw_val map_x, map_y, map_c; /* Tensor maps. Only with wgmma. map_c: only if tw_gemm_boxes_sent. */
         tw_val m, n, k, ldx, ldy, ldc, stride_x, stride_y, stride_c, chunk, tiles_m, tiles_n, tiles, streamed;
         tw_val alpha, beta, ends, groups, rows, rows_a, places, factors, squares;
         tw_val scale_rows, scale_columns, scale_a, scale_b, scales;
@@ -265,7 +265,7 @@ void tw_gemm_pipeline(tw_gemm_gen *g);
 /* Computes the offset in bytes of an element in a tile in shared memory. `row` is X's row, or Y's column. */
 tw_val tw_gemm_element_offset(tw_builder *b, const tw_gemm_tile *t, tw_val row, tw_val k);
 
-/* boxed.c: boxes of stores by the copy engine. */
+/* boxed.c: boxes of C in shared memory. */
 int tw_gemm_boxed_bytes(const tw_gemm_config *c, bool gated); /* Shared memory of the boxes of a team's warps. */
 bool tw_gemm_boxes_sent(const tw_gemm_variant *v);            /* The copy engine stores boxes, and not lanes. */
 /* Makes the tensor map of C. `stored_columns` is from tw_gemm_stored_columns. */

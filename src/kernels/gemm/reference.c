@@ -182,9 +182,11 @@ static double cut_off(const tw_gemm_problem *p, double sum, double magnitude) {
     return (double)p->k / 8 * (2 * sqrt(magnitude * largest(p)) + fabs(sum));
 }
 
-/* A partial result, and the sum of its terms' magnitudes. */
+/* A partial result. */
 typedef struct result {
-    double x, size;
+    double x;
+    double size;    /* Sum of its terms' magnitudes. */
+    double between; /* The error of rounding the product to C's type before its epilogue. */
 } result;
 
 static void add(result *r, double x) {
@@ -202,6 +204,7 @@ static void judge_by(tw_gemm_data *d, int64_t index, result r, double unit, bool
     /* Integers are exact, but a tolerance is above zero. */
     double tolerance = 16 * unit * r.size + 1.01 * unit_of(p->out) * fabs(x) + subnormal_of(p->out);
     d->tolerance[index] = exact ? 0.5f : (float)(tolerance * 1.001 + 1e-30);
+    d->twice[index] = exact ? 0.5f : (float)((tolerance + r.between) * 1.001 + 1e-30);
 }
 
 /* Rows of the product that a group has. */
@@ -258,15 +261,18 @@ static void finish(tw_gemm_data *d, int64_t index, int64_t at, int64_t row, int6
     const tw_gemm_epilogue *e = &p->epilogue;
     const bool exact = p->out == TW_T_i32 || p->out == TW_T_i8;
     const double unit = p->type == TW_GEMM_F64 ? 0x1p-53 : exact ? 0 : 0x1p-24;
-    result r = {p->alpha * sum, fabs(p->alpha) * (magnitude + cut_off(p, sum, magnitude) / 16)};
+    result r = {p->alpha * sum, fabs(p->alpha) * (magnitude + cut_off(p, sum, magnitude) / 16),
+                1.01 * unit_of(p->out) * fabs(p->alpha * sum) + subnormal_of(p->out)};
     if (p->beta != 0) add(&r, p->beta * element_read(p->out, d->of[TW_GEMM_C], at));
     if (e->bias) add(&r, element_read(p->out, d->of[TW_GEMM_BIAS], column));
     r.x = activate(e->activation, r.x);
     r.size *= e->activation ? 1.2 : 1;
+    r.between *= e->activation ? 1.2 : 1;
     if (e->mul) {
         double by = element_read(p->out, d->of[TW_GEMM_MUL], at);
         r.x *= by;
         r.size *= fabs(by);
+        r.between *= fabs(by);
     }
     if (e->residual) add(&r, element_read(p->out, d->of[TW_GEMM_RESIDUAL], at));
     scale(d, row, &r);
@@ -281,11 +287,11 @@ static void finish_gated(tw_gemm_data *d, int64_t index, int64_t at, int64_t row
     const double unit = p->type == TW_GEMM_F64 ? 0x1p-53 : 0x1p-24;
     result of[2];
     for (int i = 0; i < 2; i++)
-        of[i] = (result){p->alpha * sum[8 * i],
-                         fabs(p->alpha) * (magnitude[8 * i] + cut_off(p, sum[8 * i], magnitude[8 * i]) / 16)};
+        of[i] = (result){.x = p->alpha * sum[8 * i],
+                         .size = fabs(p->alpha) * (magnitude[8 * i] + cut_off(p, sum[8 * i], magnitude[8 * i]) / 16)};
     of[0].x = activate(e->activation, of[0].x);
     of[0].size *= e->activation ? 1.2 : 1;
-    result r = {of[0].x * of[1].x, of[0].size * fabs(of[1].x) + fabs(of[0].x) * of[1].size};
+    result r = {.x = of[0].x * of[1].x, .size = of[0].size * fabs(of[1].x) + fabs(of[0].x) * of[1].size};
     if (e->residual) add(&r, element_read(p->out, d->of[TW_GEMM_RESIDUAL], at));
     scale(d, row, &r);
     judge_by(d, index, r, unit, false);
@@ -455,7 +461,8 @@ tw_status tw_gemm_data_make(tw_gemm_data *d, const tw_gemm_problem *problem, uin
     d->cells = p->m * tw_gemm_columns(p) * p->batch;
     d->want = malloc((size_t)d->cells * sizeof *d->want);
     d->tolerance = malloc((size_t)d->cells * sizeof *d->tolerance);
-    st = d->want && d->tolerance && make_matrices(d, seed) ? reference(d, diag) : tw_fail_memory(diag);
+    d->twice = malloc((size_t)d->cells * sizeof *d->twice);
+    st = d->want && d->tolerance && d->twice && make_matrices(d, seed) ? reference(d, diag) : tw_fail_memory(diag);
     if (st != TW_OK) tw_gemm_data_free(d);
     return st;
 }
@@ -464,6 +471,7 @@ void tw_gemm_data_free(tw_gemm_data *d) {
     for (int i = 0; i < TW_GEMM_MATRICES; i++) free(d->of[i]);
     free(d->want);
     free(d->tolerance);
+    free(d->twice);
     free(d->written);
     *d = (tw_gemm_data){0};
 }

@@ -14,6 +14,7 @@ typedef struct tw_gemm_data {
     size_t bytes[TW_GEMM_MATRICES]; /* Bytes of the matrices. */
     double *want;                   /* [cells]: the result, in C's order without gaps. */
     float *tolerance;               /* [cells]: |C - want| must be below it. */
+    float *twice;                   /* [cells]: the same of a C that is also rounded before its epilogue. */
     bool *written;                  /* [rows of C]: the product writes the row. NULL: it writes all. */
     int64_t cells;                  /* Number of elements of C. */
     uint64_t seed;                  /* What the matrices were drawn from. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measuring the vendor's algorithms for a product with a cold L2. What the vendor does not compute, a map behind it
-   does, as in passes. */
+   does, as in passes. The map reads what the vendor rounded. */
 #include "base/clock.h"
 #include "base/diag.h"
 #include "tune/gemm_bench.h"
@@ -50,7 +50,7 @@ static tw_status open_map(tw_cuda_network *n, const tw_gemm_problem *p, way *w, 
 /* Returns the number of the fastest right algorithm, or -1. */
 static int fastest(tw_cuda_network *n, tw_gemm_rig *rig, const tw_gemm_problem *p, way *w, double *us) {
     tw_cublaslt_plan *plan = w->vendor.plan;
-    const tw_gemm_candidate x = {.enqueue = enqueue, .context = w};
+    const tw_gemm_candidate x = {.enqueue = enqueue, .context = w, .rounds_twice = w->map};
     tw_cublaslt_algorithm a;
     int best = -1;
     *us = 1e30;
