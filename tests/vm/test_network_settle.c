@@ -170,11 +170,11 @@ static void neighbours_are_settled_again(void **state) {
     assert_true(fabs(m.plan.settled.before - 1100) < 1 && fabs(m.plan.settled.after - 950) < 1);
 }
 
-/* A product by the vendor is a way as others are. */
+/* A product by the vendor is a way as others are, also where it takes nearly twice as long alone. */
 static void the_vendor_is_a_way(void **state) {
     (void)state;
     const tw_cuda_network_options o = {.search = true};
-    const tw_network_choice vendor = {"cublaslt", second, "1 520 1 0 0 0 4 0 5", 10.5, false};
+    const tw_network_choice vendor = {"cublaslt", second, "1 520 1 0 0 0 4 0 5", 19, false};
     tw_cuda_network *n;
     tw_diag diag = {0};
     good(tw_network_plan_add(&m.plan, &vendor, &diag), &diag);
@@ -185,6 +185,17 @@ static void the_vendor_is_a_way(void **state) {
     assert_true(m.plan.choices[m.plan.n - 1].settled && !m.plan.choices[0].settled);
     assert_int_equal(m.plan.settled.tried, 3);
     assert_int_equal(settle((int[]){1000, 1000, 1000, 100}, 0, NULL), 0); /* It is not asked. */
+}
+
+static void a_slow_vendor_is_no_way(void **state) {
+    (void)state;
+    const tw_network_choice vendor = {"cublaslt", second, "1 520 1 0 0 0 4 0 5", 21, false};
+    int choices[TW_NETWORK_PROMISING];
+    tw_diag diag = {0};
+    const int before = tw_network_promising(&m.plan, second, choices);
+    good(tw_network_plan_add(&m.plan, &vendor, &diag), &diag);
+    assert_int_equal(before, 3);
+    assert_int_equal(tw_network_promising(&m.plan, second, choices), 3);
 }
 
 /* Lets every kernel be compiled. Returns the cache's folder, or NULL. */
@@ -306,6 +317,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(ways_have_their_workspace, open_ways, close_all),
         cmocka_unit_test_setup_teardown(neighbours_are_settled_again, open_ways, close_all),
         cmocka_unit_test_setup_teardown(the_vendor_is_a_way, open_ways, close_all),
+        cmocka_unit_test_setup_teardown(a_slow_vendor_is_no_way, open_ways, close_all),
         cmocka_unit_test_setup_teardown(ways_are_compiled_side_by_side, open_ways, close_all),
         cmocka_unit_test(settled_attention_is_taken),
         cmocka_unit_test_setup_teardown(no_time_settles_nothing, open_ways, close_all),

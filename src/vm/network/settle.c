@@ -21,7 +21,8 @@ enum {
     REPLAYS = 3, /* Passes of a sample, unless they are long. */
     ROUNDS = 2,
 };
-static const double promising = 1.15;   /* A choice's time alone, as a multiple of the least. */
+static const double promising = 1.15; /* A choice's time alone, as a multiple of the least. */
+static const double foreign = 2; /* The same of a vendor's. Calls of its library may take longer than its kernels. */
 static const double least_gain = 0.003; /* Of a pass. What is less is noise. */
 static const double hopeless = -0.01;   /* The gain at which a choice is given up. */
 static const double long_us = 5000;     /* A pass that is a sample by itself. */
@@ -82,8 +83,8 @@ int tw_network_promising(const tw_network_plan *p, const char *words, int out[TW
     }
     for (int i = 0; i < n; i++) {
         const tw_network_choice *c = &p->choices[out[i]];
-        if (c->us > promising * p->choices[out[0]].us) break;
         const bool vendor = !strcmp(c->kind, "cublaslt") || !strcmp(c->kind, "cudnn");
+        if (c->us > (vendor ? foreign : promising) * p->choices[out[0]].us) continue;
         if (vendor || own++ <= TRIED) out[kept++] = out[i];
     }
     return settled ? 0 : kept;
