@@ -57,7 +57,8 @@ uint16_t tw_f32_to_f16(float f) {
 }
 
 float tw_e4m3_to_f32(uint8_t x) {
-    /* Both types have the fraction behind the exponent, whose bias is 7 here and 127 there. */
+    /* An f32 has its exponent and fraction in the same order, but a fraction of 23 bits instead of 3, and an exponent
+       with a bias of 127 instead of 7. Exponent 0, of subnormal numbers, counts units of 2^-9. */
     const uint32_t low = x & 0x7f;
     float y = low >= 8 ? tw_bits_f32((low << 20) + (120u << 23)) : (float)low * 0x1p-9f;
     if ((x & 0x7f) == 0x7f) y = NAN;

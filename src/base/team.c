@@ -54,7 +54,8 @@ tw_status tw_team_start(tw_team **out, int threads, bool pin, tw_diag *diag) {
     const int n = t->cpus ? tw_allowed_cpus(t->cpus, TW_TEAM_MOST) : 0;
     if (!threads) threads = n < 1 ? 1 : n < TW_TEAM_MOST ? n : TW_TEAM_MOST;
     t->members = calloc((size_t)threads, sizeof *t->members);
-    /* With more threads than processors, pinned threads would share one while another is idle. */
+    /* Threads are pinned only if each has a processor of its own. Otherwise two pinned threads might share a processor
+       while another one is idle. */
     t->n_pinned = pin && threads <= n ? threads - 1 : 0;
     tw_status st = t->cpus && t->members ? TW_OK : tw_fail_memory(diag);
     for (int i = 1; i < threads && st == TW_OK; i++) {

@@ -90,9 +90,10 @@ typedef struct emu_clock {
     uint32_t *own;   /* NULL: nothing known */
     emu_entry *more; /* single lanes, and threads of other blocks; ascending by thread */
     int n, room;
-    uint64_t has; /* emu_thread_bit of every thread in `more`, and perhaps others' */
+    uint64_t has; /* emu_thread_bit of every thread in `more`; other bits may be set, too */
 } emu_clock;
-/* Most questions are of threads without an entry, and one bit answers them. */
+/* Returns a thread's bit in emu_clock.has: one of 64, by a hash. Where the bit is not set, the thread has no entry in
+   `more`, and nobody looks for it there. */
 static inline uint64_t emu_thread_bit(uint32_t thread) {
     return 1ull << (thread * 0x9e3779b1u >> 26);
 }

@@ -141,7 +141,7 @@ static void finish(const refer *r, tw_val index, cell *c) {
     if (e->residual) add_term(r, c, operand(r, r->residual, index));
 }
 
-/* Stores the largest error of a correct kernel, which C's rounding adds to. */
+/* Stores the largest |C - want| of a correct kernel: `error`, and the rounding of C. */
 static void store_allowed(const refer *r, tw_val to, tw_val at, const cell *c, tw_val error) {
     tw_builder *b = r->b;
     tw_val all = tw_add(b, error, rounding(r, c->value));

@@ -110,9 +110,9 @@ static void put(tw_gemm_gen *g, const tw_gemm_cells *of, const place *at, tw_val
     tw_emit(b, TW_OP_stmatrix, (tw_attrs){.vec = 4}, NULL, NULL, 0, values, 5);
 }
 
-/* Copies a box's rows and columns that are within C, or within the group, by lanes. A lane copies `wide` bytes at a
-   time, which are a piece. Lanes have one row, or several rows with a part of the lanes each. Some pieces are loaded
-   before the first of them is stored, so that a lane waits for shared memory once for all of them. */
+/* Stores a box from a warp's lanes instead of the copy engine: those of its cells that are within C, or within the
+   group. A lane copies pieces of `wide` bytes. A warp's 32 pieces are a part of one row, or several whole rows. A lane
+   loads a few pieces before it stores the first of them, so that it waits for shared memory once for all of these. */
 static void copy(tw_gemm_gen *g, tw_val box, tw_val row, tw_val column) {
     enum { LOADED = 8 /* Words. */ };
     tw_builder *b = g->b;

@@ -57,24 +57,29 @@ static void consider_tile(best *o, tw_gemm_config c) {
     }
 }
 
+/* A block's tile of warpgroups, each of `ms` of its rows, with nothing chosen that depends on the problem's extents. */
+static tw_gemm_config tile_of(const tw_gemm_problem *p, int ms, int rows, int columns) {
+    return (tw_gemm_config){.mma = 2,
+                            .ms = ms,
+                            .ns = columns,
+                            .ml = rows,
+                            .nl = columns,
+                            .u = p->type == TW_GEMM_TF32X3 ? 32 : 64,
+                            .ks = 1,
+                            .kl = 1,
+                            .kg = 1,
+                            .vec = 16,
+                            .frag = 16,
+                            .group = 8};
+}
+
 /* Chooses by estimates among tiles of warpgroups, or if there are none of warps. */
 static bool estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out) {
     static const int rows[] = {64, 128, 256}, columns[] = {16, 32, 64, 96, 128, 192, 256};
     best o = {.n = n, .problem = p, .time = 1e30};
     for (int i = 0; i < 2 * 3 * 7; i++) {
-        const tw_gemm_config c = {.mma = 2,
-                                  .ms = 64,
-                                  .ns = columns[i % 7],
-                                  .ml = rows[i / 7 % 3],
-                                  .nl = columns[i % 7],
-                                  .u = p->type == TW_GEMM_TF32X3 ? 32 : 64,
-                                  .ks = 1,
-                                  .kl = 1,
-                                  .kg = 1,
-                                  .vec = 16,
-                                  .frag = 16,
-                                  .swap = i / 21,
-                                  .group = 8};
+        tw_gemm_config c = tile_of(p, 64, rows[i / 7 % 3], columns[i % 7]);
+        c.swap = i / 21;
         consider_tile(&o, c);
     }
     static const int sides[] = {16, 32, 64, 128};
@@ -146,20 +151,9 @@ bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_
 static best overlap(const tw_cuda_network *n, const tw_gemm_problem *p, int rows, int columns) {
     static const int ways[] = {TW_GEMM_BOXED, TW_GEMM_EXCHANGED};
     best o = {.n = n, .problem = p, .time = 1e30};
-    tw_gemm_config c = {.mma = 2,
-                        .ms = rows,
-                        .ns = columns,
-                        .ml = rows,
-                        .nl = columns,
-                        .u = p->type == TW_GEMM_TF32X3 ? 32 : 64,
-                        .ks = 1,
-                        .kl = 1,
-                        .kg = 1,
-                        .vec = 16,
-                        .frag = 16,
-                        .group = 8,
-                        .persistent = n->info.sms,
-                        .pingpong = 1};
+    tw_gemm_config c = tile_of(p, rows, rows, columns);
+    c.persistent = n->info.sms;
+    c.pingpong = 1;
     for (int i = 0; i < 2; i++) {
         c.staged = ways[i];
         consider(&o, c);

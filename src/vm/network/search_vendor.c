@@ -47,7 +47,8 @@ static tw_status open_map(tw_cuda_network *n, const tw_gemm_problem *p, way *w, 
     return st == TW_OK && map ? tw_gpu_launch_open(&w->map, w->kernel, diag) : st;
 }
 
-/* Returns the number of the fastest right algorithm, or -1. */
+/* Times the vendor's algorithms, each with the map behind it. Returns the index of the fastest one whose result is
+   right, and sets *us to its time. -1: there is none. */
 static int fastest(tw_cuda_network *n, tw_gemm_rig *rig, const tw_gemm_problem *p, way *w, double *us) {
     tw_cublaslt_plan *plan = w->vendor.plan;
     const tw_gemm_candidate x = {.enqueue = enqueue, .context = w, .rounds_twice = w->map};

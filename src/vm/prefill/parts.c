@@ -14,10 +14,11 @@ enum {
     LONG = 8192, /* Its columns, at least. */
 };
 
-/* Returns the microseconds of a product in so many parts: its own, and those that the norm takes longer since it is a
-   kernel, which reads the parts. */
+/* Returns the microseconds of a product in parts, and of the norm behind it. Behind a whole product the norm is no
+   kernel, and takes none. Here it is one, which reads the parts. */
 static double time_of(const tw_prefill *p, int64_t rows, int64_t columns, int parts) {
-    const double norm = 2, bytes = 6e6 /* Bytes that the L2 cache moves in a microsecond. */;
+    const double norm = 2 /* Microseconds of the norm's launch. */,
+                 bytes = 6e6 /* Bytes of parts that the norm reads from the L2 cache in a microsecond. */;
     tw_gemm_problem of = {.type = p->type == TW_T_bf16 ? TW_GEMM_BF16 : TW_GEMM_F16,
                           .out = TW_T_f32,
                           .m = rows,

@@ -143,8 +143,8 @@ int64_t tw_prefill_list_tokens(const tw_prefill *p, int64_t n);
 /* lengths.c. Finds the products of layers. */
 tw_status tw_prefill_find_products(tw_prefill *p, tw_diag *diag);
 
-/* lengths.c. Returns how many rows a list has for a step of n rows. It is the most, up to `enough`, whose products take
-   hardly longer than those of the fewest. `times` has a time for each TW_PREFILL_GRAIN rows up to TW_PREFILL_TOLD,
+/* lengths.c. Returns how many rows a list of launches has that serves steps of n rows: n or more. It is the most, up to
+   `enough`, whose products take hardly longer than those of n rows. `times` has a time for each TW_PREFILL_GRAIN rows up to TW_PREFILL_TOLD,
    which is 0 until it is known. */
 int64_t tw_prefill_list_fit(const tw_prefill_layer_product *products, int n_products, int64_t n, int64_t enough,
                             const tw_target *target, int sms, double *times);

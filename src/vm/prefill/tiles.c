@@ -105,7 +105,8 @@ static double time_of_whole(const tw_gemm_problem *p, const tile *t, int sms) {
 /* Does the same for a product in parts, for tiles_parts.def. The blocks of a wave fetch through the L2 cache, which
    also keeps the parts. */
 static double time_of_parts(const tw_gemm_problem *p, const tile *t, int sms) {
-    const double bytes = 4.9e6, cached = 8.8e6 /* Bytes that the L2 cache moves in a microsecond. */;
+    const double bytes = 4.9e6 /* Bytes that memory moves in a microsecond. */,
+                 cached = 8.8e6 /* Bytes of operands that all blocks get from the L2 cache in a microsecond. */;
     enum { ELEMENT = 2 };
     const work w = work_of(p, &t->c, sms);
     const int together = t->c.multicast ? t->c.multicast : 1;
