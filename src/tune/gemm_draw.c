@@ -30,7 +30,7 @@ static int pick(tw_gemm_drawer *d, const int *values, int n) {
 static tw_gemm_config draw_warpgroups(tw_gemm_drawer *d) {
     tw_gemm_config c = {.mma = 2,
                         .ms = PICK(d, 64, 64, 64, 128),
-                        .nl = PICK(d, 8, 16, 24, 32, 40, 64, 64, 80, 128, 128, 192, 256),
+                        .nl = PICK(d, 8, 16, 24, 32, 40, 64, 64, 80, 96, 112, 128, 128, 144, 160, 176, 192, 224, 256),
                         .u = PICK(d, 32, 64, 64, 64, 128) * (d->space.problem->type == TW_GEMM_E4M3 ? 2 : 1),
                         .ks = 1,
                         .kl = 1,

@@ -280,7 +280,8 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     if (st != TW_OK) return st;
     tw_gemm_rig *r = calloc(1, sizeof *r);
     if (!r) return tw_fail_memory(diag);
-    const size_t cells = (size_t)(p->batch * p->m * p->n), c_bytes = cells * (size_t)tw_type_bits(p->out) / 8;
+    const tw_gemm_matrix c_of = tw_gemm_matrix_of(p, TW_GEMM_C);
+    const size_t cells = (size_t)(p->batch * p->m * p->n), c_bytes = tw_gemm_matrix_bytes(&c_of);
     r->cuda = c;
     r->data = &r->of_pool;
     r->of_pool = (tw_gemm_data){.problem = *p, .bytes[TW_GEMM_C] = c_bytes, .cells = (int64_t)cells};
@@ -400,12 +401,13 @@ tw_gemm_buffers tw_gemm_rig_buffers(const tw_gemm_rig *r, int set) {
     return b;
 }
 
-/* Tells whether C has no gaps between its rows. Such a C is compared on the device. */
-static bool dense(const tw_gemm_problem *p) {
-    const int64_t columns = tw_gemm_columns(p);
+/* Tells whether C's rows are equally far apart, and what lies between them is known. Such a C is compared on the device.
+ */
+static bool regular(const tw_gemm_problem *p) {
     const bool sets = p->sets > 1 && p->set_c != p->stride_c * (p->batch / p->sets);
-    return p->ldc == columns && !p->pointers && !sets && !p->addends &&
-           (p->batch == 1 || p->stride_c == p->m * columns);
+    const bool gaps = p->ldc != tw_gemm_columns(p);
+    return !p->pointers && !sets && !p->addends && !(gaps && p->beta != 0) &&
+           (p->batch == 1 || p->stride_c == p->m * p->ldc);
 }
 
 static tw_status count_here(tw_gemm_rig *r, bool twice, int64_t *wrong, tw_diag *diag) {
@@ -413,16 +415,19 @@ static tw_status count_here(tw_gemm_rig *r, bool twice, int64_t *wrong, tw_diag 
         int32_t wrong;
         float worst;
     } said = {0};
-    const uint64_t arguments[5] = {r->set[0].of[TW_GEMM_C], r->want, twice ? r->twice : r->tolerance, r->verdict,
-                                   (uint64_t)r->data->cells};
-    const int bytes[5] = {8, 8, 8, 8, 8};
-    int64_t blocks = tw_ceil_div(r->data->cells, TW_GEMM_COMPARE_THREADS);
+    const tw_gemm_problem *p = &r->data->problem;
+    const int64_t columns = tw_gemm_columns(p), elements = r->data->cells / columns * p->ldc - (p->ldc - columns);
+    const uint64_t arguments[] = {
+        r->set[0].of[TW_GEMM_C], r->want,           twice ? r->twice : r->tolerance, r->verdict,
+        (uint64_t)elements,      (uint64_t)columns, (uint64_t)p->ldc};
+    const int bytes[] = {8, 8, 8, 8, 8, 8, 8};
+    int64_t blocks = tw_ceil_div(elements, TW_GEMM_COMPARE_THREADS);
     const tw_cuda_launch l = {.module = r->compare,
                               .grid = {(int)(blocks < 2048 ? blocks : 2048), 1, 1},
                               .threads = TW_GEMM_COMPARE_THREADS,
                               .arguments = arguments,
                               .argument_bytes = bytes,
-                              .n_arguments = 5};
+                              .n_arguments = sizeof bytes / sizeof *bytes};
     tw_status st = tw_cuda_fill(r->cuda, r->verdict, 0, 2, diag);
     if (st == TW_OK) st = tw_cuda_run(r->cuda, &l, diag);
     if (st == TW_OK) st = tw_cuda_sync(r->cuda, diag);
@@ -481,7 +486,7 @@ tw_status tw_gemm_rig_check(tw_gemm_rig *r, const tw_gemm_candidate *x, tw_diag 
         if (st == TW_OK) st = x->enqueue(x->context, &b, diag);
         if (st == TW_OK) st = tw_cuda_sync(r->cuda, diag);
         /* Rows of no group are left alone, which only the host compares. */
-        const bool here = dense(&d->problem) && (!d->problem.groups || d == &r->of_pool);
+        const bool here = regular(&d->problem) && (!d->problem.groups || d == &r->of_pool);
         if (st == TW_OK) st = (here ? count_here : count_fetched)(r, x->rounds_twice, &wrong, diag);
         if (st == TW_OK && !wrong && (x->squares.vectors || x->scaled)) st = count_more(r, x, &wrong, diag);
         if (st != TW_OK) return st;

@@ -31,7 +31,9 @@ typedef struct verdict {
     float worst;
 } verdict;
 
-static verdict judge(tw_type type, const void *cells, const double *want, const float *tolerance) {
+/* Rows of `columns` cells begin `pitch` elements apart. */
+static verdict judge_rows(tw_type type, const void *c, int elements, int columns, int pitch, const double *want,
+                          const float *tolerance) {
     tw_diag d;
     tw_emu_report report = {0};
     verdict v = {0};
@@ -40,11 +42,13 @@ static verdict judge(tw_type type, const void *cells, const double *want, const 
     assert_int_equal(tw_pipeline_default(k, true, &d), TW_OK);
     tw_emu *e = tw_emu_new();
     const uint64_t arguments[] = {
-        tw_emu_alloc(e, "c", cells, CELLS * (size_t)tw_type_bits(type) / 8, true),
+        tw_emu_alloc(e, "c", c, (size_t)elements * (size_t)tw_type_bits(type) / 8, true),
         tw_emu_alloc(e, "want", want, CELLS * sizeof *want, true),
         tw_emu_alloc(e, "tolerance", tolerance, CELLS * sizeof *tolerance, true),
         tw_emu_alloc(e, "verdict", &v, sizeof v, false),
-        CELLS,
+        (uint64_t)elements,
+        (uint64_t)columns,
+        (uint64_t)pitch,
     };
     const tw_emu_options o = {.grid = {BLOCKS}};
     if (tw_emu_launch(e, k, arguments, &o, &report, &d) != TW_OK) fail_msg("%s", d.message);
@@ -52,6 +56,37 @@ static verdict judge(tw_type type, const void *cells, const double *want, const 
     tw_emu_free(e);
     tw_kernel_free(k);
     return v;
+}
+
+static verdict judge(tw_type type, const void *cells, const double *want, const float *tolerance) {
+    return judge_rows(type, cells, CELLS, CELLS, CELLS, want, tolerance);
+}
+
+static void what_lies_between_rows_stays(void **state) {
+    (void)state;
+    static const tw_type types[] = {TW_T_f32, TW_T_f64, TW_T_f16, TW_T_bf16, TW_T_i32, TW_T_i8, TW_T_e4m3};
+    enum { COLUMNS = 37, PITCH = 40, ROWS = CELLS / COLUMNS, ALL = ROWS * PITCH - (PITCH - COLUMNS) };
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        uint64_t c[ALL];
+        double want[CELLS];
+        float tolerance[CELLS];
+        memset(c, 0xff, sizeof c);
+        for (int i = 0; i < ROWS * COLUMNS; i++) {
+            want[i] = i % 7 - 3;
+            tolerance[i] = 1;
+            put(types[t], c, i / COLUMNS * PITCH + i % COLUMNS, want[i]);
+        }
+        verdict v = judge_rows(types[t], c, ALL, COLUMNS, PITCH, want, tolerance);
+        assert_int_equal(v.wrong, 0);
+        assert_true(v.worst == 0);
+        /* A gap's first and last element, and a cell of the last row. */
+        put(types[t], c, COLUMNS, 2);
+        put(types[t], c, 7 * PITCH - 1, 0);
+        put(types[t], c, (ROWS - 1) * PITCH + 3, want[(ROWS - 1) * COLUMNS + 3] + 2);
+        v = judge_rows(types[t], c, ALL, COLUMNS, PITCH, want, tolerance);
+        assert_int_equal(v.wrong, 3);
+        assert_true(v.worst > 1.99f && v.worst < 2.01f);
+    }
 }
 
 static void wrong_cells_are_counted(void **state) {
@@ -92,6 +127,7 @@ static void wrong_cells_are_counted(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_cells_are_counted)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_cells_are_counted),
+                                       cmocka_unit_test(what_lies_between_rows_stays)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,17 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 64 /* Configurations to measure. */, SAMPLES = 7, KEPT = 6 /* Entered into the plan. */ };
+enum { MOST = 96 /* Configurations to measure. */, SAMPLES = 7, KEPT = 6 /* Entered into the plan. */ };
 
 /* Configurations that are this many times slower than the fastest so far are sampled once. */
 static const double give_up = 1.5;
 
-/* Lets a launch begin early, if its kernel can. */
+enum { LATE, EARLY, BESIDE /* Values of `early`. */ };
+
+/* Lets a launch begin early, if its kernel can. Blocks that have half an SM keep that. */
 static tw_attention_config complete(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config c) {
     tw_attention_config early = c;
-    early.early = !n->options.late;
-    c.early = 0;
-    return tw_attention_legal(p, &early, n->gpu->target, NULL, NULL) ? early : c;
+    if (c.early != BESIDE) early.early = EARLY;
+    c.early = LATE;
+    return !n->options.late && tw_attention_legal(p, &early, n->gpu->target, NULL, NULL) ? early : c;
 }
 
 /* A configuration, and its time. */
@@ -36,7 +38,7 @@ static int promising_first(const void *a, const void *b) {
 }
 
 static int list(const tw_cuda_network *n, const tw_attention_problem *p, candidate *out) {
-    static const int rows[] = {64, 128, 192}, columns[] = {64, 80, 96, 112, 128, 160, 176, 192};
+    static const int rows[] = {64, 128, 192, 64}, columns[] = {64, 80, 96, 112, 128, 160, 176, 192};
     const tw_attention_config usual = tw_attention_config_default(p, n->gpu->target, 0);
     tw_attention_config first;
     const int most = n->options.measured > 0 && n->options.measured < MOST ? n->options.measured : MOST;
@@ -44,13 +46,14 @@ static int list(const tw_cuda_network *n, const tw_attention_problem *p, candida
     out[count++] = (candidate){.config = usual, .us = 1e30};
     tw_network_attention_tile(p, n->gpu->target, n->info.sms, &first);
     if (most > 1 && memcmp(&first, &usual, sizeof first) != 0) out[count++] = (candidate){.config = first, .us = 1e30};
-    for (int i = 0; i < 3 * 8 * 2 * 2 * 2 && count < most; i++) {
+    for (int i = 0; i < 4 * 8 * 2 * 2 * 2 && count < most; i++) {
         tw_attention_config c = usual;
-        c.rows = rows[i % 3];
-        c.columns = columns[i / 3 % 8];
-        c.pingpong = i / 24 % 2;
-        c.persistent = i / 48 % 2 ? n->info.sms : 0;
-        c.pack = i / 96;
+        c.rows = rows[i % 4];
+        c.columns = columns[i / 4 % 8];
+        c.pingpong = i / 32 % 2;
+        c.early = i % 4 == 3 ? BESIDE : LATE;
+        c.persistent = i / 64 % 2 ? n->info.sms * (c.early ? 2 : 1) : 0;
+        c.pack = i / 128;
         c.splits = 1;
         bool known = c.rows == 64 && c.pingpong;
         known |= p->heads == p->kv_heads && c.pack;

@@ -16,13 +16,16 @@ double tw_network_attention_time(const tw_attention_problem *p, const tw_attenti
     const int64_t tiles = p->batch * heads * tw_ceil_div(p->queries, height < 1 ? 1 : height);
     const int64_t blocks = tw_ceil_div(p->keys, c->columns), each = tw_ceil_div(blocks, c->splits < 1 ? 1 : c->splits),
                   parts = tw_ceil_div(blocks, each);
-    int64_t turn = each * tw_ceil_div(tiles * parts, sms);
+    /* Two blocks of an SM are to one another as two warpgroups of a tile. */
+    const bool pairs = c->early > 1 && tiles * parts > sms;
+    const int64_t places = pairs ? 2 * (int64_t)sms : sms;
+    int64_t turn = each * tw_ceil_div(tiles * parts, places);
     /* Tiles of a causal mask see half of the keys, and the longest begin first. */
     if (p->causal && parts == 1) {
-        turn = tw_ceil_div(tiles * (blocks + 1), 2 * (int64_t)sms);
+        turn = tw_ceil_div(tiles * (blocks + 1), 2 * places);
         if (turn < blocks) turn = blocks;
     }
-    return block_time(c->rows) * ((double)(turn * c->columns) + (parts > 1 ? join : 0));
+    return block_time(pairs ? 2 * c->rows : c->rows) * ((double)(turn * c->columns) + (parts > 1 ? join : 0));
 }
 
 void tw_network_attention_tile(const tw_attention_problem *p, const tw_target *t, int sms, tw_attention_config *out) {
