@@ -98,15 +98,6 @@ tw_status tw_gpu_download(tw_gpu *g, void *to, uint64_t from, size_t bytes, tw_d
     return within(tw_emu_read(g->emu, from, to, bytes), from, bytes, diag);
 }
 
-tw_status tw_gpu_download_rows(tw_gpu *g, void *to, uint64_t from, size_t row, size_t pitch, size_t rows,
-                               tw_diag *diag) {
-    if (g->cuda) return tw_cuda_download_rows(g->cuda, to, from, row, pitch, rows, diag);
-    tw_status st = TW_OK;
-    for (size_t i = 0; i < rows && st == TW_OK; i++)
-        st = tw_gpu_download(g, (char *)to + i * row, from + i * pitch, row, diag);
-    return st;
-}
-
 tw_status tw_gpu_wait(tw_gpu *g, tw_diag *diag) {
     return g->cuda ? tw_cuda_sync(g->cuda, diag) : TW_OK;
 }

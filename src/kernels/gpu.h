@@ -23,8 +23,5 @@ struct tw_gpu {
 /* Allocates memory like tw_gpu_alloc, with a name for the emulator's findings and observers. The function copies the
    name. */
 tw_status tw_gpu_alloc_named(tw_gpu *g, const char *name, size_t bytes, uint64_t *address, tw_diag *diag);
-/* Downloads rows of `row` bytes that begin `pitch` bytes apart, to where they follow one another. */
-tw_status tw_gpu_download_rows(tw_gpu *g, void *to, uint64_t from, size_t row, size_t pitch, size_t rows,
-                               tw_diag *diag);
 
 #endif

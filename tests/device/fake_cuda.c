@@ -13,8 +13,6 @@
 #define _GNU_SOURCE
 #include "device/fake_cuda.h"
 
-#include "device/cuda/driver.h"
-
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -416,17 +414,6 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
     ENTER_CONTEXT();
     if (!stream || capture) return 900;
     memcpy(to, (void *)(uintptr_t)from, bytes);
-    return 0;
-}
-
-EXPORT int cuMemcpy2DAsync_v2(const tw_driver_rows *copy, void *stream);
-int cuMemcpy2DAsync_v2(const tw_driver_rows *copy, void *stream) {
-    ENTER_CONTEXT();
-    if (!stream || capture) return 900;
-    if (copy->from.kind != TW_DRV_MEMORY_DEVICE || copy->to.kind != TW_DRV_MEMORY_HOST) return 1;
-    for (size_t i = 0; i < copy->rows; i++)
-        memcpy((char *)copy->to.host + i * copy->to.pitch,
-               (const char *)(uintptr_t)copy->from.device + i * copy->from.pitch, copy->row);
     return 0;
 }
 

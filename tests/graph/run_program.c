@@ -188,10 +188,7 @@ tw_status run_program(const tw_program *p, const tw_array *const *in, tw_arena *
     }
     for (int i = 0; i < p->n_outputs && st == TW_OK; i++) {
         const tw_value *v = &p->graph->values[p->graph->outputs[i]];
-        const tw_program_buffer *b = &p->buffers[p->outputs[i]];
         out[i] = (tw_array){.type = v->type, .rank = v->rank, .data = r.at[p->outputs[i]]};
-        for (int64_t k = 1; b->pitch && k < b->bytes / b->pitch; k++) /* Rows that are apart are joined. */
-            memmove((char *)out[i].data + k * b->row, (char *)out[i].data + k * b->pitch, (size_t)b->row);
         memcpy(out[i].dims, v->dims, sizeof out[i].dims);
     }
     return st;

@@ -186,18 +186,6 @@ tw_status tw_cuda_download(tw_cuda *c, void *to, uint64_t from, size_t bytes, tw
     return st == TW_OK ? tw_cuda_sync(c, diag) : st;
 }
 
-tw_status tw_cuda_download_rows(tw_cuda *c, void *to, uint64_t from, size_t row, size_t pitch, size_t rows,
-                                tw_diag *diag) {
-    tw_status st = enter_now(c, "copy from the GPU", diag);
-    if (st != TW_OK || row == 0 || rows == 0) return st;
-    const tw_driver_rows copy = {.from = {.kind = TW_DRV_MEMORY_DEVICE, .device = from, .pitch = pitch},
-                                 .to = {.kind = TW_DRV_MEMORY_HOST, .host = to, .pitch = row},
-                                 .row = row,
-                                 .rows = rows};
-    st = tw_cuda_result(c, c->driver.cuMemcpy2DAsync(&copy, c->stream), "copy from the GPU", diag);
-    return st == TW_OK ? tw_cuda_sync(c, diag) : st;
-}
-
 tw_status tw_cuda_fill(tw_cuda *c, uint64_t to, uint32_t word, size_t words, tw_diag *diag) {
     tw_status st = tw_cuda_enter(c, diag);
     if (st != TW_OK || words == 0) return st;

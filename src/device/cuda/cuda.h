@@ -46,9 +46,6 @@ void tw_cuda_release(tw_cuda *c, uint64_t address);
 tw_status tw_cuda_available(tw_cuda *c, int64_t *bytes, tw_diag *diag); /* that nobody has taken */
 tw_status tw_cuda_upload(tw_cuda *c, uint64_t to, const void *from, size_t bytes, tw_diag *diag);
 tw_status tw_cuda_download(tw_cuda *c, void *to, uint64_t from, size_t bytes, tw_diag *diag);
-/* Downloads rows of `row` bytes that begin `pitch` bytes apart, to where they follow one another. */
-tw_status tw_cuda_download_rows(tw_cuda *c, void *to, uint64_t from, size_t row, size_t pitch, size_t rows,
-                                tw_diag *diag);
 /* As upload, but does not wait: `from` is memory that the device sees, and stays as it is until the stream is past it.
  */
 tw_status tw_cuda_send(tw_cuda *c, uint64_t to, const void *from, size_t bytes, tw_diag *diag);

@@ -83,23 +83,6 @@ typedef struct tw_driver_launch {
     unsigned n_attributes;
 } tw_driver_launch;
 
-/* Rows of bytes that are copied, as CUDA_MEMCPY2D has them. */
-enum { TW_DRV_MEMORY_HOST = 1, TW_DRV_MEMORY_DEVICE = 2 };
-
-typedef struct tw_driver_end {
-    size_t x, y;
-    int kind;
-    void *host;
-    uint64_t device;
-    void *array;
-    size_t pitch;
-} tw_driver_end;
-
-typedef struct tw_driver_rows {
-    tw_driver_end from, to;
-    size_t row, rows;
-} tw_driver_rows;
-
 typedef struct tw_driver {
     void *library;
 #define FN(needed, name, symbol, parameters) int(*name) parameters;

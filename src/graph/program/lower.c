@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a graph to a program: walks the nodes in order. */
-#include "base/divide.h"
 #include "graph/program/lower.h"
 
 #include <stdlib.h>
@@ -28,36 +27,6 @@ static void count_uses(tw_lowering *l) {
     }
 }
 
-/* Tells whether a product stores a value, or what it is a reshape of. */
-static bool is_of_product(const tw_lowering *l, int value) {
-    for (int p = tw_lower_of(l, value)->producer; p >= 0;) {
-        const tw_node *n = &l->g->nodes[p];
-        if (!is_reshape(n)) return tw_lower_is_product(n);
-        p = n->in[0] < 0 ? -1 : tw_lower_of(l, n->in[0])->producer;
-    }
-    return false;
-}
-
-/* Long rows of products are aligned on a GPU, so that whole boxes of them are stored. */
-static void align_rows(const tw_lowering *l, int value, tw_program_buffer *b) {
-    enum { WHOLE = 16, LONG = 1024 };
-    const tw_value *v = tw_lower_of(l, value);
-    if (!l->options.gpu || v->rank < 2 || !is_of_product(l, value)) return;
-    const int64_t row = v->dims[v->rank - 1] * (tw_element_bits(v->type) / 8);
-    if (row < LONG || row % WHOLE == 0 || b->bytes == row) return;
-    b->row = row;
-    b->pitch = tw_ceil_div(row, WHOLE) * WHOLE;
-    b->bytes = b->bytes / row * b->pitch;
-}
-
-/* All of an output, or of an input. */
-static tw_view end_view(const tw_lowering *l, int buffer, const tw_value *v) {
-    tw_view all = tw_view_dense(buffer, v->type, v->rank, v->dims);
-    const int64_t pitch = l->p->buffers[buffer].pitch / (tw_element_bits(v->type) / 8);
-    for (int i = 0; i < v->rank - 1 && pitch; i++) all.strides[i] = all.strides[i] / v->dims[v->rank - 1] * pitch;
-    return all;
-}
-
 static void add_ends(tw_lowering *l) {
     const tw_graph *g = l->g;
     tw_program *p = l->p;
@@ -72,12 +41,9 @@ static void add_ends(tw_lowering *l) {
         const tw_value *v = &g->values[value];
         tw_program_buffer b = {
             .name = v->name, .kind = in ? TW_PROGRAM_INPUT : TW_PROGRAM_OUTPUT, .number = number, .offset = -1};
-        const tw_view whole = tw_view_dense(0, v->type, v->rank, v->dims);
-        b.bytes = tw_view_elements(&whole) * (tw_element_bits(v->type) / 8);
-        if (!in && b.bytes) align_rows(l, value, &b);
-        const int buffer = (in ? p->inputs : p->outputs)[number] = tw_program_add_buffer(p, &b);
-        if (buffer < 0) return;
-        const tw_view all = end_view(l, buffer, v);
+        tw_view all = tw_view_dense(0, v->type, v->rank, v->dims);
+        b.bytes = tw_view_elements(&all) * (tw_element_bits(v->type) / 8);
+        all.buffer = (in ? p->inputs : p->outputs)[number] = tw_program_add_buffer(p, &b);
         if (in && !v->content) tw_lower_set_view(l, value, &all);
         /* A value that is several outputs lies in the first of them. */
         if (!in && v->producer >= 0 && l->targets[value].buffer < 0) l->targets[value] = all;
@@ -92,9 +58,10 @@ static void hand_targets_on(tw_lowering *l) {
         const tw_value *v = tw_lower_of(l, n->in[0]), *out = tw_lower_of(l, n->out[0]);
         const tw_view *to = &l->targets[n->out[0]];
         if (!is_reshape(n) || to->buffer < 0 || l->uses[n->in[0]] != 1 || v->producer < 0) continue;
-        tw_lazy same = tw_lazy_of_view(to);
-        if (v->type != out->type || !tw_lazy_reshape(&same, v->rank, v->dims)) continue;
-        l->targets[n->in[0]] = tw_lazy_view(&same);
+        if (!tw_view_is_dense(to) || v->type != out->type) continue;
+        tw_view same = tw_view_dense(to->buffer, v->type, v->rank, v->dims);
+        same.offset = to->offset;
+        l->targets[n->in[0]] = same;
     }
 }
 
@@ -175,7 +142,7 @@ static tw_status store_outputs(tw_lowering *l, tw_diag *diag) {
     for (int i = 0; i < l->g->n_outputs; i++) {
         const int value = l->g->outputs[i];
         const tw_value *v = tw_lower_of(l, value);
-        const tw_view to = end_view(l, l->p->outputs[i], v);
+        const tw_view to = tw_view_dense(l->p->outputs[i], v->type, v->rank, v->dims);
         const tw_lazy *x = tw_lower_peek(l, value);
         if (x && tw_lazy_is_view(x) && x->of[0].buffer == to.buffer) continue;
         if (x && tw_lower_store(l, x, &to)) {

@@ -165,9 +165,7 @@ bool tw_lower_rotations(tw_lowering *l, const tw_node *attention);
 /* Tells whether the GPU's kernel reads heads where they lie. */
 bool tw_heads_fit(const tw_view *v);
 
-/* product.c. Tells whether a node is a product of matrices. */
-bool tw_lower_is_product(const tw_node *n);
-/* Computes op(A) op(B) of stacks of matrices, whose rows and columns are the last two dimensions, into `to`,
+/* product.c. Computes op(A) op(B) of stacks of matrices, whose rows and columns are the last two dimensions, into `to`,
    which has the batch's dimensions, rows and columns. Operands are copied where kernels cannot read them. */
 typedef struct tw_lower_epilogue {
     double alpha;

@@ -364,11 +364,6 @@ static bool read_product(const tw_node *n, product *p) {
     return true;
 }
 
-bool tw_lower_is_product(const tw_node *n) {
-    product p;
-    return read_product(n, &p);
-}
-
 /* ---- gates and values: activation(A G) * (A V) as one product */
 
 enum { TOGETHER = 8 /* Columns of gates, and of values, that follow one another. */ };

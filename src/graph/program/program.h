@@ -16,7 +16,7 @@ struct tw_rows_problem; /* kernels/rows/rows.h */
 typedef enum tw_program_buffer_kind {
     TW_PROGRAM_CONSTANT, /* Has its content before the first step, and is never written. */
     TW_PROGRAM_INPUT,    /* Has an input of the graph: dense, row-major. It is never written. */
-    TW_PROGRAM_OUTPUT,   /* Has an output of the graph behind the last step: row-major, dense but where rows are apart. */
+    TW_PROGRAM_OUTPUT,   /* Has an output of the graph behind the last step: dense, row-major. */
     TW_PROGRAM_SCRATCH   /* Lies in the program's scratch memory. */
 } tw_program_buffer_kind;
 
@@ -30,9 +30,6 @@ typedef struct tw_program_buffer {
     int64_t bytes;
     const void *content; /* A constant's. It may be aligned to nothing. */
     int number;          /* Which input or output of the graph it is. */
-    /* Outputs on a GPU: bytes of a row, and from a row's beginning to the next, so that all of them are aligned. 0: the
-       array is dense. */
-    int64_t row, pitch;
     int64_t offset;      /* Scratch: bytes from the beginning of scratch memory. -1: not planned yet. */
 } tw_program_buffer;
 

@@ -162,15 +162,6 @@ static tw_status check_step(memory *m, const tw_step *s) {
     return st;
 }
 
-/* Tells whether all rows of an output are written. */
-static bool is_whole(const memory *m, int output) {
-    const tw_program_buffer *b = &m->p->buffers[output];
-    const int64_t row = b->pitch ? b->row : b->bytes, pitch = b->pitch ? b->pitch : b->bytes, base = m->bases[output];
-    for (int64_t at = 0; at < b->bytes; at += pitch)
-        if (!is_written(m, base + at, base + at + row, output)) return false;
-    return true;
-}
-
 static tw_status check(memory *m) {
     const tw_program *p = m->p;
     int64_t at = p->scratch_bytes;
@@ -193,7 +184,8 @@ static tw_status check(memory *m) {
         if (st == TW_OK) st = check_step(m, s);
     }
     for (int i = 0; i < p->n_buffers && st == TW_OK; i++)
-        if (p->buffers[i].kind == TW_PROGRAM_OUTPUT && !is_whole(m, i))
+        if (p->buffers[i].kind == TW_PROGRAM_OUTPUT && p->buffers[i].bytes > 0 &&
+            !is_written(m, m->bases[i], m->bases[i] + p->buffers[i].bytes, i))
             st = tw_fail(m->diag, TW_ERR_REJECTED, "output \"%s\" is not written", p->buffers[i].name);
     return m->failed ? tw_fail_memory(m->diag) : st;
 }

@@ -243,15 +243,9 @@ static tw_status copy_all(tw_cuda_network *n, const int *buffers, int count, con
     tw_status st = TW_OK;
     for (int i = 0; i < count && st == TW_OK; i++) {
         const tw_program_buffer *b = &n->p->buffers[buffers[i]];
-        const uint64_t at = n->at[buffers[i]];
         if (!b->bytes) continue;
-        if (from)
-            st = tw_gpu_upload(n->gpu, at, from[i], (size_t)b->bytes, diag);
-        else if (b->pitch)
-            st = tw_gpu_download_rows(n->gpu, to[i], at, (size_t)b->row, (size_t)b->pitch, (size_t)(b->bytes / b->pitch),
-                                      diag);
-        else
-            st = tw_gpu_download(n->gpu, to[i], at, (size_t)b->bytes, diag);
+        st = from ? tw_gpu_upload(n->gpu, n->at[buffers[i]], from[i], (size_t)b->bytes, diag)
+                  : tw_gpu_download(n->gpu, to[i], n->at[buffers[i]], (size_t)b->bytes, diag);
     }
     return st;
 }
