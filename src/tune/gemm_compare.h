@@ -8,10 +8,10 @@
 enum { TW_GEMM_COMPARE_THREADS = 256 };
 
 /* Parameters: c, want (f64), tolerance (f32), verdict, elements, columns, pitch (i64). Any grid in x. `type` is C's, of
-   which the first `elements` are compared: rows of `columns` cells that begin `pitch` elements apart. Those between rows
-   must have the bytes 0xff; want and tolerance have none. The verdict has two words. The number of wrong elements is
-   added to the first (i32). The second (f32, not negative) is raised to the largest error over its tolerance. NULL: out
-   of memory. */
+   which the first `elements` are compared: rows of `columns` cells that begin `pitch` elements apart. Those between
+   rows must have the bytes 0xff; want and tolerance have none. The verdict has two words. The number of wrong elements
+   is added to the first (i32). The second (f32, not negative) is raised to the largest error over its tolerance. NULL:
+   out of memory. */
 tw_kernel *tw_gemm_compare_build(tw_type type, int sm);
 
 #endif

@@ -135,21 +135,23 @@ size_t tw_gemm_pool_need(const tw_gemm_problem *q) {
     return bytes;
 }
 
-/* Tells whether matrices follow one another without gaps. The rows of a single B that is k x n may have some, and so may
-   those of a single C that nothing like it is read for. */
+/* Tells whether matrices follow one another without gaps. The rows of a single B that is k x n may have some, and so
+   may those of a single C that nothing like it is read for. */
 static bool dense(const tw_gemm_problem *q) {
+    const int64_t columns = tw_gemm_columns(q);
     const bool alike =
-        q->batch == 1 || (q->sets <= 1 && !q->narrow && q->stride_a == q->m * q->k && q->stride_c == q->m * q->n);
+        q->batch == 1 || (q->sets <= 1 && !q->narrow && q->stride_a == q->m * q->k && q->stride_c == q->m * columns);
     const bool single = q->batch == 1 && !q->groups;
     const bool alone = single && !q->epilogue.mul && !q->epilogue.residual;
     return q->lda == q->k && (q->ldb == (q->trans_b ? q->k : q->n) || (single && !q->trans_b)) &&
-           (q->ldc == q->n || alone) && alike && (single || q->stride_b == q->n * q->k);
+           (q->ldc == columns || alone) && alike && (single || q->stride_b == q->n * q->k);
 }
 
 /* Tells whether the reference kernel computes a problem's epilogue. It reads elements of C's type as those of A's. */
 static bool has_epilogue(const tw_gemm_problem *q) {
     const tw_gemm_epilogue *e = &q->epilogue;
-    if (e->gated || e->squares || e->scaled || e->scale_rows || (e->scale_columns && !q->narrow)) return false;
+    if ((e->gated && q->narrow) || e->squares || e->scaled || e->scale_rows || (e->scale_columns && !q->narrow))
+        return false;
     return q->out == tw_gemm_types[q->type].element || !(e->bias || e->mul || e->residual);
 }
 
@@ -198,7 +200,8 @@ static uint64_t cells_from(const tw_gemm_problem *q, uint64_t at, uint64_t cells
 /* Computes the reference of `rows` rows of A from `row` on, at most SLAB. */
 static tw_status refer_slab(tw_gemm_pool *p, const tw_gemm_problem *q, const tw_gemm_buffers *from, int64_t row,
                             int64_t rows, uint64_t want, uint64_t tolerance, uint64_t twice, tw_diag *diag) {
-    const uint64_t *of = from->of, cells = (uint64_t)(row * q->n);
+    const int64_t columns = tw_gemm_columns(q);
+    const uint64_t *of = from->of, cells = (uint64_t)(row * columns);
     const uint64_t arguments[] = {of[TW_GEMM_A] + element_bytes(q->type) * (uint64_t)(row * q->k),
                                   of[TW_GEMM_B],
                                   want + sizeof(double) * cells,
@@ -217,7 +220,7 @@ static tw_status refer_slab(tw_gemm_pool *p, const tw_gemm_problem *q, const tw_
     static const int bytes[] = {8, 8, 8, 8, 4, 4, 4, 4, 8, 8, 4, 8, 8, 8, 8};
     const tw_cuda_launch l = {
         .module = p->refer,
-        .grid = {(int)(tw_ceil_div(q->n, TW_GEMM_REFER_THREADS)), (int)(tw_ceil_div(rows, TW_GEMM_REFER_ROWS)), 1},
+        .grid = {(int)(tw_ceil_div(columns, TW_GEMM_REFER_THREADS)), (int)(tw_ceil_div(rows, TW_GEMM_REFER_ROWS)), 1},
         .threads = TW_GEMM_REFER_THREADS,
         .arguments = arguments,
         .argument_bytes = bytes,

@@ -4,6 +4,8 @@
 #include "kernels/parts/convert.h"
 #include "tune/gemm_refer_activate.h"
 
+#include <string.h>
+
 enum { ROWS = TW_GEMM_REFER_ROWS, WORDS = 4 /* Words of a vector load. */ };
 static const double ROUNDINGS = 16 * 0x1p-24; /* Of f32 that a sum's magnitudes may suffer. */
 
@@ -19,9 +21,12 @@ typedef struct refer {
     tw_val bias, mul, residual;
     tw_val scales, scale_columns;
     tw_val a, x, want, tolerance, twice, m, n, k, promote, ldb;
-    tw_val first, column; /* The thread's first row and its column. */
-    tw_val sum[ROWS];     /* Sums of products, f64. */
-    tw_val size[ROWS];    /* Sums of the products' magnitudes, f32. */
+    tw_val first, column;  /* The thread's first row, and its column of B. */
+    tw_val place, columns; /* Its column of C, which has so many. */
+    tw_val sum[ROWS];      /* Sums of products, f64. */
+    tw_val size[ROWS];     /* Sums of the products' magnitudes, f32. */
+    /* Gated: the gates' sums. The others are then the values'. */
+    tw_val gate_sum[ROWS], gate_size[ROWS];
 } refer;
 
 static tw_val row_at(const refer *r, tw_val base, tw_val row) {
@@ -98,13 +103,13 @@ static tw_val rounding(const refer *r, tw_val value) {
 }
 
 /* Computes a sum, whose error is sixteen roundings of the sum of magnitudes and the bits that tensor cores truncate. */
-static cell sum_of(const refer *r, int i) {
+static cell sum_of(const refer *r, tw_val sum, tw_val magnitudes) {
     tw_builder *b = r->b;
-    tw_val size = tw_unary(b, TW_OP_cvt_f64_f32, r->size[i]), magnitude = tw_gemm_refer_abs(b, r->sum[i]);
+    tw_val size = tw_unary(b, TW_OP_cvt_f64_f32, magnitudes), magnitude = tw_gemm_refer_abs(b, sum);
     tw_val error = tw_mul(b, size, tw_f64(b, ROUNDINGS));
     /* Tensor cores lose nothing that counts of f32, whose sums are promoted. */
     if (r->es < 4) error = tw_add(b, error, (r->type == TW_GEMM_E4M3 ? cut_off_e4m3 : cut_off)(r, size, magnitude));
-    return (cell){r->sum[i], error, rounding(r, r->sum[i])};
+    return (cell){sum, error, rounding(r, sum)};
 }
 
 /* Loads an element of C's type as f64. */
@@ -122,16 +127,29 @@ static void add_term(const refer *r, cell *c, tw_val term) {
     c->error = tw_add(b, c->error, tw_mul(b, tw_gemm_refer_abs(b, term), tw_f64(b, ROUNDINGS)));
 }
 
-/* Computes the epilogue of the cell at `index` of C. The slope of an activation is below 1.2. */
+/* The slope of an activation is below 1.2. */
+static void activate(const refer *r, cell *c) {
+    tw_builder *b = r->b;
+    if (!r->epilogue.activation) return;
+    c->value = tw_gemm_refer_activate(b, r->epilogue.activation, c->value);
+    c->error = tw_mul(b, c->error, tw_f64(b, 1.2));
+    c->between = tw_mul(b, c->between, tw_f64(b, 1.2));
+}
+
+/* Multiplies a gate and a value, neither of which is rounded before. */
+static cell gated(const refer *r, const cell *gate, const cell *value) {
+    tw_builder *b = r->b;
+    tw_val of_gate = tw_mul(b, gate->error, tw_gemm_refer_abs(b, value->value)),
+           of_value = tw_mul(b, value->error, tw_gemm_refer_abs(b, gate->value));
+    return (cell){tw_mul(b, gate->value, value->value), tw_add(b, of_gate, of_value), tw_f64(b, 0)};
+}
+
+/* Computes the epilogue of the cell at `index` of C. */
 static void finish(const refer *r, tw_val index, cell *c) {
     tw_builder *b = r->b;
     const tw_gemm_epilogue *e = &r->epilogue;
-    if (e->bias) add_term(r, c, operand(r, r->bias, tw_widen(b, r->column)));
-    if (e->activation) {
-        c->value = tw_gemm_refer_activate(b, e->activation, c->value);
-        c->error = tw_mul(b, c->error, tw_f64(b, 1.2));
-        c->between = tw_mul(b, c->between, tw_f64(b, 1.2));
-    }
+    if (e->bias) add_term(r, c, operand(r, r->bias, tw_widen(b, r->place)));
+    if (!e->gated) activate(r, c);
     if (e->mul) {
         tw_val by = operand(r, r->mul, index);
         c->value = tw_mul(b, c->value, by);
@@ -154,8 +172,13 @@ static void store(const refer *r, int i) {
     tw_builder *b = r->b;
     tw_val row = tw_add_imm(b, r->first, i);
     TW_IF (b, tw_lt(b, row, r->m)) {
-        tw_val at = tw_add(b, tw_binary(b, TW_OP_mul_wide_u32, row, r->n), tw_widen(b, r->column));
-        cell c = sum_of(r, i);
+        tw_val at = tw_add(b, tw_binary(b, TW_OP_mul_wide_u32, row, r->columns), tw_widen(b, r->place));
+        cell c = sum_of(r, r->sum[i], r->size[i]);
+        if (r->epilogue.gated) {
+            cell gate = sum_of(r, r->gate_sum[i], r->gate_size[i]);
+            activate(r, &gate);
+            c = gated(r, &gate, &c);
+        }
         finish(r, at, &c);
         tw_st(b, (tw_attrs){.type = TW_T_f64}, tw_add(b, r->want, tw_mul_imm(b, at, 8)), &c.value);
         store_allowed(r, r->tolerance, at, &c, c.error);
@@ -240,9 +263,11 @@ static void scale_sums(refer *r) {
     }
 }
 
-static void compute(refer *r) {
+/* Computes the sums of a column of B. */
+static void sum_column(refer *r, tw_val column) {
     tw_builder *b = r->b;
     tw_val rows[ROWS];
+    r->column = column;
     for (int i = 0; i < ROWS; i++) {
         rows[i] = row_at(r, r->a, row_of(r, i));
         r->sum[i] = tw_var_of(b, tw_f64(b, 0));
@@ -259,12 +284,26 @@ static void compute(refer *r) {
         for (int i = 0; i < ROWS; i++) multiply(r, left[i], right, i);
     }
     if (r->scale_columns.id) scale_sums(r);
+}
+
+static void compute(refer *r) {
+    enum { TOGETHER = 8 /* Columns of gates, and of values, that follow one another. */ };
+    tw_builder *b = r->b;
+    tw_val column = r->place;
+    if (r->epilogue.gated) {
+        column = tw_add(b, tw_mul_imm(b, tw_div(b, column, TOGETHER), 2 * TOGETHER), tw_rem(b, column, TOGETHER));
+        sum_column(r, column);
+        memcpy(r->gate_sum, r->sum, sizeof r->sum);
+        memcpy(r->gate_size, r->size, sizeof r->size);
+        column = tw_add_imm(b, column, TOGETHER);
+    }
+    sum_column(r, column);
     for (int i = 0; i < ROWS; i++) store(r, i);
 }
 
 bool tw_gemm_refer_rounds_twice(const tw_gemm_problem *p) {
     const tw_gemm_epilogue *e = &p->epilogue;
-    return e->bias || e->activation || e->mul || e->residual;
+    return !e->gated && (e->bias || e->activation || e->mul || e->residual);
 }
 
 tw_kernel *tw_gemm_refer_build(const tw_gemm_problem *p, int sm) {
@@ -297,9 +336,10 @@ tw_kernel *tw_gemm_refer_build(const tw_gemm_problem *p, int sm) {
     tw_val twice = tw_pointer_add(b, "twice", 4, false);
     if (tw_gemm_refer_rounds_twice(p)) r.twice = twice;
     tw_val block = tw_mul_imm(b, tw_sreg(b, TW_SREG_ctaid_x), TW_GEMM_REFER_THREADS);
-    r.column = tw_add(b, block, tw_sreg(b, TW_SREG_tid_x));
+    r.place = tw_add(b, block, tw_sreg(b, TW_SREG_tid_x));
+    r.columns = p->epilogue.gated ? tw_div(b, r.n, 2) : r.n;
     r.first = tw_mul_imm(b, tw_sreg(b, TW_SREG_ctaid_y), ROWS);
-    TW_IF (b, tw_lt(b, r.column, r.n)) {
+    TW_IF (b, tw_lt(b, r.place, r.columns)) {
         compute(&r);
     }
     if (!tw_kernel_failed(k)) return k;

@@ -234,7 +234,7 @@ tw_status tw_gemm_rig_make_sets(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_dat
 static tw_status refer(tw_gemm_rig *r, tw_gemm_pool *pool, const tw_gemm_problem *p, int64_t row, int64_t matrix,
                        tw_diag *diag) {
     const uint64_t es = (uint64_t)tw_type_bits(tw_gemm_types[p->type].element) / 8;
-    const uint64_t cell = (uint64_t)(row * p->n);
+    const uint64_t cell = (uint64_t)(row * tw_gemm_columns(p));
     tw_gemm_buffers from = r->set[0];
     from.of[TW_GEMM_A] += es * (uint64_t)(row * p->k);
     if (from.matrix_b) from.of[TW_GEMM_B] = from.matrix_b;
@@ -281,7 +281,7 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     tw_gemm_rig *r = calloc(1, sizeof *r);
     if (!r) return tw_fail_memory(diag);
     const tw_gemm_matrix c_of = tw_gemm_matrix_of(p, TW_GEMM_C);
-    const size_t cells = (size_t)(p->batch * p->m * p->n), c_bytes = tw_gemm_matrix_bytes(&c_of);
+    const size_t cells = (size_t)(p->batch * p->m * tw_gemm_columns(p)), c_bytes = tw_gemm_matrix_bytes(&c_of);
     r->cuda = c;
     r->data = &r->of_pool;
     r->of_pool = (tw_gemm_data){.problem = *p, .bytes[TW_GEMM_C] = c_bytes, .cells = (int64_t)cells};
@@ -401,7 +401,8 @@ tw_gemm_buffers tw_gemm_rig_buffers(const tw_gemm_rig *r, int set) {
     return b;
 }
 
-/* Tells whether C's rows are equally far apart, and what lies between them is known. Such a C is compared on the device.
+/* Tells whether C's rows are equally far apart, and what lies between them is known. Such a C is compared on the
+ * device.
  */
 static bool regular(const tw_gemm_problem *p) {
     const bool sets = p->sets > 1 && p->set_c != p->stride_c * (p->batch / p->sets);
@@ -418,8 +419,8 @@ static tw_status count_here(tw_gemm_rig *r, bool twice, int64_t *wrong, tw_diag 
     const tw_gemm_problem *p = &r->data->problem;
     const int64_t columns = tw_gemm_columns(p), elements = r->data->cells / columns * p->ldc - (p->ldc - columns);
     const uint64_t arguments[] = {
-        r->set[0].of[TW_GEMM_C], r->want,           twice ? r->twice : r->tolerance, r->verdict,
-        (uint64_t)elements,      (uint64_t)columns, (uint64_t)p->ldc};
+        r->set[0].of[TW_GEMM_C], r->want,         twice ? r->twice : r->tolerance, r->verdict, (uint64_t)elements,
+        (uint64_t)columns,       (uint64_t)p->ldc};
     const int bytes[] = {8, 8, 8, 8, 8, 8, 8};
     int64_t blocks = tw_ceil_div(elements, TW_GEMM_COMPARE_THREADS);
     const tw_cuda_launch l = {.module = r->compare,

@@ -57,7 +57,7 @@ static void compare_one(tw_gemm_problem *p) {
     assert_true(tw_emu_read(e, arguments[14], twice, cells * sizeof *twice));
     for (size_t i = 0; i < cells; i++) {
         /* The two references may add in different orders, and know activations to 2e-9. */
-        const double apart = p->epilogue.activation ? 2e-9 * sqrt(k) : 1e-12 * k;
+        const double apart = (p->epilogue.activation ? 2e-9 * sqrt(k) : 1e-12 * k) * (p->epilogue.gated ? sqrt(k) : 1);
         assert_true(fabs(want[i] - d.want[i]) <= apart);
         /* The device's scales of a narrow B may be larger than those drawn here, and so may its elements. */
         if (p->scales)
@@ -119,6 +119,20 @@ static void epilogues_agree(void **state) {
                                           .activation = (tw_gemm_activation)(i / 3),
                                           .mul = i % 3 == 1,
                                           .residual = i % 5 < 2}};
+        compare_one(&p);
+    }
+}
+
+static void gated_products_agree(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        tw_gemm_problem p = {.type = i % 2 ? TW_GEMM_BF16 : TW_GEMM_F16,
+                             .m = 5,
+                             .n = i < 3 ? 304 : 48,
+                             .k = 304,
+                             .trans_b = i % 3 > 0,
+                             .alpha = 1,
+                             .epilogue = {.gated = true, .activation = (tw_gemm_activation)i, .residual = i % 4 == 1}};
         compare_one(&p);
     }
 }
@@ -187,6 +201,7 @@ static void both_references_agree(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(both_references_agree), cmocka_unit_test(epilogues_agree),
+                                       cmocka_unit_test(gated_products_agree),
                                        cmocka_unit_test(products_may_be_rounded_twice)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
