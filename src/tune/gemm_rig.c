@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tune/gemm_rig.h"
+#include "tune/gemm_rig_parts.h"
 
 #include "base/diag.h"
 #include "base/divide.h"
@@ -11,34 +11,10 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-enum { MOST_SETS = 64, SAMPLE_US = 200, MOST_ROUNDS = 1000 };
-
-struct tw_gemm_rig {
-    tw_cuda *cuda;
-    const tw_gemm_data *data;
-    tw_gemm_data of_pool; /* The problem's sizes if a pool has the matrices; `data` then points here. */
-    int sets;
-    tw_gemm_buffers set[MOST_SETS];
-    /* A batch by pointers: where the matrices of A, B and C lie, the last one first. */
-    uint64_t apart[MOST_SETS][TW_GEMM_C + 1];
-    uint64_t tape[MOST_SETS];          /* The tape of each set's B. 0: B is none, or lies in a pool. */
-    uint64_t others[TW_GEMM_MATRICES]; /* Zeros in the place of other matrices, where a rig only times. 0: none. */
-    uint64_t table[MOST_SETS];         /* The units of each set's tape that lies in a pool. 0: there is none. */
-    /* Atomic splits find their workspace zero, and leave it zero. Other splits leave anything in theirs. */
-    uint64_t zero_workspace, workspace, counters;
-    int64_t workspace_bytes;
-    uint64_t want, tolerance, twice, verdict; /* As tw_gemm_data has them. `verdict` is what a comparison found. */
-    double worst;                             /* As tw_gemm_rig_worst returns it. */
-    uint64_t squares; /* Sums of squares, with room for SQUARES vectors of each eight columns. */
-    uint64_t scaled;  /* C's cells times gains. */
-    uint64_t ends;    /* Ends of groups, for each set, of a problem whose matrices are in a pool. */
-    tw_cuda_module *compare;
-};
 
 enum {
-    COUNTERS = 1 << 20,
+    SAMPLE_US = 200, /* What a sample lasts at least. */
+    MOST_ROUNDS = 1000,
     SQUARES = 8,    /* The most vectors of sums of the same columns. */
     ALIGNMENT = 16, /* Matrices of a batch by pointers have addresses that are multiples of it. */
 };
@@ -50,29 +26,22 @@ static tw_status place(tw_gemm_rig *r, const void *from, size_t bytes, uint64_t 
     return st == TW_OK ? tw_cuda_upload(r->cuda, *at, from, bytes, diag) : st;
 }
 
-/* A matrix of a batch by pointers. */
-typedef struct apart {
-    int64_t at, host; /* Bytes from the first one on the device, and on the host. */
-    size_t bytes;
-} apart;
-
-/* Gaps lie between such matrices on the device. */
-static int64_t pitch_of(tw_gemm_matrix m) {
+int64_t tw_gemm_rig_apart_pitch(tw_gemm_matrix m) {
     m.count = 1;
     return (tw_ceil_div((int64_t)tw_gemm_matrix_bytes(&m), ALIGNMENT) + 1) * ALIGNMENT;
 }
 
-static apart apart_of(tw_gemm_matrix m, int64_t i) {
-    const int64_t at = (m.count - 1 - i) * pitch_of(m), host = i * m.stride * (tw_type_bits(m.type) / 8);
+tw_gemm_rig_apart tw_gemm_rig_apart_of(tw_gemm_matrix m, int64_t i) {
+    const int64_t at = (m.count - 1 - i) * tw_gemm_rig_apart_pitch(m), host = i * m.stride * (tw_type_bits(m.type) / 8);
     m.count = 1;
-    return (apart){at, host, tw_gemm_matrix_bytes(&m)};
+    return (tw_gemm_rig_apart){at, host, tw_gemm_matrix_bytes(&m)};
 }
 
-static tw_status upload_apart(tw_gemm_rig *r, tw_gemm_buffer which, uint64_t to, tw_diag *diag) {
+tw_status tw_gemm_rig_upload_apart(tw_gemm_rig *r, tw_gemm_buffer which, uint64_t to, tw_diag *diag) {
     const tw_gemm_matrix m = tw_gemm_matrix_of(&r->data->problem, which);
     tw_status st = TW_OK;
     for (int64_t i = 0; i < m.count && st == TW_OK; i++) {
-        const apart x = apart_of(m, i);
+        const tw_gemm_rig_apart x = tw_gemm_rig_apart_of(m, i);
         st = tw_cuda_upload(r->cuda, to + (uint64_t)x.at, (const char *)r->data->of[which] + x.host, x.bytes, diag);
     }
     return st;
@@ -83,9 +52,9 @@ static tw_status place_apart(tw_gemm_rig *r, int set, tw_gemm_buffer which, tw_d
     const tw_gemm_matrix m = tw_gemm_matrix_of(&r->data->problem, which);
     uint64_t *first = &r->apart[set][which], *addresses = malloc((size_t)m.count * TW_GEMM_POINTER);
     if (!addresses) return tw_fail_memory(diag);
-    tw_status st = tw_cuda_alloc(r->cuda, (size_t)(m.count * pitch_of(m)), first, diag);
-    for (int64_t i = 0; i < m.count; i++) addresses[i] = *first + (uint64_t)apart_of(m, i).at;
-    if (st == TW_OK) st = upload_apart(r, which, *first, diag);
+    tw_status st = tw_cuda_alloc(r->cuda, (size_t)(m.count * tw_gemm_rig_apart_pitch(m)), first, diag);
+    for (int64_t i = 0; i < m.count; i++) addresses[i] = *first + (uint64_t)tw_gemm_rig_apart_of(m, i).at;
+    if (st == TW_OK) st = tw_gemm_rig_upload_apart(r, which, *first, diag);
     if (st == TW_OK) st = place(r, addresses, (size_t)m.count * TW_GEMM_POINTER, &r->set[set].of[which], diag);
     free(addresses);
     return st;
@@ -136,31 +105,6 @@ static tw_status place_set(tw_gemm_rig *r, int set, tw_diag *diag) {
     return place_tape(r, set, r->data->of[TW_GEMM_B], diag);
 }
 
-/* Gives the C of set 0 what it has before a launch: with beta 0, garbage. */
-static tw_status reset_c(tw_gemm_rig *r, tw_diag *diag) {
-    const tw_gemm_data *d = r->data;
-    const tw_gemm_matrix m = tw_gemm_matrix_of(&d->problem, TW_GEMM_C);
-    const bool pointers = d->problem.pointers, beta = d->problem.beta != 0;
-    const uint64_t c = pointers ? r->apart[0][TW_GEMM_C] : r->set[0].of[TW_GEMM_C];
-    const size_t bytes = pointers ? (size_t)(m.count * pitch_of(m)) : d->bytes[TW_GEMM_C];
-    if (!beta) return tw_cuda_fill(r->cuda, c, 0xffffffffu, (bytes + 3) / 4, diag);
-    return pointers ? upload_apart(r, TW_GEMM_C, c, diag) : tw_cuda_upload(r->cuda, c, d->of[TW_GEMM_C], bytes, diag);
-}
-
-/* Downloads the C of set 0. What lies between matrices that are apart becomes garbage. */
-static tw_status fetch_c(tw_gemm_rig *r, unsigned char *c, tw_diag *diag) {
-    const size_t bytes = r->data->bytes[TW_GEMM_C];
-    if (!r->data->problem.pointers) return tw_cuda_download(r->cuda, c, r->set[0].of[TW_GEMM_C], bytes, diag);
-    const tw_gemm_matrix m = tw_gemm_matrix_of(&r->data->problem, TW_GEMM_C);
-    tw_status st = TW_OK;
-    memset(c, 0xff, bytes);
-    for (int64_t i = 0; i < m.count && st == TW_OK; i++) {
-        const apart x = apart_of(m, i);
-        st = tw_cuda_download(r->cuda, c + x.host, r->apart[0][TW_GEMM_C] + (uint64_t)x.at, x.bytes, diag);
-    }
-    return st;
-}
-
 static tw_status zeros(tw_gemm_rig *r, size_t bytes, uint64_t *at, tw_diag *diag) {
     tw_status st = tw_cuda_alloc(r->cuda, bytes, at, diag);
     return st == TW_OK ? tw_cuda_fill(r->cuda, *at, 0, bytes / 4, diag) : st;
@@ -175,11 +119,11 @@ static tw_status load_compare(tw_gemm_rig *r, tw_diag *diag) {
     return st;
 }
 
-static size_t squares_bytes(const tw_gemm_problem *p, const tw_gemm_squares *s) {
+size_t tw_gemm_rig_squares_bytes(const tw_gemm_problem *p, const tw_gemm_squares *s) {
     return (size_t)(s->vectors * p->m) * sizeof(float);
 }
 
-static size_t scaled_bytes(const tw_gemm_problem *p) {
+size_t tw_gemm_rig_scaled_bytes(const tw_gemm_problem *p) {
     return (size_t)(p->m * p->n) * sizeof(uint16_t);
 }
 
@@ -187,11 +131,11 @@ static size_t scaled_bytes(const tw_gemm_problem *p) {
 static tw_status make_more(tw_gemm_rig *r, tw_diag *diag) {
     const tw_gemm_problem *p = &r->data->problem;
     const tw_gemm_squares most = {.vectors = SQUARES * tw_ceil_div(tw_gemm_columns(p), 8)};
-    tw_status st = zeros(r, COUNTERS, &r->counters, diag);
+    tw_status st = zeros(r, TW_GEMM_RIG_COUNTERS, &r->counters, diag);
     if (st == TW_OK) st = zeros(r, (size_t)r->workspace_bytes, &r->workspace, diag);
     if (st == TW_OK) st = zeros(r, (size_t)r->workspace_bytes, &r->zero_workspace, diag);
-    if (st == TW_OK && p->epilogue.squares) st = zeros(r, squares_bytes(p, &most), &r->squares, diag);
-    if (st == TW_OK && p->epilogue.scaled) st = zeros(r, scaled_bytes(p), &r->scaled, diag);
+    if (st == TW_OK && p->epilogue.squares) st = zeros(r, tw_gemm_rig_squares_bytes(p, &most), &r->squares, diag);
+    if (st == TW_OK && p->epilogue.scaled) st = zeros(r, tw_gemm_rig_scaled_bytes(p), &r->scaled, diag);
     return st;
 }
 
@@ -203,7 +147,7 @@ static tw_status make_rest(tw_gemm_rig *r, tw_diag *diag) {
 }
 
 tw_status tw_gemm_rig_make(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_data *d, int64_t workspace, tw_diag *diag) {
-    return tw_gemm_rig_make_sets(out, c, d, workspace, MOST_SETS, diag);
+    return tw_gemm_rig_make_sets(out, c, d, workspace, TW_GEMM_RIG_SETS, diag);
 }
 
 tw_status tw_gemm_rig_make_sets(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_data *d, int64_t workspace, int most,
@@ -216,7 +160,7 @@ tw_status tw_gemm_rig_make_sets(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_dat
     r->workspace_bytes = workspace;
     int64_t bytes = 0;
     for (int i = 0; i < TW_GEMM_MATRICES; i++) bytes += (int64_t)d->bytes[i];
-    r->sets = tw_cuda_sets(c, bytes, most < MOST_SETS ? most : MOST_SETS);
+    r->sets = tw_cuda_sets(c, bytes, most < TW_GEMM_RIG_SETS ? most : TW_GEMM_RIG_SETS);
     tw_status st = TW_OK;
     for (int i = 0; i < r->sets && st == TW_OK; i++) st = place_set(r, i, diag);
     if (st == TW_OK) st = place(r, d->want, (size_t)d->cells * sizeof *d->want, &r->want, diag);
@@ -286,8 +230,8 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     r->data = &r->of_pool;
     r->of_pool = (tw_gemm_data){.problem = *p, .bytes[TW_GEMM_C] = c_bytes, .cells = (int64_t)cells};
     r->workspace_bytes = workspace;
-    r->sets = tw_cuda_sets(c, (int64_t)tw_gemm_bytes(p), MOST_SETS);
-    uint64_t outputs[MOST_SETS] = {0};
+    r->sets = tw_cuda_sets(c, (int64_t)tw_gemm_bytes(p), TW_GEMM_RIG_SETS);
+    uint64_t outputs[TW_GEMM_RIG_SETS] = {0};
     st = tw_gemm_pool_outputs(pool, p, r->sets, outputs, diag);
     for (int i = 0; i < r->sets; i++) {
         tw_gemm_pool_place(pool, p, i, &r->set[i]);
@@ -345,7 +289,7 @@ tw_status tw_gemm_rig_make_timed(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *po
     r->workspace_bytes = workspace;
     tw_gemm_problem of_set = *p; /* A set's B has the bytes of its tape. */
     if (p->tape.warps) of_set.k = of_set.lda = of_set.ldb = tw_gemm_depth(p);
-    r->sets = tw_cuda_sets(c, p->n * of_set.k * (tw_type_bits(tw_gemm_types[p->type].element) / 8), MOST_SETS);
+    r->sets = tw_cuda_sets(c, p->n * of_set.k * (tw_type_bits(tw_gemm_types[p->type].element) / 8), TW_GEMM_RIG_SETS);
     tw_status st = tw_gemm_pool_outputs(pool, p, 1, &output, diag);
     if (st == TW_OK) st = tw_cuda_fill(c, output, 0, (bytes + 3) / 4, diag);
     for (int i = 0; i < r->sets && st == TW_OK; i++) {
@@ -401,111 +345,6 @@ tw_gemm_buffers tw_gemm_rig_buffers(const tw_gemm_rig *r, int set) {
     return b;
 }
 
-/* Tells whether C's rows are equally far apart, and what lies between them is known. Such a C is compared on the
- * device.
- */
-static bool regular(const tw_gemm_problem *p) {
-    const bool sets = p->sets > 1 && p->set_c != p->stride_c * (p->batch / p->sets);
-    const bool gaps = p->ldc != tw_gemm_columns(p);
-    return !p->pointers && !sets && !p->addends && !(gaps && p->beta != 0) &&
-           (p->batch == 1 || p->stride_c == p->m * p->ldc);
-}
-
-static tw_status count_here(tw_gemm_rig *r, bool twice, int64_t *wrong, tw_diag *diag) {
-    struct {
-        int32_t wrong;
-        float worst;
-    } said = {0};
-    const tw_gemm_problem *p = &r->data->problem;
-    const int64_t columns = tw_gemm_columns(p), elements = r->data->cells / columns * p->ldc - (p->ldc - columns);
-    const uint64_t arguments[] = {
-        r->set[0].of[TW_GEMM_C], r->want,         twice ? r->twice : r->tolerance, r->verdict, (uint64_t)elements,
-        (uint64_t)columns,       (uint64_t)p->ldc};
-    const int bytes[] = {8, 8, 8, 8, 8, 8, 8};
-    int64_t blocks = tw_ceil_div(elements, TW_GEMM_COMPARE_THREADS);
-    const tw_cuda_launch l = {.module = r->compare,
-                              .grid = {(int)(blocks < 2048 ? blocks : 2048), 1, 1},
-                              .threads = TW_GEMM_COMPARE_THREADS,
-                              .arguments = arguments,
-                              .argument_bytes = bytes,
-                              .n_arguments = sizeof bytes / sizeof *bytes};
-    tw_status st = tw_cuda_fill(r->cuda, r->verdict, 0, 2, diag);
-    if (st == TW_OK) st = tw_cuda_run(r->cuda, &l, diag);
-    if (st == TW_OK) st = tw_cuda_sync(r->cuda, diag);
-    if (st == TW_OK) st = tw_cuda_download(r->cuda, &said, r->verdict, sizeof said, diag);
-    *wrong = said.wrong;
-    if (said.worst > r->worst) r->worst = said.worst;
-    return st;
-}
-
-static tw_status count_fetched(tw_gemm_rig *r, bool twice, int64_t *wrong, tw_diag *diag) {
-    tw_gemm_data judge = *r->data;
-    const size_t bytes = r->data->bytes[TW_GEMM_C];
-    void *c = malloc(bytes);
-    if (!c) return tw_fail_memory(diag);
-    tw_status st = fetch_c(r, c, diag);
-    double worst = 0;
-    if (twice) judge.tolerance = judge.twice;
-    if (st == TW_OK) *wrong = tw_gemm_data_compare(&judge, c, &worst, NULL);
-    if (worst > r->worst) r->worst = worst;
-    /* The gaps between C's rows have garbage, and so do those of the host's copy. */
-    const int64_t gaps = st == TW_OK ? tw_gemm_data_gaps(r->data, c, r->data->of[TW_GEMM_C]) : 0;
-    free(c);
-    if (gaps < 0) return tw_fail_memory(diag);
-    *wrong += gaps;
-    return st;
-}
-
-/* Counts what is wrong of the sums of squares of the C of set 0, and of its cells times gains. */
-static tw_status count_more(tw_gemm_rig *r, const tw_gemm_candidate *x, int64_t *wrong, tw_diag *diag) {
-    const size_t squared = squares_bytes(&r->data->problem, &x->squares);
-    const size_t scaled = x->scaled ? scaled_bytes(&r->data->problem) : 0;
-    void *c = malloc(r->data->bytes[TW_GEMM_C]), *squares = malloc(squared + 1), *cells = malloc(scaled + 1);
-    tw_status st = c && squares && cells ? TW_OK : tw_fail_memory(diag);
-    if (st == TW_OK) st = tw_cuda_download(r->cuda, c, r->set[0].of[TW_GEMM_C], r->data->bytes[TW_GEMM_C], diag);
-    if (st == TW_OK && squared) st = tw_cuda_download(r->cuda, squares, r->squares, squared, diag);
-    if (st == TW_OK && scaled) st = tw_cuda_download(r->cuda, cells, r->scaled, scaled, diag);
-    if (st == TW_OK && squared) *wrong += tw_gemm_data_squares(r->data, c, &x->squares, squares);
-    if (st == TW_OK && scaled) *wrong += tw_gemm_data_scaled(r->data, c, cells);
-    free(c);
-    free(squares);
-    free(cells);
-    return st;
-}
-
-tw_status tw_gemm_rig_check(tw_gemm_rig *r, const tw_gemm_candidate *x, tw_diag *diag) {
-    const tw_gemm_data *d = r->data;
-    r->worst = 0;
-    for (int i = 0; i < 2; i++) {
-        int64_t wrong = 0;
-        tw_gemm_buffers b = tw_gemm_rig_buffers(r, 0);
-        tw_status st = reset_c(r, diag);
-        if (st == TW_OK && x->squares.vectors)
-            st = tw_cuda_fill(r->cuda, r->squares, 0xffffffffu, squares_bytes(&d->problem, &x->squares) / 4, diag);
-        if (st == TW_OK && x->scaled)
-            st = tw_cuda_fill(r->cuda, r->scaled, 0xffffffffu, scaled_bytes(&d->problem) / 4, diag);
-        if (st == TW_OK) st = x->enqueue(x->context, &b, diag);
-        if (st == TW_OK) st = tw_cuda_sync(r->cuda, diag);
-        /* Rows of no group are left alone, which only the host compares. */
-        const bool here = regular(&d->problem) && (!d->problem.groups || d == &r->of_pool);
-        if (st == TW_OK) st = (here ? count_here : count_fetched)(r, x->rounds_twice, &wrong, diag);
-        if (st == TW_OK && !wrong && (x->squares.vectors || x->scaled)) st = count_more(r, x, &wrong, diag);
-        if (st != TW_OK) return st;
-        if (!wrong) continue;
-        /* A wrong candidate may leave garbage in counters and workspace, which the next candidate must find zero. */
-        st = tw_cuda_fill(r->cuda, r->counters, 0, COUNTERS / 4, diag);
-        if (st == TW_OK) st = tw_cuda_fill(r->cuda, r->zero_workspace, 0, (size_t)r->workspace_bytes / 4, diag);
-        return st != TW_OK ? st
-                           : tw_fail(diag, TW_ERR_MISMATCH, "%lld of %lld cells are wrong%s", (long long)wrong,
-                                     (long long)d->cells, i ? ", the second time only" : "");
-    }
-    return TW_OK;
-}
-
-double tw_gemm_rig_worst(const tw_gemm_rig *r) {
-    return r->worst;
-}
-
 typedef struct rotation {
     tw_gemm_rig *rig;
     const tw_gemm_candidate *candidate;
@@ -532,7 +371,7 @@ tw_status tw_gemm_rig_timer(tw_gemm_rig *r, const tw_gemm_candidate *x, int roun
 }
 
 bool tw_gemm_rig_fits(const tw_gemm_rig *r, const tw_gemm_resources *need) {
-    return need->workspace_bytes <= r->workspace_bytes && need->counter_bytes <= COUNTERS;
+    return need->workspace_bytes <= r->workspace_bytes && need->counter_bytes <= TW_GEMM_RIG_COUNTERS;
 }
 
 tw_status tw_gemm_own_load(tw_gemm_own *own, tw_gemm_rig *r, const tw_gemm_config *c, const void *cubin, size_t bytes,
