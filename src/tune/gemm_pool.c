@@ -36,7 +36,7 @@ static bool alike(const tw_gemm_problem *p, const tw_gemm_problem *q) {
     const tw_gemm_epilogue *a = &p->epilogue, *b = &q->epilogue;
     return p->trans_b == q->trans_b && p->narrow == q->narrow && p->scales == q->scales &&
            p->scale_sums == q->scale_sums && a->scale_columns == b->scale_columns && a->bias == b->bias &&
-           a->activation == b->activation && a->mul == b->mul && a->residual == b->residual;
+           a->activation == b->activation && a->mul == b->mul && a->residual == b->residual && a->gated == b->gated;
 }
 
 /* Loads the reference kernel of a problem, unless it is loaded. */

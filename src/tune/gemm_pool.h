@@ -22,10 +22,11 @@ void tw_gemm_pool_free(tw_gemm_pool *p); /* NULL is fine. */
 size_t tw_gemm_pool_need(const tw_gemm_problem *problem);
 
 /* Returns TW_OK if the pool serves a completed problem of the pool's type and its usual C: a product, a batch without
-   sets, or groups. A is m x k. B is n x k, or k x n unless it is narrow or e4m3. Matrices have no gaps, and rows
-   of A have whole 16 bytes. A narrow B may have scales of columns. There may be an activation, and where C has the
-   elements of A also bias, mul and residual. Groups have ends, and their rows are neither gathered nor scattered.
-   TW_ERR_UNSUPPORTED otherwise. */
+   sets, or groups. A is m x k. B is n x k, or k x n unless it is narrow or e4m3. Rows of A have whole 16 bytes.
+   Matrices have no gaps, but there may be some between the rows of a single B that is k x n, and of a single C without
+   mul and residual. A narrow B may have scales of columns. Any other product may be gated. There may be an activation,
+   and where C has the elements of A also bias, mul and residual. Groups have ends, and their rows are neither gathered
+   nor scattered. TW_ERR_UNSUPPORTED otherwise. */
 tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *problem, tw_diag *diag);
 
 /* Sets the addresses of A, B, the scales of a narrow B, bias, mul and residual of set `set`. All elements are in
@@ -37,8 +38,8 @@ void tw_gemm_pool_place(const tw_gemm_pool *p, const tw_gemm_problem *problem, i
    allocation for each output, the time of a kernel varied by up to 6 % from one allocation to the next (H200). */
 tw_status tw_gemm_pool_outputs(tw_gemm_pool *p, const tw_gemm_problem *problem, int n, uint64_t *c, tw_diag *diag);
 
-/* Computes the problem's C (m x n f64) on the device, the largest error of a correct kernel (m x n f32), and that of a
-   C that is also rounded before its epilogue, if tw_gemm_refer_rounds_twice. */
+/* Computes the problem's C (f64, without gaps) on the device, the largest error of a correct kernel (f32, likewise),
+   and that of a C that is also rounded before its epilogue, if tw_gemm_refer_rounds_twice. */
 tw_status tw_gemm_pool_refer(tw_gemm_pool *p, const tw_gemm_problem *problem, const tw_gemm_buffers *from,
                              uint64_t want, uint64_t tolerance, uint64_t twice, tw_diag *diag);
 

@@ -12,11 +12,12 @@ enum { TW_GEMM_REFER_THREADS = 128, TW_GEMM_REFER_ROWS = 4 /* Rows of C that a t
    scale_columns, bias, activation, mul, residual and gated. C has the type's usual `out`. A is m x k. B is n x k with
    trans_b, which a narrow B and 8-bit elements need, and otherwise k x n. Both have the type's elements without gaps,
    unless B is narrow, but the rows of a B that is k x n may have gaps. The type is one that tw_gemm_pool_has, and rows
-   have whole 16 bytes. A thread computes TW_GEMM_REFER_ROWS rows of a column: the grid is ceil(n /
-   TW_GEMM_REFER_THREADS) by ceil(m / TW_GEMM_REFER_ROWS). Parameters: a, b, want (m x n f64), tolerance (m x n f32, the
-   largest correct |C - want| for C rounded to the type's usual `out`; kernels/gemm/reference.c has the formula), m, n,
-   k (i32), promote (i32, tw_gemm_problem.promote), scales, scale_columns, ldb (i32, read where B is k x n), bias (n),
-   mul, residual (m x n), twice (m x n f32, the tolerance of a C that is also rounded before its epilogue; written if
+   have whole 16 bytes. A thread computes TW_GEMM_REFER_ROWS rows of a column of C, which has `columns` of them: n, or
+   half of it if it is gated. The grid is ceil(columns / TW_GEMM_REFER_THREADS) by ceil(m / TW_GEMM_REFER_ROWS).
+   Parameters: a, b, want (m x columns f64), tolerance (m x columns f32, the largest correct |C - want| for C rounded to
+   the type's usual `out`; kernels/gemm/reference.c has the formula), m, n, k (i32), promote (i32,
+   tw_gemm_problem.promote), scales, scale_columns, ldb (i32, read where B is k x n), bias (columns), mul, residual (m x
+   columns), twice (m x columns f32, the tolerance of a C that is also rounded before its epilogue; written if
    tw_gemm_refer_rounds_twice). NULL: out of memory. */
 tw_kernel *tw_gemm_refer_build(const tw_gemm_problem *p, int sm);
 

@@ -217,6 +217,14 @@ static void pools_have_room_for_sets(void **state) {
     tall.lda = 528;
     assert_int_equal(tw_gemm_pool_covers(pool, &tall, NULL), TW_ERR_UNSUPPORTED);
     tw_gemm_problem other = p;
+    /* So may those of a single C, unless something like it is read. */
+    other.ldc = 208;
+    assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_OK);
+    other.epilogue.residual = true;
+    assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_ERR_UNSUPPORTED);
+    other.epilogue = (tw_gemm_epilogue){.mul = true};
+    assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_ERR_UNSUPPORTED);
+    other = p;
     other.k = other.lda = other.ldb = 516;
     assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_ERR_UNSUPPORTED);
     other = p;
@@ -247,6 +255,9 @@ static void pools_have_room_for_sets(void **state) {
     other.n = other.ldc = other.groups = 5;
     other.stride_b = other.n * other.k;
     assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_OK);
+    other.ldc++;
+    assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_ERR_UNSUPPORTED);
+    other.ldc--;
     bool *const ways[] = {&other.masked, &other.gather, &other.scatter};
     for (int i = 0; i < 3; i++) {
         *ways[i] = true;
@@ -265,13 +276,92 @@ static void pools_have_room_for_sets(void **state) {
     assert_int_equal(fake_cuda_alive(), 0);
 }
 
-/* Parameters of the last reference. */
-enum { BIAS = 11, MUL, RESIDUAL, PARAMETERS };
-static uint64_t referred[PARAMETERS];
+/* Parameters of the last reference, and of the one before. */
+enum { WANT = 2, TOLERANCE, BIAS = 11, MUL, RESIDUAL, PARAMETERS };
+static uint64_t referred[PARAMETERS], earlier[PARAMETERS];
 
 static void note(void **parameters) {
+    memcpy(earlier, referred, sizeof earlier);
     for (int i = 0; i < PARAMETERS; i++)
         if (i < 4 || i >= BIAS) memcpy(&referred[i], parameters[i], sizeof *referred);
+}
+
+/* Leaves C as it is. */
+static tw_status do_nothing(void *context, const tw_gemm_buffers *buffers, tw_diag *diag) {
+    (void)context, (void)buffers, (void)diag;
+    return TW_OK;
+}
+
+/* Returns how many calls of the driver a reference takes. */
+static int calls_of(tw_gemm_pool *pool, const tw_gemm_problem *p) {
+    const tw_gemm_buffers at = {0};
+    tw_diag d;
+    const int before = fake_cuda_look()->calls;
+    if (tw_gemm_pool_refer(pool, p, &at, 256, 256, 256, &d) != TW_OK) fail_msg("%s", d.message);
+    return fake_cuda_look()->calls - before;
+}
+
+/* A gated C has half of the columns, and so has its reference. */
+static void gates_halve_references(void **state) {
+    (void)state;
+    enum { N = 320, SLAB = 65535 * 4 };
+    tw_cuda *c;
+    tw_gemm_pool *pool;
+    tw_gemm_rig *rig;
+    tw_diag d;
+    if (tw_cuda_open(&c, 0, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_gemm_pool_make(&pool, c, TW_GEMM_F16, 1 << 20, 1, &d) != TW_OK) fail_msg("%s", d.message);
+    tw_gemm_problem p = {
+        .type = TW_GEMM_F16, .m = 10, .n = N, .k = 40, .batch = 2, .trans_b = true, .alpha = 1, .epilogue.gated = true};
+    assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+    assert_int_equal(tw_gemm_pool_covers(pool, &p, NULL), TW_OK);
+    fake_cuda_hook("refer", note);
+    if (tw_gemm_rig_make_of(&rig, c, pool, &p, 0, 1024, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_true(referred[WANT] == earlier[WANT] + sizeof(double) * 10 * N / 2);
+    assert_true(referred[TOLERANCE] == earlier[TOLERANCE] + sizeof(float) * 10 * N / 2);
+    tw_gemm_rig_free(rig);
+    p.batch = 1;
+    p.m = SLAB + 9;
+    assert_int_equal(tw_gemm_pool_refer(pool, &p, &(tw_gemm_buffers){0}, 256, 256, 256, &d), TW_OK);
+    assert_true(referred[WANT] == 256 + sizeof(double) * SLAB * (N / 2));
+    assert_int_equal(fake_cuda_look()->grid[0], 2);
+    /* Without a gate there is another kernel. */
+    tw_gemm_problem plain = p;
+    p.m = plain.m = 9;
+    plain.epilogue.gated = false;
+    const int again = calls_of(pool, &p), other = calls_of(pool, &plain);
+    assert_true(other > again && calls_of(pool, &plain) == again && calls_of(pool, &p) > again);
+    fake_cuda_hook("refer", NULL);
+    /* A narrow B has no gates. */
+    p.narrow = TW_GEMM_I8;
+    assert_int_equal(tw_gemm_pool_covers(pool, &p, NULL), TW_ERR_UNSUPPORTED);
+    tw_gemm_pool_free(pool);
+    tw_cuda_close(c);
+    assert_int_equal(fake_cuda_alive(), 0);
+}
+
+/* All of a C with gaps is garbage before a launch, and is compared. */
+static void gaps_of_the_pool_are_garbage(void **state) {
+    (void)state;
+    enum { WIDE = 28, BYTES = (9 * WIDE + 24) * 2 };
+    tw_cuda *c;
+    tw_gemm_pool *pool;
+    tw_gemm_rig *rig;
+    tw_diag d;
+    unsigned char got[BYTES];
+    if (tw_cuda_open(&c, 0, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_gemm_pool_make(&pool, c, TW_GEMM_F16, 1 << 20, 1, &d) != TW_OK) fail_msg("%s", d.message);
+    tw_gemm_problem p = {.type = TW_GEMM_F16, .m = 10, .n = 24, .k = 40, .ldc = WIDE, .trans_b = true, .alpha = 1};
+    assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+    if (tw_gemm_rig_make_of(&rig, c, pool, &p, 0, 1024, &d) != TW_OK) fail_msg("%s", d.message);
+    const tw_gemm_candidate x = {.enqueue = do_nothing};
+    assert_int_equal(tw_gemm_rig_check(rig, &x, &d), TW_OK);
+    assert_int_equal(tw_cuda_download(c, got, tw_gemm_rig_buffers(rig, 0).of[TW_GEMM_C], BYTES, &d), TW_OK);
+    for (int i = 0; i < BYTES; i++) assert_int_equal(got[i], 0xff);
+    tw_gemm_rig_free(rig);
+    tw_gemm_pool_free(pool);
+    tw_cuda_close(c);
+    assert_int_equal(fake_cuda_alive(), 0);
 }
 
 /* The reference of each product of a batch reads where kernels read. */
@@ -348,6 +438,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(kernels_are_compiled_once, setup, teardown),
         cmocka_unit_test_setup_teardown(pools_have_room_for_sets, setup, teardown),
         cmocka_unit_test_setup_teardown(epilogues_lie_in_the_pool, setup, teardown),
+        cmocka_unit_test_setup_teardown(gates_halve_references, setup, teardown),
+        cmocka_unit_test_setup_teardown(gaps_of_the_pool_are_garbage, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
