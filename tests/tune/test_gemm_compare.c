@@ -41,10 +41,11 @@ static verdict judge_rows(tw_type type, const void *c, int elements, int columns
     assert_non_null(k);
     assert_int_equal(tw_pipeline_default(k, true, &d), TW_OK);
     tw_emu *e = tw_emu_new();
+    const size_t cells = (size_t)((elements + pitch - columns) / pitch * columns);
     const uint64_t arguments[] = {
         tw_emu_alloc(e, "c", c, (size_t)elements * (size_t)tw_type_bits(type) / 8, true),
-        tw_emu_alloc(e, "want", want, CELLS * sizeof *want, true),
-        tw_emu_alloc(e, "tolerance", tolerance, CELLS * sizeof *tolerance, true),
+        tw_emu_alloc(e, "want", want, cells * sizeof *want, true),
+        tw_emu_alloc(e, "tolerance", tolerance, cells * sizeof *tolerance, true),
         tw_emu_alloc(e, "verdict", &v, sizeof v, false),
         (uint64_t)elements,
         (uint64_t)columns,
@@ -89,6 +90,20 @@ static void what_lies_between_rows_stays(void **state) {
     }
 }
 
+/* What there should be is not read for gaps: it has none, and ends sooner than gaps that are wider than rows. */
+static void gaps_may_be_wide(void **state) {
+    (void)state;
+    enum { COLUMNS = 2, PITCH = 16, ROWS = 3, ALL = (ROWS - 1) * PITCH + COLUMNS };
+    const double want[ROWS * COLUMNS] = {1, 2, 3, 4, 5, 6};
+    const float tolerance[ROWS * COLUMNS] = {1, 1, 1, 1, 1, 1};
+    float c[ALL];
+    memset(c, 0xff, sizeof c);
+    for (int i = 0; i < ROWS * COLUMNS; i++) c[i / COLUMNS * PITCH + i % COLUMNS] = (float)want[i];
+    assert_int_equal(judge_rows(TW_T_f32, c, ALL, COLUMNS, PITCH, want, tolerance).wrong, 0);
+    c[2 * PITCH - 1] = 1;
+    assert_int_equal(judge_rows(TW_T_f32, c, ALL, COLUMNS, PITCH, want, tolerance).wrong, 1);
+}
+
 static void wrong_cells_are_counted(void **state) {
     (void)state;
     static const tw_type types[] = {TW_T_f32, TW_T_f64, TW_T_f16, TW_T_bf16, TW_T_i32, TW_T_i8, TW_T_e4m3};
@@ -128,6 +143,7 @@ static void wrong_cells_are_counted(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_cells_are_counted),
-                                       cmocka_unit_test(what_lies_between_rows_stays)};
+                                       cmocka_unit_test(what_lies_between_rows_stays),
+                                       cmocka_unit_test(gaps_may_be_wide)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const tw_gemm_problem problem = {.type = TW_GEMM_F32, .m = 32, .n = 32, .k = 32, .alpha = 1};
 static fake_rig f;
@@ -84,8 +85,60 @@ static void sets_hold_the_data(void **state) {
     }
 }
 
+/* Parameters of the last comparison on the device, and how many there were. */
+enum { ELEMENTS = 4, COLUMNS, PITCH, PARAMETERS };
+static int64_t compared[PARAMETERS];
+static int comparisons;
+
+static void note(void **parameters) {
+    for (int i = 0; i < PARAMETERS; i++) memcpy(&compared[i], parameters[i], sizeof *compared);
+    comparisons++;
+}
+
+/* Leaves C as it is. */
+static tw_status do_nothing(void *context, const tw_gemm_buffers *buffers, tw_diag *diag) {
+    (void)context, (void)buffers, (void)diag;
+    return TW_OK;
+}
+
+/* C is compared on the device, gaps and all, if what lies in gaps is known. */
+static void gaps_are_compared(void **state) {
+    (void)state;
+    enum { ROWS = 32, WIDE = 36 };
+    static const struct {
+        int64_t ldc, batch, stride, elements; /* No elements: it is compared on the host. */
+        double beta;
+    } cases[] = {{32, 1, 0, ROWS * 32, 0},
+                 {32, 1, 0, ROWS * 32, 1},
+                 {WIDE, 1, 0, ROWS * WIDE - 4, 0},
+                 {WIDE, 1, 0, 0, 1},
+                 {WIDE, 3, ROWS * WIDE, 3 * ROWS * WIDE - 4, 0},
+                 {WIDE, 3, ROWS * WIDE + 8, 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tw_gemm_problem p = problem;
+        p.ldc = cases[i].ldc;
+        p.batch = cases[i].batch;
+        p.stride_c = cases[i].stride;
+        p.beta = cases[i].beta;
+        assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+        assert_int_equal(fake_rig_open(&f, &p, 1), 0);
+        const tw_gemm_candidate x = {.enqueue = do_nothing};
+        comparisons = 0;
+        fake_cuda_hook("compare", note);
+        /* The stand-in's comparison finds nothing. The host's finds that C is as it was. */
+        const tw_status st = tw_gemm_rig_check(f.rig, &x, NULL);
+        fake_cuda_hook("", NULL);
+        const bool here = cases[i].elements;
+        if (comparisons != (here ? 2 : 0) || st != (here ? TW_OK : TW_ERR_MISMATCH)) fail_msg("case %zu", i);
+        if (here)
+            assert_true(compared[ELEMENTS] == cases[i].elements && compared[COLUMNS] == 32 &&
+                        compared[PITCH] == cases[i].ldc);
+        assert_int_equal(fake_rig_close(&f), 0);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sets_hold_the_data),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sets_hold_the_data), cmocka_unit_test(gaps_are_compared),
                                        cmocka_unit_test_setup_teardown(rounds_make_samples_long, setup, teardown),
                                        cmocka_unit_test_setup_teardown(own_kernels_are_timed, setup, teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
