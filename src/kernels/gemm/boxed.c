@@ -6,7 +6,10 @@
    The copy engine stores rows that are aligned to 16 bytes. Other rows are stored by the warp's lanes, each as many
    bytes as rows are aligned to: neighbouring lanes store neighbouring bytes, so that memory gets whole runs of them.
    Without boxes a store's pieces would be as small, and those of neighbouring columns would come from several
-   instructions. */
+   instructions.
+
+   A load behind a box's store would wait for memory where a tile has no other work. So what cells are combined with is
+   loaded up to a box ahead: 16 rows of 16 columns each time as many sums are done with, whose registers it takes. */
 #include "kernels/gemm/epilogue.h"
 #include "kernels/parts/convert.h"
 
@@ -76,30 +79,88 @@ static place place_of(tw_gemm_gen *g) {
     return (place){.row = line, .piece = tw_shr(b, g->lane, 4), .swizzle = swizzle_of(b, line, pitch / 16)};
 }
 
-/* Computes two neighbouring cells. Cells of rows that are aligned to one are computed by themselves. */
-static void compute_pair(tw_gemm_gen *g, const tw_gemm_cells *of, int cell, tw_val *x) {
-    const int n = g->v->vec_c < 4 ? 1 : 2;
-    for (int i = 0; i < 2; i += n) {
-        tw_val inside, y[TW_GEMM_RUN];
-        const tw_gemm_line l = tw_gemm_line_of(g, of, cell + i, &inside);
-        tw_gemm_run r = {.cells = {cell + i, cell + 1}, .n = n, .offset = of->along->of[cell + i] * 2};
-        r.inside = tw_gemm_inside(g, of, cell + i, inside);
-        tw_gemm_others others;
-        tw_gemm_cells_load(g, &l, &r, &others);
-        tw_gemm_cells_compute(g, &l, &r, &others, y);
-        for (int k = 0; k < n; k++) x[i + k] = y[k];
+/* Two neighbouring cells, and what they are combined with. Cells of rows that are aligned to one are runs by
+   themselves. */
+typedef struct couple {
+    int n; /* Runs. */
+    tw_gemm_run r[2];
+    tw_gemm_line l[2];
+    tw_gemm_others raw[2];
+} couple;
+
+static void fetch_couple(tw_gemm_gen *g, const tw_gemm_cells *of, int cell, couple *p) {
+    p->n = g->v->vec_c < 4 ? 2 : 1;
+    for (int i = 0; i < p->n; i++) {
+        tw_val inside;
+        p->l[i] = tw_gemm_line_of(g, of, cell + i, &inside);
+        p->r[i] = (tw_gemm_run){.cells = {cell + i, cell + 1}, .n = 2 / p->n, .offset = of->along->of[cell + i] * 2};
+        p->r[i].inside = tw_gemm_inside(g, of, cell + i, inside);
+        tw_gemm_cells_fetch(g, &p->l[i], &p->r[i], &p->raw[i]);
     }
 }
 
-/* Stores 16 rows of 16 columns. `sum` is the first of the thread's eight sums in them. */
-static void put(tw_gemm_gen *g, const tw_gemm_cells *of, const place *at, tw_val box, int sum, int column) {
+static void compute_couple(tw_gemm_gen *g, const couple *p, tw_val *x) {
+    for (int i = 0; i < p->n; i++) {
+        tw_val y[TW_GEMM_RUN];
+        tw_gemm_others others;
+        tw_gemm_cells_widen(g, &p->r[i], &p->raw[i], &others);
+        tw_gemm_cells_compute(g, &p->l[i], &p->r[i], &others, y);
+        for (int k = 0; k < p->r[i].n; k++) x[i + k] = y[k];
+    }
+}
+
+/* 16 rows of 16 columns of a tile. A thread has eight sums in them. */
+typedef struct patch {
+    int sum;         /* The first of the eight. */
+    couple of[2][2]; /* By eight columns, and by the upper and the lower rows. */
+} patch;
+
+static void fetch_patch(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, patch *p) {
+    p->sum = sum;
+    for (int half = 0; half < 2; half++)
+        for (int lower = 0; lower < 2; lower++) fetch_couple(g, of, sum + 4 * half + 2 * lower, &p->of[half][lower]);
+}
+
+enum { WIDE = 2 * MATRIX /* Columns of a patch. */, PATCHES = TW_TILE_LINE / 2 / WIDE /* Of a box, at most. */ };
+
+/* Patches that are fetched ahead. */
+typedef struct queue {
+    patch of[PATCHES];
+    int all, fetched, most;
+    int each, left; /* Registers that a patch takes, and those that are free before the first one is done. */
+    int freed;      /* Registers that a patch frees, whose sums are done with. */
+} queue;
+
+/* In a persistent block ptxas keeps the registers of sums for the next tile's. */
+static queue queue_of(const tw_gemm_gen *g, int most, int all) {
+    enum { THREAD = 168, OTHERS = 24 /* Registers of addresses and the like. */, COUPLES = 4 /* Of a patch. */ };
+    const tw_gemm_epilogue *e = &g->v->epilogue;
+    const int registers = g->plan.consumer_registers ? g->plan.consumer_registers : THREAD;
+    /* Couples of the same columns share a bias. */
+    return (queue){.all = all,
+                   .most = most,
+                   .each = COUPLES * (g->v->beta + e->mul + e->residual) + COUPLES / 2 * e->bias,
+                   .left = registers - OTHERS - g->plan.accumulators - g->plan.partial,
+                   .freed = g->c->persistent ? 0 : MATRIX};
+}
+
+/* Fetches what there are registers for behind the first `done` patches. */
+static void fetch_ahead(tw_gemm_gen *g, const tw_gemm_cells *of, queue *q, int done) {
+    const int fit = q->each ? (q->left + q->freed * done) / q->each : q->most;
+    const int ahead = fit < 1 ? 1 : fit < q->most ? fit : q->most;
+    for (; q->fetched < q->all && q->fetched < done + ahead; q->fetched++)
+        fetch_patch(g, of, q->fetched * MATRIX, &q->of[q->fetched % q->most]);
+}
+
+/* Leaves a patch in the box, from a column of it on. */
+static void put(tw_gemm_gen *g, const patch *p, const place *at, tw_val box, int column) {
     tw_builder *b = g->b;
     const tw_type pair = g->v->out == TW_T_f16 ? TW_T_f16x2 : TW_T_bf16x2;
     tw_val values[5], x[2];
     for (int half = 0; half < 2; half++)
         for (int lower = 0; lower < 2; lower++) {
-            const int cell = sum + 4 * half + 2 * lower;
-            compute_pair(g, of, cell, x);
+            const int cell = p->sum + 4 * half + 2 * lower;
+            compute_couple(g, &p->of[half][lower], x);
             tw_val rounded = tw_part_pair(b, pair, x[0], x[1]);
             values[1 + 2 * half + lower] = tw_bitcast(b, TW_T_i32, rounded);
             for (int i = 0; i < 2 && g->v->epilogue.squares; i++)
@@ -178,24 +239,26 @@ static void store_box(tw_gemm_gen *g, tw_val box, int row, int column) {
 void tw_gemm_boxed_store(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     tw_record_begin(b, "store", TW_ENGINE_OF_memory);
-    const int columns = box_columns(g->columns), bytes = box_bytes(g->columns), wide = g->columns / 2;
+    const int columns = box_columns(g->columns), bytes = box_bytes(g->columns), patches = columns / WIDE;
     const tw_gemm_cells of = tw_gemm_cells_of(g);
     const place at = place_of(g);
     tw_val boxes = tw_add(b, tw_gemm_exchange(g), tw_mul_imm(b, g->warp, (int64_t)BOXES * bytes));
-    const int all = g->c->ms / TW_WGMMA_ROWS * (g->columns / columns);
-    int n = 0;
+    const int across = g->columns / columns, all = g->c->ms / TW_WGMMA_ROWS * across;
+    queue q = queue_of(g, patches, all * patches);
     tw_gemm_squares_begin(g);
-    for (int row = 0; row < g->c->ms; row += TW_WGMMA_ROWS)
-        for (int column = 0; column < g->columns; column += columns, n++) {
-            tw_val box = tw_add_imm(b, boxes, (int64_t)(n % BOXES) * bytes);
-            /* Every tile begins with the warp's first box. If a tile has an odd number of boxes, that is also the one
-               it ended with. */
-            if (tw_gemm_boxes_sent(g->v)) wait_for_stores(g, n || all % BOXES == 0 ? BOXES - 1 : 0, true);
-            tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
-            for (int c = 0; c < columns; c += 2 * MATRIX)
-                put(g, &of, &at, box, row / TW_WGMMA_ROWS * wide + (column + c) / 2, c);
-            store_box(g, box, row, column);
+    fetch_ahead(g, &of, &q, 0);
+    for (int n = 0; n < all; n++) {
+        tw_val box = tw_add_imm(b, boxes, (int64_t)(n % BOXES) * bytes);
+        /* Every tile begins with the warp's first box. If a tile has an odd number of boxes, that is also the one it
+           ended with. */
+        if (tw_gemm_boxes_sent(g->v)) wait_for_stores(g, n || all % BOXES == 0 ? BOXES - 1 : 0, true);
+        tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
+        for (int i = 0; i < patches; i++) {
+            put(g, &q.of[(n * patches + i) % q.most], &at, box, i * WIDE);
+            fetch_ahead(g, &of, &q, n * patches + i + 1);
         }
+        store_box(g, box, n / across * TW_WGMMA_ROWS, n % across * columns);
+    }
     tw_gemm_squares_end(g);
     tw_record_end(b, "store");
 }

@@ -35,18 +35,27 @@ static tw_type working_type(const tw_gemm_gen *g) {
     return g->v->out == TW_T_f64 ? TW_T_f64 : g->v->out == TW_T_i32 || g->v->out == TW_T_i8 ? TW_T_i32 : TW_T_f32;
 }
 
-/* Loads and widens a run of elements of C's type from a line at `address`. */
-static void load_run(tw_gemm_gen *g, const run *r, tw_val address, bool read_only, tw_val *out) {
-    tw_builder *b = g->b;
+/* Loads a run of elements of C's type from a line at `address`. */
+static void fetch_run(tw_gemm_gen *g, const run *r, tw_val address, bool read_only, tw_val *raw) {
     tw_attrs at = access_of(g, r);
     /* What an early launch reads, the launch before may have written while this one ran. */
     if (read_only && !g->c->early) at.cache = TW_CACHE_nc;
-    tw_val raw[RUN] = {{0}};
-    if (r->inside.id) tw_when(b, r->inside);
-    tw_ld_vec(b, at, address, raw);
+    if (r->inside.id) tw_when(g->b, r->inside);
+    tw_ld_vec(g->b, at, address, raw);
+}
+
+static void widen_run(tw_gemm_gen *g, const run *r, const tw_val *raw, tw_val *out) {
+    tw_builder *b = g->b;
+    const tw_attrs at = access_of(g, r);
     const bool pairs = in_pairs(&at);
     for (int i = 0; i < r->n; i++)
         out[i] = pairs ? tw_part_half(b, (tw_type)at.type, raw[i / 2], i % 2) : tw_part_widen(b, g->v->out, raw[i]);
+}
+
+static void load_run(tw_gemm_gen *g, const run *r, tw_val address, bool read_only, tw_val *out) {
+    tw_val raw[RUN] = {{0}};
+    fetch_run(g, r, address, read_only, raw);
+    widen_run(g, r, raw, out);
 }
 
 static void store_run(tw_gemm_gen *g, const run *r, tw_val address, const tw_val *x) {
@@ -128,6 +137,23 @@ void tw_gemm_cells_load(tw_gemm_gen *g, const line *l, const run *r, tw_gemm_oth
     if (e->bias) load_run(g, r, l->bias, true, o->bias);
     if (e->mul) load_run(g, r, l->mul, true, o->mul);
     if (e->residual) load_run(g, r, l->residual, true, o->residual);
+}
+
+void tw_gemm_cells_fetch(tw_gemm_gen *g, const line *l, const run *r, tw_gemm_others *raw) {
+    const tw_gemm_epilogue *e = &g->v->epilogue;
+    memset(raw, 0, sizeof *raw);
+    if (g->v->beta) fetch_run(g, r, l->c, false, raw->c);
+    if (e->bias) fetch_run(g, r, l->bias, true, raw->bias);
+    if (e->mul) fetch_run(g, r, l->mul, true, raw->mul);
+    if (e->residual) fetch_run(g, r, l->residual, true, raw->residual);
+}
+
+void tw_gemm_cells_widen(tw_gemm_gen *g, const run *r, const tw_gemm_others *raw, tw_gemm_others *others) {
+    const tw_gemm_epilogue *e = &g->v->epilogue;
+    if (g->v->beta) widen_run(g, r, raw->c, others->c);
+    if (e->bias) widen_run(g, r, raw->bias, others->bias);
+    if (e->mul) widen_run(g, r, raw->mul, others->mul);
+    if (e->residual) widen_run(g, r, raw->residual, others->residual);
 }
 
 void tw_gemm_cells_compute(tw_gemm_gen *g, const line *l, const run *r, const tw_gemm_others *o, tw_val *x) {

@@ -46,6 +46,10 @@ tw_gemm_line tw_gemm_line_of(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, t
 tw_val tw_gemm_inside(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val line_inside);
 /* Loads what a run is combined with. */
 void tw_gemm_cells_load(tw_gemm_gen *g, const tw_gemm_line *l, const tw_gemm_run *r, tw_gemm_others *others);
+/* The same in two steps, for what stays in registers for some time: others as they lie in memory, two 16-bit floats in
+   a register, and those widened. */
+void tw_gemm_cells_fetch(tw_gemm_gen *g, const tw_gemm_line *l, const tw_gemm_run *r, tw_gemm_others *raw);
+void tw_gemm_cells_widen(tw_gemm_gen *g, const tw_gemm_run *r, const tw_gemm_others *raw, tw_gemm_others *others);
 /* Computes the cells of a run from its sums, in the type that the epilogue computes with. */
 void tw_gemm_cells_compute(tw_gemm_gen *g, const tw_gemm_line *l, const tw_gemm_run *r, const tw_gemm_others *others,
                            tw_val *x);

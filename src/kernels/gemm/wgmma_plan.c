@@ -11,7 +11,8 @@ enum {
     BLOCK_SCALES = 8, /* Registers for scales of blocks, with operands as they are. */
     NARROW = TW_NARROW_FRAGMENTS, /* Registers that a thread needs to convert narrow elements. */
     OTHERS = 40,                  /* Registers that a thread needs beside its sums. */
-    EPILOGUE = 40,    /* Registers of what prompts' products do with their sums, without which ptxas spills. */
+    EPILOGUE = 40,    /* Registers of what prompts' products do with their sums, and of what boxes fetch ahead, without
+                         which ptxas spills. */
     PRODUCT = 28,     /* Registers that ptxas needs beside the sums of one product. */
     TERMS = 32,       /* Registers of the terms of a thread's elements. */
     SPLITTING = 40,   /* Registers of a thread that splits elements. */
@@ -37,7 +38,9 @@ static const char *plan_registers(const tw_gemm_variant *v, const tw_gemm_config
     p->registers = needed;
     p->fetchers = v->gather ? WARPS : v->tape.warps ? tw_gemm_tape_fetchers(c) : 1;
     p->threads = (groups * WARPS + p->fetchers + p->splitters) * 32;
-    const int each = QUARTER / (groups + 1) / UNIT * UNIT, wanted = needed + (v->tape.warps ? EPILOGUE : 0);
+    const bool ahead =
+        c->staged == TW_GEMM_BOXED && c->persistent && (v->beta || v->epilogue.mul || v->epilogue.residual);
+    const int each = QUARTER / (groups + 1) / UNIT * UNIT, wanted = needed + (v->tape.warps || ahead ? EPILOGUE : 0);
     const bool may_move = groups < 4 && c->blocks < 2;
     if (groups < 2 || (may_move ? wanted : needed) <= each) return NULL;
     REFUSE(groups > 3, "more registers than an SM has");
