@@ -2,6 +2,7 @@
 /* Contents of a network's inputs: from files, or drawn. */
 #include "base/diag.h"
 #include "base/random.h"
+#include "base/utf8.h"
 #include "engine/network.h"
 #include "engine/package.h"
 #include "graph/inputs.h"
@@ -166,6 +167,7 @@ void tw_tensors_describe(const tw_tensors *t, char *out, size_t size) {
         tw_array_describe(&t->arrays[i], text, sizeof text);
         at += (size_t)snprintf(out + at, size - at, "%s%s %s", i ? ", " : "", name_of(t, i), text);
     }
+    tw_utf8_mend(out); /* Where it does not fit it may end within a character. */
 }
 
 /* ---- tensors by themselves */

@@ -53,7 +53,7 @@ tw_status tw_graph_verify(const tw_graph *g, const char *golden, tw_graph_verdic
     if (st == TW_OK) st = tw_golden_inputs(&f, g, in, diag);
     if (st == TW_OK) st = tw_graph_run(g, in, &f.arena, out, diag);
     if (st == TW_OK) st = tw_golden_compare(&f, g, out, 0, &d, diag);
-    if (st == TW_OK && *d.first) st = tw_fail(diag, TW_ERR_MISMATCH, "%s", d.first);
+    if (st == TW_OK && *d.first) st = tw_fail_at(diag, TW_ERR_MISMATCH, golden, -1, "%s", d.first);
     *verdict = (tw_graph_verdict){.outputs = d.outputs, .elements = d.elements, .worst = d.allowed};
     tw_golden_close(&f);
     return st;

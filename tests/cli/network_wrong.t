@@ -132,3 +132,9 @@ $ cat >spoil.py <<'END'
   tilewright: data/onnx/encoder/model.onnx: 1 of the times are of wrong outputs
   1
   bad.npz: N, 8 steps on cpu in f32, WRONG
+# A difference is said with the file that has it, and an emulator takes no times.
+$ M="data/onnx/encoder/model.onnx"; tilewright verify $M --golden bad.npz 2>err; echo $?; sed "s/is [0-9.]* here/is N here/" err; tilewright bench $M --dim batch=1 --dim length=2 --device emulator; echo $?
+  1
+  tilewright: bad.npz: output "y": element 159 is N here and 1024 in the file
+  tilewright: data/onnx/encoder/model.onnx: an emulator's passes have no times; a GPU's have
+  1

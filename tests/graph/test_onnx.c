@@ -192,6 +192,24 @@ static void what_is_wrong_is_said(void **state) {
     refused(&empty, TW_ERR_FORMAT, "the file has no graph");
 }
 
+/* Names of any bytes become text that can be printed, and written as JSON. */
+static void names_are_text(void **state) {
+    (void)state;
+    tw_buf graph = {0};
+    info(&graph, 11, "x\xff\n", "d\x1b");
+    node(&graph, "Relu", "x\xff\n", "\xc3\xbc\xe2\x82");
+    info(&graph, 12, "\xc3\xbc\xe2\x82", "d\x1b");
+    tw_buf model = model_of(&graph);
+    tw_graph *g;
+    tw_diag d = {0};
+    assert_int_equal(tw_onnx_read(&g, model.data, model.size, "m", &d), TW_OK);
+    assert_string_equal(g->values[g->inputs[0]].name, "x??");
+    assert_string_equal(g->values[g->outputs[0]].name, "\xc3\xbc??");
+    assert_string_equal(g->symbols[0], "d?");
+    tw_graph_free(g);
+    tw_buf_free(&model);
+}
+
 /* All nodes that are not supported are listed, with reasons. */
 static void all_reasons_are_listed(void **state) {
     (void)state;
@@ -397,10 +415,15 @@ static void data_lie_beside(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_model_is_read_and_run), cmocka_unit_test(inputs_must_fit),
-        cmocka_unit_test(what_is_wrong_is_said),   cmocka_unit_test(all_reasons_are_listed),
-        cmocka_unit_test(long_lists_are_whole),    cmocka_unit_test(endless_functions_are_refused),
-        cmocka_unit_test(cut_files_are_refused),   cmocka_unit_test(data_lie_beside),
+        cmocka_unit_test(a_model_is_read_and_run),
+        cmocka_unit_test(inputs_must_fit),
+        cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(all_reasons_are_listed),
+        cmocka_unit_test(names_are_text),
+        cmocka_unit_test(long_lists_are_whole),
+        cmocka_unit_test(endless_functions_are_refused),
+        cmocka_unit_test(cut_files_are_refused),
+        cmocka_unit_test(data_lie_beside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
