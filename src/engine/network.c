@@ -228,6 +228,8 @@ static tw_status prepare(tw_network *n, const tw_tensor *inputs, tw_diag *diag) 
         list[i] = &given[i];
     }
     const int last = n->last;
+    /* The processor that was to stand in for a GPU was not there. */
+    if (st == TW_OK && !n->runner) st = open_machine(n, diag);
     if (st == TW_OK) st = tw_graph_bind(g, NULL, 0, list, in, diag);
     if (st == TW_OK) st = find_bucket(n, in, diag);
     if (n->last != last) n->ran = false; /* Contents that there are belong to other extents. */
