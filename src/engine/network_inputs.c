@@ -3,6 +3,7 @@
 #include "base/diag.h"
 #include "base/random.h"
 #include "base/utf8.h"
+#include "device/memory.h"
 #include "engine/network.h"
 #include "engine/package.h"
 #include "graph/inputs.h"
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXTENTS = 64 };
+enum { EXTENTS = 64, MUCH = 64 << 20 /* Bytes of an input. Less is there. */ };
 
 struct tw_tensors {
     const tw_network *n;
@@ -99,6 +100,12 @@ static tw_status draw(tw_tensors *t, int i, tw_diag *diag) {
     const tw_kind kind = tw_element_kind(a->type);
     if (bytes < 0 || kind == TW_KIND_other)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "input \"%s\" cannot be drawn", name_of(t, i));
+    /* Pages are taken as they are written, and a system that has none left ends processes. */
+    const int64_t free_bytes = bytes > MUCH ? tw_memory_available("") : bytes;
+    if (free_bytes > 0 && bytes > free_bytes)
+        return tw_fail_at(diag, TW_ERR_MEMORY, t->n->path, -1,
+                          "input \"%s\" takes %.1f GB, and %.1f GB of memory are free", name_of(t, i),
+                          (double)bytes / 1e9, (double)free_bytes / 1e9);
     void *data = tw_arena_alloc(&t->arena, (size_t)bytes + 1);
     if (!data) return tw_fail_memory(diag);
     const bool mask = strstr(name_of(t, i), "mask");

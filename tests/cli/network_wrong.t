@@ -33,6 +33,12 @@ $ M="data/onnx/encoder/model.onnx"; r() { tilewright run $M --random "$@" -o - >
   tilewright: data/onnx/encoder/model.onnx: dimension "batch" is given twice, as 2 and as 1
   2
   0
+# Inputs that are larger than memory are not drawn.
+$ M="data/onnx/encoder/model.onnx"; for d in cpu emulator; do tilewright run $M --random --dim batch=1099511627776 --dim length=8 --device $d 2>err; echo $?; sed "s/[0-9.]* GB of/N GB of/" err; done
+  1
+  tilewright: data/onnx/encoder/model.onnx: input "x" takes 562950.0 GB, and N GB of memory are free
+  1
+  tilewright: data/onnx/encoder/model.onnx: input "x" takes 562950.0 GB, and N GB of memory are free
 # Inputs: missing, of another type, of another shape, of types that NumPy has alone; and both ways to say extents.
 $ M="data/onnx/encoder/model.onnx"; C=data/onnx/encoder/case.npz; npy() { printf "\223NUMPY\1\0\166\0%-117s\n" "{'descr': '$1', 'fortran_order': False, 'shape': ($2), }"; }
 > (npy '<f8' 0,5,16) >f8.npy; (npy '<f4' 0,5) >rank.npy; (npy '<U1' 0,5,16) >text.npy
