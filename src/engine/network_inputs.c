@@ -99,7 +99,9 @@ static tw_status draw(tw_tensors *t, int i, tw_diag *diag) {
     const int64_t limit = tw_network_input_limit(t->n, i), bytes = tw_array_bytes(a);
     const tw_kind kind = tw_element_kind(a->type);
     if (bytes < 0 || kind == TW_KIND_other)
-        return tw_fail(diag, TW_ERR_UNSUPPORTED, "input \"%s\" cannot be drawn", name_of(t, i));
+        return tw_fail_at(diag, TW_ERR_UNSUPPORTED, t->n->path, -1,
+                          "input \"%s\" has elements of %s, which cannot be drawn", name_of(t, i),
+                          tw_element_name(a->type));
     /* Pages are taken as they are written, and a system that has none left ends processes. */
     const int64_t free_bytes = bytes > MUCH ? tw_memory_available("") : bytes;
     if (free_bytes > 0 && bytes > free_bytes)
