@@ -24,12 +24,19 @@ static void set_path(tw_diag *d, const char *path) {
     d->path[n] = 0;
 }
 
+/* Replaces control characters but those of `keep`: messages quote files, which a terminal must not obey. */
+static void tame(char *message, const char *keep) {
+    for (char *c = message; *c; c++)
+        if (((unsigned char)*c < 0x20 || *c == 0x7f) && !strchr(keep, *c)) *c = '?';
+}
+
 static tw_status fill(tw_diag *d, tw_status s, const char *path, const char *fmt, va_list ap) {
     if (!d) return s;
     tw_diag_clear(d);
     d->status = s;
     set_path(d, path);
     vsnprintf(d->message, sizeof d->message, fmt, ap);
+    tame(d->message, "\n\t"); /* A list of reasons has lines. */
     return s;
 }
 
@@ -79,6 +86,7 @@ void tw_diag_add(tw_diag *d, tw_status s, const char *path, const char *fmt, ...
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
+    tame(line, "\t");
     size_t have = strlen(d->message), need = strlen(line) + 1;
     if (have + need + sizeof more > sizeof d->message) {
         if (have + sizeof more <= sizeof d->message && !strstr(d->message, more))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filling a tw_diag. Every helper returns the status it was given, so that `return tw_fail(...)` reads well. */
+/* Filling a tw_diag. Every helper returns the status it was given, so that `return tw_fail(...)` reads well. Control
+   characters of a message become "?", but for tabs, and for ends of lines, which only reasons that are added lose. */
 #ifndef TW_BASE_DIAG_H
 #define TW_BASE_DIAG_H
 

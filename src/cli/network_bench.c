@@ -2,6 +2,7 @@
 /* `bench` of ONNX models and packages: the time of a pass. */
 #include "base/diag.h"
 #include "base/stats.h"
+#include "base/utf8.h"
 #include "cli/network.h"
 #include "cli/results.h"
 
@@ -114,6 +115,7 @@ static tw_status bench_drawn(bench *b, const cli_list *files, const cli_list *di
 static tw_status bench_golden(bench *b, const char *golden, tw_diag *d) {
     row r = {.judged = true, .reference = golden};
     snprintf(r.shapes, sizeof r.shapes, "%.500s", golden);
+    tw_utf8_mend(r.shapes);
     const tw_status st = tw_network_verify(b->net, golden, &r.verdict, NULL, 0, d);
     return st == TW_OK ? time_row(b, &r, d) : st;
 }

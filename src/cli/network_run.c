@@ -173,7 +173,7 @@ int cli_verify_network(int argc, char **argv) {
     if (st == TW_OK) {
         tw_network_describe(net, &info);
         print_verdict(golden ? golden : "the model, node by node", &info, &v, json);
-        if (!v.agrees) st = tw_fail(&d, TW_ERR_MISMATCH, "%s", why);
+        if (!v.agrees) st = tw_fail_at(&d, TW_ERR_MISMATCH, golden ? golden : path, -1, "%s", why);
     }
     tw_network_close(net);
     return st == TW_OK ? CLI_OK : cli_fail(&d);

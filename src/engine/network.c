@@ -228,6 +228,8 @@ static tw_status prepare(tw_network *n, const tw_tensor *inputs, tw_diag *diag) 
         list[i] = &given[i];
     }
     const int last = n->last;
+    /* The processor that was to stand in for a GPU was not there. */
+    if (st == TW_OK && !n->runner) st = open_machine(n, diag);
     if (st == TW_OK) st = tw_graph_bind(g, NULL, 0, list, in, diag);
     if (st == TW_OK) st = find_bucket(n, in, diag);
     if (n->last != last) n->ran = false; /* Contents that there are belong to other extents. */
@@ -269,14 +271,14 @@ tw_status tw_network_run(tw_network *n, const tw_tensor *inputs, tw_tensor *outp
 tw_status tw_network_time(tw_network *n, double *us, int samples, tw_diag *diag) {
     if (!n->ran) return tw_fail(diag, TW_ERR_USAGE, "a network runs before it is timed");
     tw_bucket *b = n->buckets[n->last];
-    if (n->runner->time) return n->runner->time(n, b, us, samples, diag);
+    if (n->runner->time) return blame(n, n->runner->time(n, b, us, samples, diag), diag);
     tw_status st = TW_OK;
     for (int i = 0; i < samples && st == TW_OK; i++) {
         const int64_t begin = tw_now_ns();
         st = n->runner->run(n, b, n->in_data, n->out_data, diag);
         us[i] = (double)(tw_now_ns() - begin) / 1e3;
     }
-    return st;
+    return blame(n, st, diag);
 }
 
 /* ---- comparing */

@@ -2,6 +2,8 @@
 /* Contents of a network's inputs: from files, or drawn. */
 #include "base/diag.h"
 #include "base/random.h"
+#include "base/utf8.h"
+#include "device/memory.h"
 #include "engine/network.h"
 #include "engine/package.h"
 #include "graph/inputs.h"
@@ -10,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXTENTS = 64 };
+enum { EXTENTS = 64, MUCH = 64 << 20 /* Bytes of an input. Less is there. */ };
 
 struct tw_tensors {
     const tw_network *n;
@@ -97,7 +99,15 @@ static tw_status draw(tw_tensors *t, int i, tw_diag *diag) {
     const int64_t limit = tw_network_input_limit(t->n, i), bytes = tw_array_bytes(a);
     const tw_kind kind = tw_element_kind(a->type);
     if (bytes < 0 || kind == TW_KIND_other)
-        return tw_fail(diag, TW_ERR_UNSUPPORTED, "input \"%s\" cannot be drawn", name_of(t, i));
+        return tw_fail_at(diag, TW_ERR_UNSUPPORTED, t->n->path, -1,
+                          "input \"%s\" has elements of %s, which cannot be drawn", name_of(t, i),
+                          tw_element_name(a->type));
+    /* Pages are taken as they are written, and a system that has none left ends processes. */
+    const int64_t free_bytes = bytes > MUCH ? tw_memory_available("") : bytes;
+    if (free_bytes > 0 && bytes > free_bytes)
+        return tw_fail_at(diag, TW_ERR_MEMORY, t->n->path, -1,
+                          "input \"%s\" takes %.1f GB, and %.1f GB of memory are free", name_of(t, i),
+                          (double)bytes / 1e9, (double)free_bytes / 1e9);
     void *data = tw_arena_alloc(&t->arena, (size_t)bytes + 1);
     if (!data) return tw_fail_memory(diag);
     const bool mask = strstr(name_of(t, i), "mask");
@@ -166,6 +176,7 @@ void tw_tensors_describe(const tw_tensors *t, char *out, size_t size) {
         tw_array_describe(&t->arrays[i], text, sizeof text);
         at += (size_t)snprintf(out + at, size - at, "%s%s %s", i ? ", " : "", name_of(t, i), text);
     }
+    tw_utf8_mend(out); /* Where it does not fit it may end within a character. */
 }
 
 /* ---- tensors by themselves */

@@ -81,10 +81,9 @@ tw_status tw_array_compare(const char *name, const tw_array *ours, const tw_arra
 
 /* Finds the golden contents of an output, by its name or by its number. */
 static const tw_array *wanted(const tw_npz_entry *entries, int n, const char *name, int number) {
-    char key[512];
-    snprintf(key, sizeof key, "out_%s", name);
-    const tw_array *a = tw_npz_find(entries, n, key);
-    if (a) return a;
+    char key[32];
+    for (int i = 0; i < n; i++)
+        if (!strncmp(entries[i].name, "out_", 4) && !strcmp(entries[i].name + 4, name)) return &entries[i].array;
     snprintf(key, sizeof key, "out_%d", number);
     return tw_npz_find(entries, n, key);
 }
@@ -104,6 +103,7 @@ tw_status tw_golden_compare(const tw_golden *f, const tw_graph *g, const tw_arra
         const tw_array *theirs = wanted(f->entries, f->n, name, i);
         if (theirs) st = tw_array_compare(name, &out[i], theirs, share, d, diag);
     }
+    if (st != TW_OK && diag && !*diag->path) snprintf(diag->path, sizeof diag->path, "%s", f->path);
     if (st != TW_OK) return st;
     if (!d->outputs) return tw_fail_at(diag, TW_ERR_USAGE, f->path, -1, "there is no array of an output, like out_0");
     /* An array that was compared with nothing must not look as if it agreed. */

@@ -122,6 +122,9 @@ static tw_status fill(const binder *b, const tw_value *v, tw_array *out) {
                 "dimension \"%s\" of input \"%s\", %s, has no extent; \"%s=N\" or the input's content gives it",
                 b->g->symbols[tw_dim_symbol(v->dims[d])], v->name, shown, b->g->symbols[tw_dim_symbol(v->dims[d])]);
     }
+    if (tw_element_bits(v->type) <= 0)
+        return tw_fail(b->diag, TW_ERR_UNSUPPORTED, "input \"%s\" has elements of type %s, which are not supported",
+                       v->name, tw_element_name(v->type));
     if (tw_array_bytes(out) < 0) {
         tw_array_describe(out, shown, sizeof shown);
         return tw_fail(b->diag, TW_ERR_USAGE, "input \"%s\" would be %s, and arrays have fewer than 2^48 elements",

@@ -87,7 +87,8 @@ tw_status tw_npy_read(const void *data, size_t size, const char *path, tw_array 
         return tw_fail_at(diag, TW_ERR_UNSUPPORTED, path, (int64_t)first,
                           "columns come before rows; numpy.ascontiguousarray changes that");
     const int64_t bytes = tw_array_bytes(out);
-    if (bytes < 0 || (size_t)bytes != size - first - length)
+    if (bytes < 0) return tw_fail_at(diag, TW_ERR_FORMAT, path, (int64_t)first, "the shape has too many elements");
+    if ((size_t)bytes != size - first - length)
         return tw_fail_at(diag, TW_ERR_FORMAT, path, (int64_t)(first + length),
                           "there are %zu bytes of elements where the shape needs %" PRId64, size - first - length,
                           bytes);
@@ -99,10 +100,12 @@ tw_status tw_npy_read(const void *data, size_t size, const char *path, tw_array 
 
 /* Reads the current file of a zip. */
 static tw_status read_entry(tw_arena *arena, unzFile zip, const char *path, tw_npz_entry *out, tw_diag *diag) {
-    enum { NAME = 512, PART = 1 << 28 };
-    unz_file_info64 info;
-    char name[NAME] = {0}; /* A name that is longer is cut, without an end of its own. */
-    if (unzGetCurrentFileInfo64(zip, &info, name, sizeof name - 1, NULL, 0, NULL, 0) != UNZ_OK ||
+    enum { PART = 1 << 28 };
+    unz_file_info64 info = {0};
+    const bool there = unzGetCurrentFileInfo64(zip, &info, NULL, 0, NULL, 0, NULL, 0) == UNZ_OK;
+    char *name = tw_arena_alloc(arena, info.size_filename + 1); /* Zeros, the last of which ends it. */
+    if (!name) return tw_fail_memory(diag);
+    if (!there || unzGetCurrentFileInfo64(zip, &info, name, info.size_filename, NULL, 0, NULL, 0) != UNZ_OK ||
         info.uncompressed_size >> 40 || unzOpenCurrentFile(zip) != UNZ_OK)
         return tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "the zip is damaged");
     const size_t size = (size_t)info.uncompressed_size, length = strlen(name);
@@ -118,7 +121,7 @@ static tw_status read_entry(tw_arena *arena, unzFile zip, const char *path, tw_n
     if (!data) return tw_fail_memory(diag);
     if (!whole) return tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "the zip's file %s is damaged", name);
     if (length > 4 && !strcmp(name + length - 4, ".npy")) name[length - 4] = 0;
-    if (!(out->name = tw_arena_strdup(arena, name))) return tw_fail_memory(diag);
+    out->name = name;
     const char *place = tw_arena_printf(arena, "%s/%s", path, name);
     return place ? tw_npy_read(data, size, place, &out->array, diag) : tw_fail_memory(diag);
 }

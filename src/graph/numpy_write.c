@@ -44,15 +44,16 @@ static bool write_elements(zipFile zip, const tw_array *a) {
 
 static bool write_entry(zipFile zip, const char *name, const tw_array *a) {
     const char *type = tw_npy_type(a->type == TW_E_bf16 ? TW_E_f32 : a->type);
-    char file[600];
-    tw_buf head = {0};
-    snprintf(file, sizeof file, "%s.npy", name);
+    tw_buf head = {0}, file = {0};
+    tw_buf_printf(&file, "%s.npy", name);
     write_header(&head, type, a);
     const zip_fileinfo info = {.tmz_date = {.tm_year = 1980, .tm_mday = 1}};
-    bool ok = !head.failed && zipOpenNewFileInZip64(zip, file, &info, NULL, 0, NULL, 0, NULL, 0, 0,
-                                                    tw_array_bytes(a) > 1 << 30) == ZIP_OK;
+    bool ok = !head.failed && !file.failed &&
+              zipOpenNewFileInZip64(zip, file.data, &info, NULL, 0, NULL, 0, NULL, 0, 0, tw_array_bytes(a) > 1 << 30) ==
+                  ZIP_OK;
     ok = ok && zipWriteInFileInZip(zip, head.data, (unsigned)head.size) == ZIP_OK && write_elements(zip, a);
     tw_buf_free(&head);
+    tw_buf_free(&file);
     return zipCloseFileInZip(zip) == ZIP_OK && ok;
 }
 
@@ -123,10 +124,15 @@ static bool write_zip(memory *m, const tw_npz_entry *entries, int n) {
 }
 
 tw_status tw_npz_write(const char *path, const tw_npz_entry *entries, int n, tw_diag *diag) {
-    for (int i = 0; i < n; i++)
+    enum { NAME = 65535 - 4 /* Bytes of a name in a zip, without ".npy". */ };
+    for (int i = 0; i < n; i++) {
+        if (strlen(entries[i].name) > NAME)
+            return tw_fail_at(diag, TW_ERR_UNSUPPORTED, path, -1, "the name \"%.40s...\" has more than %d bytes",
+                              entries[i].name, NAME);
         if (tw_array_bytes(&entries[i].array) < 0 ||
             (entries[i].array.type != TW_E_bf16 && !tw_npy_type(entries[i].array.type)))
             return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s has elements that NumPy does not have", entries[i].name);
+    }
     memory m = {0};
     const tw_status st =
         write_zip(&m, entries, n) ? tw_file_write(path, m.out.data, m.out.size, diag) : tw_fail_memory(diag);

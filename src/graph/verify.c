@@ -9,10 +9,22 @@
 #include "graph/text.h"
 #include "tilewright/graph.h"
 
+/* What a file says of types of outputs is not needed, but whoever reads outputs by it would get other numbers. */
+static tw_status check_outputs(const tw_graph *g, const char *path, tw_diag *diag) {
+    for (int i = 0; i < g->n_outputs; i++) {
+        const tw_value *v = &g->values[g->outputs[i]];
+        if (v->said != TW_E_none && v->type != TW_E_none && v->said != v->type)
+            return tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "output \"%s\" is of %s, and the file says of %s", v->name,
+                              tw_element_name(v->type), tw_element_name(v->said));
+    }
+    return TW_OK;
+}
+
 tw_status tw_graph_open(tw_graph **out, const char *path, tw_diag *diag) {
     tw_status st = tw_onnx_open(out, path, diag);
     if (st == TW_OK) st = tw_graph_resolve(*out, path, diag);
     if (st == TW_OK) st = tw_graph_infer(*out, diag);
+    if (st == TW_OK) st = check_outputs(*out, path, diag);
     if (st == TW_OK) return TW_OK;
     tw_graph_free(*out);
     *out = NULL;
@@ -53,7 +65,7 @@ tw_status tw_graph_verify(const tw_graph *g, const char *golden, tw_graph_verdic
     if (st == TW_OK) st = tw_golden_inputs(&f, g, in, diag);
     if (st == TW_OK) st = tw_graph_run(g, in, &f.arena, out, diag);
     if (st == TW_OK) st = tw_golden_compare(&f, g, out, 0, &d, diag);
-    if (st == TW_OK && *d.first) st = tw_fail(diag, TW_ERR_MISMATCH, "%s", d.first);
+    if (st == TW_OK && *d.first) st = tw_fail_at(diag, TW_ERR_MISMATCH, golden, -1, "%s", d.first);
     *verdict = (tw_graph_verdict){.outputs = d.outputs, .elements = d.elements, .worst = d.allowed};
     tw_golden_close(&f);
     return st;

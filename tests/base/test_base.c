@@ -71,6 +71,18 @@ static void diag_names_the_place_and_keeps_every_reason(void **state) {
     assert_int_equal(tw_fail(NULL, TW_ERR_IO, "nobody listens"), TW_ERR_IO);
 }
 
+/* What a file says must neither command a terminal nor look like another line. */
+static void diag_has_no_control_characters(void **state) {
+    (void)state;
+    tw_diag d;
+    tw_fail(&d, TW_ERR_FORMAT, "\"%s\" and %s", "\x1b[31m\x7f\r", "two\n\tlines \xc3\xbc");
+    assert_string_equal(d.message, "\"?[31m??\" and two\n\tlines \xc3\xbc");
+    tw_diag_clear(&d);
+    tw_diag_add(&d, TW_ERR_UNSUPPORTED, "m", "%s: no such operator", "One\ntilewright: Two\x1b");
+    tw_diag_add(&d, TW_ERR_UNSUPPORTED, "m", "two");
+    assert_string_equal(d.message, "One?tilewright: Two?: no such operator\ntwo");
+}
+
 static void arena_and_buffer_hold_what_they_are_given(void **state) {
     (void)state;
     tw_arena a = {0};
@@ -143,6 +155,7 @@ int main(void) {
         cmocka_unit_test(every_half_converts_there_and_back),
         cmocka_unit_test(f32_rounds_to_the_nearest_half),
         cmocka_unit_test(diag_names_the_place_and_keeps_every_reason),
+        cmocka_unit_test(diag_has_no_control_characters),
         cmocka_unit_test(arena_and_buffer_hold_what_they_are_given),
         cmocka_unit_test(files_are_replaced_whole),
         cmocka_unit_test(json_errors_have_a_place),

@@ -33,6 +33,16 @@ $ M="data/onnx/encoder/model.onnx"; r() { tilewright run $M --random "$@" -o - >
   tilewright: data/onnx/encoder/model.onnx: dimension "batch" is given twice, as 2 and as 1
   2
   0
+# Inputs that are larger than memory are not drawn.
+$ M="data/onnx/encoder/model.onnx"; for d in cpu emulator; do tilewright run $M --random --dim batch=1099511627776 --dim length=8 --device $d 2>err; echo $?; sed "s/[0-9.]* GB of/N GB of/" err; done
+  1
+  tilewright: data/onnx/encoder/model.onnx: input "x" takes 562950.0 GB, and N GB of memory are free
+  1
+  tilewright: data/onnx/encoder/model.onnx: input "x" takes 562950.0 GB, and N GB of memory are free
+# Nor are those of f8, which a model here hands on.
+$ printf '\010\011B\002\020\025:4\012\020\012\001x\022\001y"\010IdentityZ\017\012\001x\022\012\012\010\010\021\022\004\012\002\010\001b\017\012\001y\022\012\012\010\010\021\022\004\012\002\010\001' >f8.onnx; tilewright run f8.onnx --random; echo $?
+  tilewright: f8.onnx: input "x" has elements of e4m3fn, which cannot be drawn
+  1
 # Inputs: missing, of another type, of another shape, of types that NumPy has alone; and both ways to say extents.
 $ M="data/onnx/encoder/model.onnx"; C=data/onnx/encoder/case.npz; npy() { printf "\223NUMPY\1\0\166\0%-117s\n" "{'descr': '$1', 'fortran_order': False, 'shape': ($2), }"; }
 > (npy '<f8' 0,5,16) >f8.npy; (npy '<f4' 0,5) >rank.npy; (npy '<U1' 0,5,16) >text.npy
@@ -132,3 +142,9 @@ $ cat >spoil.py <<'END'
   tilewright: data/onnx/encoder/model.onnx: 1 of the times are of wrong outputs
   1
   bad.npz: N, 8 steps on cpu in f32, WRONG
+# A difference is said with the file that has it, and an emulator takes no times.
+$ M="data/onnx/encoder/model.onnx"; tilewright verify $M --golden bad.npz 2>err; echo $?; sed "s/is [0-9.]* here/is N here/" err; tilewright bench $M --dim batch=1 --dim length=2 --device emulator; echo $?
+  1
+  tilewright: bad.npz: output "y": element 159 is N here and 1024 in the file
+  tilewright: data/onnx/encoder/model.onnx: an emulator's passes have no times; a GPU's have
+  1

@@ -64,6 +64,7 @@ static void says(fixture *f, tw_status want, const char *words) {
     const tw_status st = tw_graph_verify(&f->graph, f->path, &v, &f->diag);
     if (st != want) fail_msg("%s", f->diag.message);
     if (st != TW_OK && !strstr(f->diag.message, words)) fail_msg("\"%s\" lacks \"%s\"", f->diag.message, words);
+    if (st == TW_ERR_MISMATCH) assert_string_equal(f->diag.path, f->path);
     tw_arena_free(&f->graph.arena);
     test_folder_remove(f->folder);
 }
@@ -91,6 +92,16 @@ static void large_reals_compare(void **state) {
     add(&f, "in_x", "<f8", ours, 2);
     add(&f, "out_y", "<f8", theirs, 2);
     says(&f, TW_ERR_MISMATCH, "element 1 is 2e+200 here and 3e+200 in the file");
+}
+
+static void shapes_compare(void **state) {
+    (void)state;
+    const double x[] = {1, 2, 3};
+    fixture f;
+    begin(&f);
+    add(&f, "in_x", "<f8", x, 2);
+    add(&f, "out_y", "<f8", x, 3);
+    says(&f, TW_ERR_MISMATCH, "output \"y\" is f64[2] here and f64[3] in the file");
 }
 
 static void every_array_is_compared(void **state) {
@@ -126,9 +137,8 @@ static void long_names_end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers_compare_exactly),
-        cmocka_unit_test(large_reals_compare),
-        cmocka_unit_test(every_array_is_compared),
+        cmocka_unit_test(integers_compare_exactly), cmocka_unit_test(large_reals_compare),
+        cmocka_unit_test(shapes_compare),           cmocka_unit_test(every_array_is_compared),
         cmocka_unit_test(long_names_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

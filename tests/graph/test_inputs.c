@@ -6,6 +6,7 @@
 #include "support/support.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void files_are_told_apart(void **state) {
@@ -40,6 +41,52 @@ static void files_are_told_apart(void **state) {
     assert_int_equal(tw_arrays_open(&arena, path, &e, &n, &d), TW_ERR_IO);
     test_folder_remove(folder);
     tw_arena_free(&arena);
+}
+
+/* Names of outputs are whole, however long they are, and those that no zip can have are refused. */
+static void long_names_are_kept(void **state) {
+    (void)state;
+    enum { LONG = 65531 };
+    char *folder = test_folder_make(), path[1024], *name = calloc(1, LONG + 2);
+    const int32_t x[] = {5, 7};
+    const tw_npz_entry entry = {name, {.type = TW_E_i32, .rank = 1, .dims = {2}, .data = x}};
+    tw_arena arena = {0};
+    tw_npz_entry *e;
+    tw_diag d = {0};
+    int n;
+    snprintf(path, sizeof path, "%s/out.npz", folder);
+    memset(name, 'n', 1000);
+    if (tw_npz_write(path, &entry, 1, &d) != TW_OK || tw_arrays_open(&arena, path, &e, &n, &d) != TW_OK)
+        fail_msg("%s", d.message);
+    assert_int_equal(n, 1);
+    assert_string_equal(e->name, name);
+    memset(name, 'n', LONG + 1);
+    assert_int_equal(tw_npz_write(path, &entry, 1, &d), TW_ERR_UNSUPPORTED);
+    assert_string_equal(d.path, path);
+    free(name);
+    test_folder_remove(folder);
+    tw_arena_free(&arena);
+}
+
+static void huge_arrays_are_refused(void **state) {
+    (void)state;
+    static const char npy[] = "\x93NUMPY\x01\0\x54\0{'descr': '<i4', 'fortran_order': False, 'shape': "
+                              "(1099511627776, 1099511627776,), }\n\x05\0\0\0";
+    tw_array a;
+    tw_diag d = {0};
+    assert_int_equal(tw_npy_read(npy, sizeof npy - 1, "a.npy", &a, &d), TW_ERR_FORMAT);
+    assert_string_equal(d.message, "the shape has too many elements");
+}
+
+static void text_is_no_input(void **state) {
+    (void)state;
+    tw_graph *g = test_graph("graph g\n input %names: string[n]\n output %names\n");
+    const tw_binding two = {"n", 2};
+    tw_array out[1];
+    tw_diag d = {0};
+    assert_int_equal(tw_graph_bind(g, &two, 1, NULL, out, &d), TW_ERR_UNSUPPORTED);
+    assert_string_equal(d.message, "input \"names\" has elements of type string, which are not supported");
+    tw_graph_free(g);
 }
 
 static const char text[] = "graph g\n input %ids: i64[batch, seq]\n input %past: f32[batch, 4, past, 8]\n"
@@ -128,9 +175,9 @@ static void wrong_extents_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_are_told_apart),
-        cmocka_unit_test(inputs_are_picked),
-        cmocka_unit_test(extents_are_bound),
+        cmocka_unit_test(files_are_told_apart),      cmocka_unit_test(long_names_are_kept),
+        cmocka_unit_test(huge_arrays_are_refused),   cmocka_unit_test(text_is_no_input),
+        cmocka_unit_test(inputs_are_picked),         cmocka_unit_test(extents_are_bound),
         cmocka_unit_test(wrong_extents_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

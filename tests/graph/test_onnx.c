@@ -8,6 +8,7 @@
 #include "graph/text.h"
 #include "support/support.h"
 #include "support/wire.h"
+#include "tilewright/graph.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,6 +174,13 @@ static void what_is_wrong_is_said(void **state) {
     constant(&graph, "w", weight, 3, 3);
     tw_buf both = model_of(&graph);
     refused(&both, TW_ERR_FORMAT, "two tensors are called \"w\"");
+    constant(&graph, "w", weight, 3, 3);
+    info(&graph, 11, "w", "4");
+    tw_buf input = model_of(&graph);
+    refused(&input, TW_ERR_FORMAT, "tensor \"w\" is f32[3], and as an input f32[4]");
+    info(&graph, 11, "", "4");
+    tw_buf nameless = model_of(&graph);
+    refused(&nameless, TW_ERR_FORMAT, "an input has no name");
     info(&graph, 11, "x", "3");
     tw_buf later = model_of(&graph), set = {0};
     wire_number(&set, 2, 1000);
@@ -190,6 +198,47 @@ static void what_is_wrong_is_said(void **state) {
     tw_buf_str(&empty, "");
     wire_number(&empty, 1, 8);
     refused(&empty, TW_ERR_FORMAT, "the file has no graph");
+}
+
+/* A file that says another type of an output than its nodes make is refused as it is opened. */
+static void types_of_outputs_are_checked(void **state) {
+    (void)state;
+    char *folder = test_folder_make(), path[1024];
+    snprintf(path, sizeof path, "%s/m.onnx", folder);
+    for (int i = 0; i < 2; i++) {
+        tw_buf graph = {0};
+        info(&graph, 11, "x", "3");
+        node(&graph, i ? "Relu" : "Shape", "x", "y");
+        info(&graph, 12, "y", "3");
+        tw_buf model = model_of(&graph);
+        tw_graph *g;
+        tw_diag d = {0};
+        test_write(folder, "m.onnx", model.data, model.size);
+        assert_int_equal(tw_graph_open(&g, path, &d), i ? TW_OK : TW_ERR_FORMAT);
+        if (!i) assert_string_equal(d.message, "output \"y\" is of i64, and the file says of f32");
+        if (!i) assert_string_equal(d.path, path);
+        tw_graph_close(g);
+        tw_buf_free(&model);
+    }
+    test_folder_remove(folder);
+}
+
+/* Names of any bytes become text that can be printed, and written as JSON. */
+static void names_are_text(void **state) {
+    (void)state;
+    tw_buf graph = {0};
+    info(&graph, 11, "x\xff\n", "d\x1b");
+    node(&graph, "Relu", "x\xff\n", "\xc3\xbc\xe2\x82");
+    info(&graph, 12, "\xc3\xbc\xe2\x82", "d\x1b");
+    tw_buf model = model_of(&graph);
+    tw_graph *g;
+    tw_diag d = {0};
+    assert_int_equal(tw_onnx_read(&g, model.data, model.size, "m", &d), TW_OK);
+    assert_string_equal(g->values[g->inputs[0]].name, "x??");
+    assert_string_equal(g->values[g->outputs[0]].name, "\xc3\xbc??");
+    assert_string_equal(g->symbols[0], "d?");
+    tw_graph_free(g);
+    tw_buf_free(&model);
 }
 
 /* All nodes that are not supported are listed, with reasons. */
@@ -397,10 +446,11 @@ static void data_lie_beside(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_model_is_read_and_run), cmocka_unit_test(inputs_must_fit),
-        cmocka_unit_test(what_is_wrong_is_said),   cmocka_unit_test(all_reasons_are_listed),
-        cmocka_unit_test(long_lists_are_whole),    cmocka_unit_test(endless_functions_are_refused),
-        cmocka_unit_test(cut_files_are_refused),   cmocka_unit_test(data_lie_beside),
+        cmocka_unit_test(a_model_is_read_and_run),      cmocka_unit_test(inputs_must_fit),
+        cmocka_unit_test(what_is_wrong_is_said),        cmocka_unit_test(all_reasons_are_listed),
+        cmocka_unit_test(types_of_outputs_are_checked), cmocka_unit_test(names_are_text),
+        cmocka_unit_test(long_lists_are_whole),         cmocka_unit_test(endless_functions_are_refused),
+        cmocka_unit_test(cut_files_are_refused),        cmocka_unit_test(data_lie_beside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,6 +57,36 @@ static void activations_are_searched_apart(void **state) {
     assert_true(fabs(us_of("cublaslt", active) - 30) < 1);
 }
 
+/* Counts allocations of the device without which a network is not opened, among the first ones. */
+static int needed(const tw_cuda_network_options *o) {
+    int count = 0;
+    for (int nth = 0; nth < 24; nth++) {
+        tw_network_plan plan = {0};
+        tw_cuda_network *n;
+        tw_diag diag = {0};
+        fake_cuda_fail("cuMemAlloc_v2", nth, 2);
+        const tw_status st = tw_cuda_network_open(&n, m.program, m.weights, o, &plan, &diag);
+        fake_cuda_fail(NULL, 0, 0);
+        if (st == TW_OK)
+            tw_cuda_network_close(n);
+        else
+            assert_int_equal(st, TW_ERR_MEMORY);
+        count += st != TW_OK;
+        tw_network_plan_free(&plan);
+    }
+    return count;
+}
+
+/* A search that finds no memory leaves a network that would be there without it. */
+static void a_search_may_lack_memory(void **state) {
+    (void)state;
+    const tw_cuda_network_options none = {0};
+    needed(&none); /* Constants stay on the device. */
+    const int alone = needed(&none);
+    assert_true(alone > 2);
+    assert_int_equal(needed(&(tw_cuda_network_options){.search = true, .measured = 1}), alone);
+}
+
 /* Opens a network by the plan, and returns how many of its kernels have a shape. */
 static int count(const char *shape) {
     tw_cuda_network *n;
@@ -197,6 +227,7 @@ static void epilogues_overlap(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(activations_are_searched_apart, open_epilogues, close_all),
+        cmocka_unit_test_setup_teardown(a_search_may_lack_memory, open_epilogues, close_all),
         cmocka_unit_test_setup_teardown(problems_have_their_own_choices, open_epilogues, close_all),
         cmocka_unit_test_setup_teardown(maps_count_once, open_epilogues, close_all),
         cmocka_unit_test(epilogues_overlap),

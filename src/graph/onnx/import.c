@@ -3,6 +3,7 @@
 #include "base/grow.h"
 #include "graph/onnx/importer.h"
 #include "graph/onnx/onnx.h"
+#include "graph/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -94,15 +95,27 @@ static tw_status read_info(tw_onnx_importer *m, const tw_wire_field *f, tw_value
     return st == TW_OK ? tw_onnx_check(r, &w) : st;
 }
 
+/* Old files list their constants among the inputs. */
+static tw_status check_constant(tw_onnx_importer *m, const tw_wire_field *f, const tw_value *v, const tw_array *a) {
+    bool fits = v->type == TW_E_none || v->type == a->type;
+    fits &= v->rank < 0 || v->rank == a->rank;
+    for (int d = 0; d < v->rank && fits; d++) fits = v->dims[d] < 0 || v->dims[d] == a->dims[d];
+    if (fits) return TW_OK;
+    char is[128], said[256];
+    tw_array_describe(a, is, sizeof is);
+    tw_value_describe(m->scope->graph, v, said, sizeof said);
+    return TW_ONNX_FAIL(&m->reader, f->data, "tensor \"%s\" is %s, and as an input %s", v->name, is, said);
+}
+
 static tw_status add_input(tw_onnx_importer *m, const tw_wire_field *f) {
     tw_graph *g = m->scope->graph;
     tw_value v;
     const tw_status st = read_info(m, f, &v);
     if (st != TW_OK) return st;
     const int known = tw_names_find(&m->scope->names, v.name);
-    /* Old files list their constants among the inputs. */
-    if (known >= 0 && g->values[known].content) return TW_OK;
-    if (known >= 0 || !*v.name) return TW_ONNX_FAIL(&m->reader, f->data, "two inputs are called \"%s\"", v.name);
+    if (known >= 0 && g->values[known].content) return check_constant(m, f, &v, g->values[known].content);
+    if (!*v.name) return TW_ONNX_FAIL(&m->reader, f->data, "an input has no name");
+    if (known >= 0) return TW_ONNX_FAIL(&m->reader, f->data, "two inputs are called \"%s\"", v.name);
     const int i = tw_onnx_add(m, v.name);
     if (i < 0) return tw_fail_memory(m->reader.diag);
     g->values[i] = v;
@@ -119,6 +132,7 @@ static tw_status add_output(tw_onnx_importer *m, const tw_wire_field *f) {
     const int i = tw_onnx_find(m, m->scope, v.name, &found);
     if (m->reader.arena->failed) return tw_fail_memory(m->reader.diag);
     if (i < 0) return TW_ONNX_FAIL(&m->reader, f->data, "nothing computes the output \"%s\"", v.name);
+    g->values[i].said = v.type;
     g->outputs[g->n_outputs++] = i;
     return TW_OK;
 }

@@ -26,7 +26,8 @@ typedef struct tw_onnx_reader {
 
 /* Says what is wrong with the wire, if something is. */
 tw_status tw_onnx_check(const tw_onnx_reader *r, const tw_wire *w);
-/* Copies bytes as text. Bytes of value 0 end it. */
+/* Copies bytes as text, which a byte of value 0 ends. What is not UTF-8, and control characters, become "?": names are
+   printed, and written as JSON. */
 const char *tw_onnx_text(const tw_onnx_reader *r, const tw_wire_field *f);
 
 /* tensor.c. Reads a TensorProto. *name becomes its name, "" if it has none. */

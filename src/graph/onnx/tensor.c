@@ -2,6 +2,7 @@
 /* Arrays: TensorProto. Its elements are bytes in the file, bytes in a file beside it, or lists of numbers, which are
    the only ones that are copied. */
 #include "base/grow.h"
+#include "base/utf8.h"
 #include "graph/onnx/onnx.h"
 #include "graph/onnx/reader.h"
 
@@ -240,7 +241,13 @@ tw_status tw_onnx_check(const tw_onnx_reader *r, const tw_wire *w) {
 
 const char *tw_onnx_text(const tw_onnx_reader *r, const tw_wire_field *f) {
     const char *zero = f->size ? memchr(f->data, 0, f->size) : NULL;
-    return tw_arena_strndup(r->arena, (const char *)f->data, zero ? (size_t)(zero - (const char *)f->data) : f->size);
+    char *text =
+        tw_arena_strndup(r->arena, (const char *)f->data, zero ? (size_t)(zero - (const char *)f->data) : f->size);
+    if (!text) return NULL;
+    tw_utf8_mend(text);
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    return text;
 }
 
 tw_status tw_onnx_read_tensor(tw_arena *arena, const void *data, size_t size, const char *path, const char **name,

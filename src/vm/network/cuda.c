@@ -264,7 +264,9 @@ tw_status tw_cuda_network_run(tw_cuda_network *n, const void *const *inputs, voi
 
 tw_status tw_cuda_network_time(tw_cuda_network *n, int times, double *samples, int n_samples, tw_diag *diag) {
     tw_status st = TW_OK;
-    if (!n->graph) return tw_fail(diag, TW_ERR_UNSUPPORTED, "the network has not been captured as a graph");
+    if (!n->gpu->cuda) return tw_fail(diag, TW_ERR_UNSUPPORTED, "an emulator's passes have no times; a GPU's have");
+    if (!n->n) return tw_fail(diag, TW_ERR_UNSUPPORTED, "a pass without launches has no time");
+    if (!n->graph) return tw_fail(diag, TW_ERR_UNSUPPORTED, "the launches were not captured as a graph");
     for (int i = 0; i < n_samples && st == TW_OK; i++) {
         st = tw_cuda_graph_time(n->gpu->cuda, n->graph, times, &samples[i], diag);
         samples[i] /= times;
