@@ -137,6 +137,61 @@ static void kept_answers_find_what_is_wrong(void **state) {
     tw_attention_data_free(&d);
 }
 
+/* Blocks of wgmma that begin and end within pages of an odd number of eights. */
+static void blocks_across_pages_are_right(void **state) {
+    (void)state;
+    static const int of[][2] = {{24, 32}, {24, 16}, {40, 48}, {40, 16}, {72, 64}};
+    const tw_target *t = tw_target_find("sm_90a");
+    for (int i = 0; i < 10; i++) {
+        attention_case c = {.seed = 1};
+        tw_attention_data d;
+        tw_diag diag;
+        c.problem = (tw_attention_problem){.heads = 2,
+                                           .kv_heads = 1,
+                                           .head = 40,
+                                           .queries = 20,
+                                           .keys = 150,
+                                           .batch = 2,
+                                           .page = of[i / 2][0],
+                                           .ragged = i % 2};
+        assert_int_equal(tw_attention_complete(&c.problem, &diag), TW_OK);
+        c.config = tw_attention_config_default(&c.problem, t, 0);
+        c.config.columns = of[i / 2][1];
+        c.config.splits = 1 + i % 2;
+        assert_int_equal(tw_attention_data_make(&d, &c.problem, c.seed, &diag), TW_OK);
+        if (tw_attention_emulate(&d, &c.config, t, c.seed, NULL, &diag) != TW_OK) {
+            char text[900];
+            attention_case_print(&c, text, sizeof text);
+            fail_msg("%s --emulate\n%s", text, diag.message);
+        }
+        tw_attention_data_free(&d);
+    }
+}
+
+/* Pages of any size have a default. By wgmma blocks have whole sixteens of keys, which few pages do. */
+static void any_page_has_a_default(void **state) {
+    (void)state;
+    static const int64_t heads[] = {64, 80, 128, 200, 256};
+    const tw_target *t = tw_target_find("sm_90a");
+    for (int64_t i = 0; i < 256 * 5 * 2; i++) {
+        tw_attention_problem p = {.heads = 8,
+                                  .kv_heads = 2,
+                                  .head = heads[i / 2 % 5],
+                                  .queries = i % 2 ? 200 : 1,
+                                  .keys = 500,
+                                  .page = 1 + i / 10,
+                                  .causal = i % 3 == 0,
+                                  .ragged = i % 7 == 0};
+        if (!p.ragged && i % 4 == 0) p.mask = TW_T_f32;
+        tw_diag d;
+        const char *why;
+        assert_int_equal(tw_attention_complete(&p, &d), TW_OK);
+        const tw_attention_config c = tw_attention_config_default(&p, t, 0);
+        if (!tw_attention_legal(&p, &c, t, NULL, &why))
+            fail_msg("pages of %d, heads of %d: %s", (int)p.page, (int)p.head, why);
+    }
+}
+
 static void words_without_sense_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -274,11 +329,16 @@ static void a_mask_hides_all_keys_of_a_query(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_attention_is_right),         cmocka_unit_test(edges_of_masks_of_warpgroups_are_right),
-        cmocka_unit_test(edges_of_masks_of_warps_are_right), cmocka_unit_test(kept_answers_find_what_is_wrong),
-        cmocka_unit_test(a_mask_hides_all_keys_of_a_query),  cmocka_unit_test(words_without_sense_are_refused),
-        cmocka_unit_test(printed_problems_are_read_again),   cmocka_unit_test(defaults_are_legal),
-        cmocka_unit_test(programs_open_it_by_words)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_attention_is_right),
+                                       cmocka_unit_test(edges_of_masks_of_warpgroups_are_right),
+                                       cmocka_unit_test(edges_of_masks_of_warps_are_right),
+                                       cmocka_unit_test(kept_answers_find_what_is_wrong),
+                                       cmocka_unit_test(a_mask_hides_all_keys_of_a_query),
+                                       cmocka_unit_test(words_without_sense_are_refused),
+                                       cmocka_unit_test(any_page_has_a_default),
+                                       cmocka_unit_test(blocks_across_pages_are_right),
+                                       cmocka_unit_test(printed_problems_are_read_again),
+                                       cmocka_unit_test(defaults_are_legal),
+                                       cmocka_unit_test(programs_open_it_by_words)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
