@@ -100,27 +100,35 @@ static tw_status add_message(json_t *list, const char *role, const char *text, s
     return d->status;
 }
 
-tw_status cli_chat_ids(const cli_chat_flags *c, const char *model_path, const tw_tokenizer *t, const char *text,
-                       size_t size, const char *where, int32_t **ids, size_t *n, tw_diag *d) {
-    tw_chat *chat = NULL;
+tw_status cli_template_open(cli_template *out, const cli_chat_flags *f, const char *model_path, tw_diag *d) {
+    *out = (cli_template){.system = f->system};
+    tw_status st = cli_chat_inputs(f, &out->arguments, &out->tools, d);
+    if (st == TW_OK) st = tw_chat_open(&out->chat, model_path, f->name, d);
+    if (st != TW_OK) cli_template_close(out);
+    return st;
+}
+
+void cli_template_close(cli_template *c) {
+    tw_chat_close(c->chat);
+    free(c->arguments);
+    free(c->tools);
+    *c = (cli_template){0};
+}
+
+tw_status cli_chat_ids(const cli_template *c, const tw_tokenizer *t, const char *text, size_t size, const char *where,
+                       int32_t **ids, size_t *n, tw_diag *d) {
     tw_chat_text prompt = {0};
-    char *arguments, *tools;
-    tw_status st = cli_chat_inputs(c, &arguments, &tools, d);
-    if (st != TW_OK) return st;
+    tw_status st = TW_OK;
     json_t *list = json_array();
     if (c->system) st = add_message(list, "system", c->system, strlen(c->system), "--system", d);
     if (st == TW_OK) st = add_message(list, "user", text, size, where, d);
     char *messages = st == TW_OK ? tw_json_text(list, 0) : NULL;
     if (st == TW_OK && !messages) st = cli_say(d, TW_ERR_MEMORY, "out of memory");
-    if (st == TW_OK) st = tw_chat_open(&chat, model_path, c->name, d);
-    const tw_chat_request r = {.messages = messages, .arguments = arguments, .tools = tools};
-    if (st == TW_OK) st = tw_chat_render(chat, &r, &prompt, d);
+    const tw_chat_request r = {.messages = messages, .arguments = c->arguments, .tools = c->tools};
+    if (st == TW_OK) st = tw_chat_render(c->chat, &r, &prompt, d);
     if (st == TW_OK) st = tw_chat_encode(t, &prompt, ids, n, d);
     tw_chat_text_free(&prompt);
-    tw_chat_close(chat);
     free(messages);
-    free(arguments);
-    free(tools);
     json_decref(list);
     return st;
 }

@@ -58,10 +58,18 @@ typedef struct cli_chat_flags {
 /* The template's variables and tools as JSON text, each NULL where there are none; the caller frees both. */
 tw_status cli_chat_inputs(const cli_chat_flags *f, char **arguments, char **tools, tw_diag *diag);
 
-/* Renders a user's message by the model's chat template, and encodes it. `where` names the text in diagnostics. The
-   caller frees *ids. */
-tw_status cli_chat_ids(const cli_chat_flags *c, const char *model_path, const tw_tokenizer *t, const char *text,
-                       size_t size, const char *where, int32_t **ids, size_t *n, tw_diag *d);
+/* What makes prompts of messages: the model's chat template, and what the flags say. */
+typedef struct cli_template {
+    tw_chat *chat;
+    char *arguments, *tools; /* As of cli_chat_inputs. */
+    const char *system;      /* The flag's. */
+} cli_template;
+tw_status cli_template_open(cli_template *out, const cli_chat_flags *f, const char *model_path, tw_diag *d);
+void cli_template_close(cli_template *c); /* All zeros are fine. */
+
+/* Renders a user's message, and encodes it. `where` names the text in diagnostics. The caller frees *ids. */
+tw_status cli_chat_ids(const cli_template *c, const tw_tokenizer *t, const char *text, size_t size, const char *where,
+                       int32_t **ids, size_t *n, tw_diag *d);
 
 /* A diagnostic of the command's own. Returns the status. */
 tw_status cli_say(tw_diag *diag, tw_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -78,8 +78,9 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (st == TW_OK) {
         tw_model_info info;
         tw_model_describe(model, &info);
+        const int64_t chosen = o.config->lowering.max_seq, most = chosen ? chosen : info.max_seq;
         /* A window has 512 positions unless -c says otherwise, as is usual for perplexity. */
-        if (!o.context) o.context = info.max_seq < 512 ? info.max_seq : 512;
+        if (!o.context) o.context = most < 512 ? most : 512;
         st = measure(model, &o, model_path, file, o.context, json, &d);
     }
     tw_model_close(model);

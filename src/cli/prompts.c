@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "cli/results.h"
 
 #include <jansson.h>
@@ -27,6 +28,7 @@ typedef struct request {
 typedef struct prompts {
     const cli_prompts *o;
     tw_tokenizer *t;
+    cli_template chat;   /* Opened with cli_prompts.chat. */
     tw_generation usual; /* What lines do not say. */
     request *all;
     size_t n, room;
@@ -35,16 +37,22 @@ typedef struct prompts {
 
 /* ---- reading */
 
+/* Where a prompt came from, as messages have it. */
+static const char *source_of(const prompts *p) {
+    return strcmp(p->o->path, "-") ? p->o->path : "(standard input)";
+}
+
 static tw_status refuse(const prompts *p, int line, tw_diag *d, const char *why) {
-    return tw_fail_line(d, TW_ERR_FORMAT, strcmp(p->o->path, "-") ? p->o->path : "(standard input)", line, 1, "%s",
-                        why);
+    return tw_fail_line(d, TW_ERR_FORMAT, source_of(p), line, 1, "%s", why);
 }
 
 /* Points at the line in a diagnostic of what the line holds. */
 static tw_status blame(const prompts *p, const request *r, tw_status st, tw_diag *d) {
-    char why[sizeof d->message];
+    enum { PLACE = sizeof d->path + 32 };
+    char why[PLACE + sizeof d->message], place[PLACE];
     if (st == TW_OK) return st;
-    snprintf(why, sizeof why, "%s", d->message);
+    tw_diag_place(d, place, sizeof place);
+    snprintf(why, sizeof why, "%s%s", place, d->message);
     refuse(p, r->line, d, why);
     return d->status = st;
 }
@@ -72,7 +80,7 @@ static tw_status encode(const prompts *p, request *r, const json_t *prompt, tw_d
     if (!p->t) return refuse(p, r->line, d, "a text needs the model's tokenizer.json, which is not there");
     const char *text = json_string_value(prompt);
     const size_t size = json_string_length(prompt);
-    const tw_status st = o->chat ? cli_chat_ids(o->chat, o->model_path, p->t, text, size, o->path, &r->ids, &n, d)
+    const tw_status st = o->chat ? cli_chat_ids(&p->chat, p->t, text, size, "a message", &r->ids, &n, d)
                                  : tw_tokenizer_encode(p->t, text, size, true, &r->ids, &n, d);
     r->g.n_prompt = (int64_t)n;
     return blame(p, r, st, d);
@@ -127,7 +135,8 @@ static tw_status read_line(prompts *p, int number, const char *text, size_t size
     request *r = &p->all[p->n++];
     *r = (request){.line = number, .g = p->usual};
     json_t *line = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
-    if (!line) return refuse(p, number, d, e.text);
+    if (!line && tw_json_lacks_memory(&e)) return tw_fail_memory(d);
+    if (!line) return tw_fail_line(d, TW_ERR_FORMAT, source_of(p), number, e.column, "invalid JSON: %s", e.text);
     const tw_status st = read_object(p, r, line, d);
     json_decref(line);
     return st;
@@ -232,7 +241,7 @@ static void choose_context(const prompts *p, const tw_model *model, tw_engine_op
     tw_model_info info;
     int64_t most = 1;
     tw_model_describe(model, &info);
-    if (o->context || o->schedule) return;
+    if (o->context || o->schedule || o->config->lowering.max_seq) return;
     for (size_t i = 0; i < p->n; i++) {
         const int64_t want = p->all[i].g.n_prompt + p->all[i].g.limit;
         if (want > most) most = want;
@@ -247,6 +256,7 @@ tw_status cli_run_prompts(const cli_prompts *o, const tw_model *model, tw_engine
     tw_status st = tw_file_exists(path) ? tw_tokenizer_open(&p.t, path, d) : TW_OK;
     cli_sampling(o->sampling, model, &p.usual);
     if (!p.t && !o->sampling->stop.count) p.usual.n_stop = 0; /* The model's own stop strings need a tokenizer. */
+    if (st == TW_OK && o->chat) st = cli_template_open(&p.chat, o->chat, o->model_path, d);
     if (st == TW_OK) st = read_all(&p, d);
     if (st == TW_OK) cli_warn_nonfinite(model);
     if (st == TW_OK && p.n) {
@@ -260,6 +270,7 @@ tw_status cli_run_prompts(const cli_prompts *o, const tw_model *model, tw_engine
         tw_buf_free(&p.all[i].text);
     }
     free(p.all);
+    cli_template_close(&p.chat);
     tw_tokenizer_close(p.t);
     return st;
 }

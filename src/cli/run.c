@@ -67,9 +67,11 @@ static tw_status prompt_ids(const run_flags *f, const char *model_path, const tw
     else if (!tw_buf_str(&in, f->prompt))
         st = cli_say(d, TW_ERR_MEMORY, "out of memory");
     const char *text = in.data ? in.data : "";
+    cli_template c = {0};
+    if (st == TW_OK && f->chat) st = cli_template_open(&c, &f->chat_flags, model_path, d);
     if (st == TW_OK && f->chat)
-        st = cli_chat_ids(&f->chat_flags, model_path, t, text, in.size,
-                          strcmp(f->prompt, "-") ? "-p" : "(standard input)", ids, n, d);
+        st = cli_chat_ids(&c, t, text, in.size, strcmp(f->prompt, "-") ? "-p" : "(standard input)", ids, n, d);
+    cli_template_close(&c);
     if (st == TW_OK && !f->chat) {
         st = tw_tokenizer_encode(t, text, in.size, true, ids, n, d);
         cli_blame(d, st, strcmp(f->prompt, "-") ? "-p" : "-");
@@ -113,7 +115,7 @@ static void choose_context(const tw_model *model, const run_flags *f, size_t n_p
     int64_t want = (int64_t)n_prompt + f->n;
     tw_model_info info;
     tw_model_describe(model, &info);
-    if (o->context || o->schedule) return;
+    if (o->context || o->schedule || o->config->lowering.max_seq) return;
     o->context = want < info.max_seq ? want : info.max_seq;
     if ((int64_t)n_prompt >= o->context) o->context = info.max_seq;
     if (o->context < 1) o->context = 1;

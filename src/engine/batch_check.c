@@ -44,8 +44,12 @@ tw_status tw_time_batch(tw_batch *b, tw_random *r, int64_t prompt, int64_t n, tw
     load l = {0};
     tw_status st = TW_OK;
     *out = (tw_batch_times){0};
-    for (int64_t i = 0; i < tw_batch_sequences(b) && st == TW_OK; i++)
-        st = add(&l, b, r, prompt < 1 ? 1 : prompt, n + 1, diag);
+    if (prompt < 1) prompt = 1;
+    /* The context would end the generations before, in less time. */
+    if (prompt + n > tw_engine_context(tw_batch_engine(b)))
+        return tw_fail(diag, TW_ERR_USAGE, "a prompt of %lld and %lld tokens do not fit the context of %lld",
+                       (long long)prompt, (long long)n, (long long)tw_engine_context(tw_batch_engine(b)));
+    for (int64_t i = 0; i < tw_batch_sequences(b) && st == TW_OK; i++) st = add(&l, b, r, prompt, n + 1, diag);
     const int64_t start = tw_now_ns();
     if (st == TW_OK) st = run(b, diag);
     out->seconds = (double)(tw_now_ns() - start) * 1e-9;

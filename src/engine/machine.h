@@ -51,7 +51,7 @@ typedef struct tw_engine_backend {
     /* Does what tw_cuda_vm_short_past does. Returns 0 on a processor. */
     int64_t (*short_past)(const tw_machine *m, const tw_lowering *l);
 
-    /* The next five functions do what those of the same names in tilewright/vm.h do. */
+    /* load, run, tape_bytes, streamed_bytes and explain do what their namesakes in tilewright/vm.h do. */
     tw_status (*load)(tw_machine *m, const tw_checked *program, int *id, tw_diag *diag);
     tw_status (*run)(tw_machine *m, tw_vm_step *step, tw_diag *diag);
     /* Does what tw_prefill_covers does. NULL: nothing is covered. */

@@ -28,7 +28,7 @@ typedef struct tw_batch_times {
     double decode_seconds; /* The rest, for n more tokens of each sequence. */
 } tw_batch_times;
 /* Times as many greedy generations as the batch has sequences, all at once. Each has a random prompt of that many ids,
-   at least 1, and 1 + n tokens. */
+   at least 1, and 1 + n tokens. TW_ERR_USAGE: the context has no room for the ids and n tokens. */
 tw_status tw_time_batch(tw_batch *b, tw_random *r, int64_t prompt, int64_t n, tw_batch_times *out, tw_diag *diag);
 
 #endif

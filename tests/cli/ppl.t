@@ -8,6 +8,9 @@ $ tilewright ppl models/demo -f models/demo/heldout.txt -c 256 --json >p.json; j
   256
 $ tilewright ppl models/demo -f - -c 256 <models/demo/heldout.txt | sed 's/\(25\.92\)[0-9]*/\1/; s/(.*)/()/'
   perplexity 25.92 over 10302 tokens in windows of 256 ()
+# A file of choices may have fewer positions than a window.
+$ echo '{"max_seq": 100}' >few.json; head -c 2000 models/demo/heldout.txt | tilewright ppl models/demo -f - --config few.json --json | json - context
+  100
 # Quantisation costs what PROVENANCE.md says, or less.
 $ for w in int8 int4; do tilewright ppl models/demo -f models/demo/heldout.txt -c 256 --weights $w --json | json - perplexity | cut -c1-4; done
   25.9

@@ -70,6 +70,12 @@ $ tilewright run models/demo -p - -n 1 <models/demo/heldout.txt
 $ tilewright run models/demo -p "In the beginning God created the heaven" -c 4
   tilewright: 8 tokens do not fit the context of 4, of which 0 are taken: a larger -c, or a shorter prompt
   [2]
+# A file of choices has the context, too.
+$ echo '{"max_seq": 5}' >five.json; tilewright run models/demo --ids 1,2,3,4 --config five.json --json | json - finish
+  context
+$ tilewright run models/demo --ids 1,2,3,4,5,6 --config five.json
+  tilewright: 6 tokens do not fit the context of 5, of which 0 are taken: a larger -c, or a shorter prompt
+  [2]
 # A schedule for other circumstances.
 $ tilewright compile models/demo --workers 2 -c 256 -o s.json
   s.json: 66 instructions for 2 workers, 34 counters, 78 buffers

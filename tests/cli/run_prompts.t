@@ -27,9 +27,9 @@ $ tilewright run models/demo --prompts /dev/null
 $ bad() { printf '%s\n' '{"prompt": "x"}' "$1" >bad.jsonl; tilewright run models/demo --prompts bad.jsonl --quiet; }
 > bad '{"prompt": "x"'; bad '{"promt": "x"}'; bad '"x"'; bad '{"prompt": "x", "ids": [1]}'; bad '{"prompt": 5}'
 > bad '{"ids": "1,2"}'; bad '{"ids": [1, -2]}'; bad '{"ids": []}'; bad '{"prompt": "x", "n": -1}'; bad '{"prompt": "x", "seed": 1.5}'; bad '{"ids": [99999]}'
-  tilewright: bad.jsonl:2:1: '}' expected near end of file
+  tilewright: bad.jsonl:2:14: invalid JSON: '}' expected near end of file
   tilewright: bad.jsonl:2:1: a line is an object with "prompt" or "ids", one of them, and may have "n", "seed" and "id"
-  tilewright: bad.jsonl:2:1: '[' or '{' expected near '"x"'
+  tilewright: bad.jsonl:2:3: invalid JSON: '[' or '{' expected near '"x"'
   tilewright: bad.jsonl:2:1: a line is an object with "prompt" or "ids", one of them, and may have "n", "seed" and "id"
   tilewright: bad.jsonl:2:1: "prompt" is not a text
   tilewright: bad.jsonl:2:1: "ids" is not a list of token ids such as [1, 2, 3]
@@ -42,6 +42,26 @@ $ bad() { printf '%s\n' '{"prompt": "x"}' "$1" >bad.jsonl; tilewright run models
 $ echo '{"ids": [1,2,3,4,5]}' | tilewright run models/demo --prompts - -c 4 --quiet
   tilewright: (standard input):1:1: 5 tokens do not fit the context of 4
   [2]
+$ echo '{"max_seq": 4}' >four.json; echo '{"ids": [1,2,3,4,5]}' | tilewright run models/demo --prompts - --config four.json --quiet
+  tilewright: (standard input):1:1: 5 tokens do not fit the context of 4
+  [2]
+# A message that the template refuses. What is wrong with the template or the tools is no line's.
+$ mkdir m && for f in models/demo/*; do ln -s "$(realpath "$f")" m/; done && rm m/tokenizer_config.json
+> cat >m/tokenizer_config.json <<'END'
+> {"chat_template": "{% if messages[0].content == 'no' %}{{ raise_exception('never') }}{% endif %}{{ messages[0].content }}"}
+> END
+$ printf '%s\n' '{"prompt": "yes"}' '{"prompt": "no"}' >said.jsonl; tilewright run m --prompts said.jsonl --chat
+  tilewright: said.jsonl:2:1: m/tokenizer_config.json (chat_template):1:55: the template says: never
+  [1]
+$ tilewright run m --prompts said.jsonl --chat --tools absent.json
+  tilewright: absent.json: cannot open: No such file or directory
+  [1]
+$ tilewright run m --prompts said.jsonl --chat --chat-arg x
+  tilewright: --chat-arg: "x" is not NAME=JSON, such as enable_thinking=false
+  [2]
+$ tilewright run models/demo --prompts said.jsonl --chat
+  tilewright: models/demo/tokenizer_config.json: there is no chat_template
+  [1]
 $ tilewright run models/demo --prompts absent.jsonl
   tilewright: absent.jsonl: cannot open: No such file or directory
   [1]

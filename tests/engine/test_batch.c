@@ -435,6 +435,9 @@ static void a_batch_is_checked_and_timed(void **state) {
     assert_int_equal(v.tokens + v.close, 8);
     if (tw_time_batch(b, &random, 5, 3, &t, &d) != TW_OK) fail_msg("%s", d.message);
     assert_true(t.decode_seconds > 0 && t.prompt_seconds > 0 && t.seconds > t.decode_seconds);
+    if (tw_time_batch(b, &random, CONTEXT - 1, 1, &t, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(tw_time_batch(b, &random, CONTEXT - 1, 2, &t, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_time_batch(b, &random, 0, CONTEXT, &t, &d), TW_ERR_USAGE);
     m->norm_eps = 100;
     assert_int_equal(tw_batch_check(b, 20, 1, &v, &d), TW_ERR_MISMATCH);
     tw_batch_close(b);

@@ -36,6 +36,7 @@ static void draw_problem(tw_attention_problem *p, tw_random *r, const attention_
         p->page = below(r, 2) ? INT64_C(8) << below(r, 6) : 16;
         /* The number of draws stays as it is. */
         if (p->page == 8 || p->keys % 4 == 1) p->page = 1 + p->keys % 11;
+        if (p->page >= 64) p->page = 8 * (3 + 2 * (p->keys % 8));
         p->capacity = 0;
         p->pool = p->batch * ((p->keys + p->page - 1) / p->page) + below(r, 4);
     }
@@ -132,6 +133,7 @@ void attention_case_print(const attention_case *c, char *out, size_t size) {
     X(blocks_of_a_page, p->page > c->columns)                                                                          \
     X(pages_without_eights, p->page % 8 && !p->ragged)                                                                 \
     X(ragged_pages_without_eights, p->page % 8 && p->ragged)                                                           \
+    X(pages_of_odd_eights, c->mma == 2 && p->page % 16 == 8 && c->columns % p->page)                                   \
     X(ragged_pages, p->page && p->ragged)                                                                              \
     X(packed, c->pack)                                                                                                 \
     X(split, c->splits > 1 && p->keys > c->columns)                                                                    \

@@ -137,6 +137,61 @@ static void kept_answers_find_what_is_wrong(void **state) {
     tw_attention_data_free(&d);
 }
 
+/* Blocks of wgmma that begin and end within pages of an odd number of eights. */
+static void blocks_across_pages_are_right(void **state) {
+    (void)state;
+    static const int of[][2] = {{24, 32}, {24, 16}, {40, 48}, {40, 16}, {72, 64}};
+    const tw_target *t = tw_target_find("sm_90a");
+    for (int i = 0; i < 10; i++) {
+        attention_case c = {.seed = 1};
+        tw_attention_data d;
+        tw_diag diag;
+        c.problem = (tw_attention_problem){.heads = 2,
+                                           .kv_heads = 1,
+                                           .head = 40,
+                                           .queries = 20,
+                                           .keys = 150,
+                                           .batch = 2,
+                                           .page = of[i / 2][0],
+                                           .ragged = i % 2};
+        assert_int_equal(tw_attention_complete(&c.problem, &diag), TW_OK);
+        c.config = tw_attention_config_default(&c.problem, t, 0);
+        c.config.columns = of[i / 2][1];
+        c.config.splits = 1 + i % 2;
+        assert_int_equal(tw_attention_data_make(&d, &c.problem, c.seed, &diag), TW_OK);
+        if (tw_attention_emulate(&d, &c.config, t, c.seed, NULL, &diag) != TW_OK) {
+            char text[900];
+            attention_case_print(&c, text, sizeof text);
+            fail_msg("%s --emulate\n%s", text, diag.message);
+        }
+        tw_attention_data_free(&d);
+    }
+}
+
+/* Pages of any size have a default. By wgmma blocks have whole sixteens of keys, which few pages do. */
+static void any_page_has_a_default(void **state) {
+    (void)state;
+    static const int64_t heads[] = {64, 80, 128, 200, 256};
+    const tw_target *t = tw_target_find("sm_90a");
+    for (int64_t i = 0; i < 256 * 5 * 2; i++) {
+        tw_attention_problem p = {.heads = 8,
+                                  .kv_heads = 2,
+                                  .head = heads[i / 2 % 5],
+                                  .queries = i % 2 ? 200 : 1,
+                                  .keys = 500,
+                                  .page = 1 + i / 10,
+                                  .causal = i % 3 == 0,
+                                  .ragged = i % 7 == 0};
+        if (!p.ragged && i % 4 == 0) p.mask = TW_T_f32;
+        tw_diag d;
+        const char *why;
+        assert_int_equal(tw_attention_complete(&p, &d), TW_OK);
+        const tw_attention_config c = tw_attention_config_default(&p, t, 0);
+        if (!tw_attention_legal(&p, &c, t, NULL, &why))
+            fail_msg("pages of %d, heads of %d: %s", (int)p.page, (int)p.head, why);
+    }
+}
+
 static void words_without_sense_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -158,6 +213,11 @@ static void words_without_sense_are_refused(void **state) {
               {"heads=4 head=64 queries=4 keys=9 mask=f32 ldm=8", "a row has all keys"},
               {"heads=4 head=64 queries=4 mask=i8 mask_heads=2", "all sequences and heads, or of each"},
               {"heads=4 head=64 queries=4 mask=i8 ragged=1", "ragged sequences have no mask"},
+              {"heads=4 head=64 queries=1073741824", "queries = 1073741824 is not within 1..1073741823"},
+              {"heads=4 head=64 queries=4 page=1 keys=100000000000 batch=100000000000", "keys = 100000000000 is"},
+              {"heads=1 head=32 queries=33554432 batch=16384 keys=8 ldq=33554432 ldo=33554432", "2^40 elements"},
+              {"heads=4 head=64 queries=4 page=65536 pool=1073741823 ldk=1073741816", "2^40 elements"},
+              {"heads=64 kv_heads=1 head=32 queries=536870912 mask=i8 mask_heads=64", "2^40 elements"},
               {"heads=4 head=64 queries=4 kv=i8", "no such value"},
               {"heads=4 head=80 queries=4 kv=e4m3", "multiples of 32"},
               {"heads=4 head=64 queries=4 kv=e4m3 ldk=264", "rows of 16"},
@@ -269,11 +329,16 @@ static void a_mask_hides_all_keys_of_a_query(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_attention_is_right),         cmocka_unit_test(edges_of_masks_of_warpgroups_are_right),
-        cmocka_unit_test(edges_of_masks_of_warps_are_right), cmocka_unit_test(kept_answers_find_what_is_wrong),
-        cmocka_unit_test(a_mask_hides_all_keys_of_a_query),  cmocka_unit_test(words_without_sense_are_refused),
-        cmocka_unit_test(printed_problems_are_read_again),   cmocka_unit_test(defaults_are_legal),
-        cmocka_unit_test(programs_open_it_by_words)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_attention_is_right),
+                                       cmocka_unit_test(edges_of_masks_of_warpgroups_are_right),
+                                       cmocka_unit_test(edges_of_masks_of_warps_are_right),
+                                       cmocka_unit_test(kept_answers_find_what_is_wrong),
+                                       cmocka_unit_test(a_mask_hides_all_keys_of_a_query),
+                                       cmocka_unit_test(words_without_sense_are_refused),
+                                       cmocka_unit_test(any_page_has_a_default),
+                                       cmocka_unit_test(blocks_across_pages_are_right),
+                                       cmocka_unit_test(printed_problems_are_read_again),
+                                       cmocka_unit_test(defaults_are_legal),
+                                       cmocka_unit_test(programs_open_it_by_words)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,11 +107,18 @@ static int band_of(const tw_attention_problem *p) {
     return band;
 }
 
-/* Blocks lie within pages, or pages within blocks. */
-static int fit_pages(const tw_attention_problem *p, int columns) {
+/* Returns the most keys of a block, up to `columns`, with which blocks lie within pages, or pages within blocks. 0:
+   keys are gathered, of any blocks. */
+static int fitting(const tw_attention_problem *p, int columns) {
     const int page = (int)p->page;
-    while (page && page % 8 == 0 && columns > 16 && (page < columns ? columns % page : page % columns)) columns -= 16;
+    for (; columns; columns -= 16)
+        if (!page || (!tw_attention_gathers(p, columns) && !(page < columns ? columns % page : page % columns))) break;
     return columns;
+}
+
+static int fit_pages(const tw_attention_problem *p, int columns) {
+    const int fit = fitting(p, columns);
+    return fit ? fit : columns;
 }
 
 /* Tiles, blocks and turns that were the fastest on an H200, or within 2 % of that. Ragged lengths are only bounds. */
@@ -119,7 +126,7 @@ static void set_tile(const tw_attention_problem *p, tw_attention_config *c) {
     enum { SHORT = 2048, LONG = 4096, LONGEST = 16384 };
     const bool masks = p->causal || p->window, even = !p->ragged && !p->window && !p->mask;
     /* Three warpgroups have no registers to spare. */
-    const bool third = !p->window && p->cap == 0 && !p->mask && p->page % 8 == 0;
+    const bool third = !p->window && p->cap == 0 && !p->mask && fitting(p, p->head <= 64 ? 128 : 96);
     const int64_t tiles = p->batch * p->heads * tw_ceil_div(p->queries, c->rows);
     c->pingpong = 1;
     c->columns = 128;
@@ -140,7 +147,7 @@ static void set_tile(const tw_attention_problem *p, tw_attention_config *c) {
         c->lazy = 1;
     }
     /* A producer that gathers leaves fewer registers, and loads of the mask's array take some. */
-    if (p->page % 8 && p->head > 192) c->columns = 64;
+    if (!fitting(p, c->columns) && p->head > 192) c->columns = 64;
     if (p->mask && p->head > 96) c->columns = p->head <= 128 ? 112 : p->head <= 192 ? 80 : 48;
 }
 

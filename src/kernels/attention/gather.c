@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys and values of pages without whole eights of keys. A tensor copy of such a page does not end where the swizzle
-   begins anew, so that the lanes of a warp copy 16 bytes each instead, to where tensor copies would have put them. Each
-   lane knows the rows of every 32nd key of a block, and asks other lanes for those that it copies. */
+/* Keys and values of pages that tensor copies do not fetch (tw_attention_gathers). A copy of a page without whole
+   eights of keys does not end where the swizzle begins anew, and one of an odd number of eights has no whole blocks:
+   the lanes of a warp copy 16 bytes each instead, to where tensor copies would have put them. Each lane knows the rows
+   of every 32nd key of a block, and asks other lanes for those that it copies. */
 #include "base/divide.h"
 #include "kernels/attention/generate.h"
 

@@ -38,7 +38,7 @@ typedef struct tw_attention_plan {
     tw_tile q, k, v;  /* Tiles. */
     bool upper;       /* Of each 16 rows of a tile only the first 8 may have queries. */
     int lines;        /* Keys that are fetched together: those of a block, or of a page in it. */
-    bool gathers;     /* Pages have no whole eights of keys, so that keys and values are copied without tensor maps. */
+    bool gathers;     /* Tensor copies do not fetch such pages (tw_attention_gathers): lanes copy keys and values. */
     bool holds;       /* By mma.sync: a thread keeps its part of the queries in registers. */
     int scores, sums; /* Scores and sums that a thread has of a strip. */
     int threads, registers; /* Of a block, and of a thread at launch. */
@@ -54,6 +54,10 @@ typedef struct tw_attention_plan {
     int64_t grid;      /* Blocks. */
     int band;          /* Heads of a band, a divisor of heads * batch. */
 } tw_attention_plan;
+
+/* Tells whether keys and values are copied without tensor maps: from pages without whole eights of keys, or of an odd
+   number of eights, if a block does not have whole pages. */
+bool tw_attention_gathers(const tw_attention_problem *p, int columns);
 
 /* Derives the plan. Returns NULL, or why the configuration is illegal. Target NULL: one that can run it. */
 const char *tw_attention_plan_of(const tw_attention_problem *p, const tw_attention_config *c, const tw_target *t,

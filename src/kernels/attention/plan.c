@@ -110,6 +110,11 @@ static int band_of(const tw_attention_problem *p, const tw_attention_config *c) 
     return (int)band;
 }
 
+/* Blocks have whole sixteens of keys. A page of an odd number of eights never has whole blocks. */
+bool tw_attention_gathers(const tw_attention_problem *p, int columns) {
+    return p->page % TW_ATTENTION_EIGHT || (p->page % TW_ATTENTION_STRIP && columns % p->page);
+}
+
 /* Tensor copies fetch pages, or parts of them. A block of a launch that begins beside another has half an SM. */
 static const char *plan_groups(tw_attention_plan *plan, const tw_attention_problem *p, const tw_attention_config *c,
                                const tw_target *t) {
@@ -119,7 +124,7 @@ static const char *plan_groups(tw_attention_plan *plan, const tw_attention_probl
     plan->groups = c->rows / TW_WGMMA_ROWS;
     plan->warps = plan->strips;
     plan->own = 1;
-    plan->gathers = p->page % TW_ATTENTION_EIGHT != 0;
+    plan->gathers = tw_attention_gathers(p, c->columns);
     if (p->page && p->page < c->columns && !plan->gathers) plan->lines = (int)p->page;
     REFUSE(p->page && !plan->gathers && p->page % plan->lines, "blocks do not lie within a page");
     REFUSE(c->columns % plan->lines, "pages do not lie within a block");

@@ -116,6 +116,47 @@ tw_status tw_attention_parse(tw_attention_problem *p, char *words, tw_diag *diag
     return st == TW_OK ? tw_attention_complete(p, diag) : st;
 }
 
+/* An array whose size may be beyond 64 bits. Sizes up to MOST_ELEMENTS are exact. */
+typedef struct array {
+    const char *name;
+    tw_type type;
+    double elements;
+} array;
+#define MOST_ELEMENTS 0x1p40
+
+static array array_of(const tw_attention_problem *p, tw_attention_buffer which) {
+    const double batch = (double)p->batch, heads = (double)p->heads, kv_heads = (double)p->kv_heads,
+                 head = (double)p->head, queries = (double)p->queries, keys = (double)p->keys, ldk = (double)p->ldk;
+    const double rows = p->ragged ? queries : batch * queries, dense = heads * head;
+    /* Keys that lie as their sequence's queries do have these rows, if only the device knows where. */
+    const double key_rows = p->page ? (double)p->pool * (double)p->page : p->ragged ? keys : batch * keys;
+    const double kv = p->capacity ? (batch * kv_heads * (double)p->capacity - 1) * ldk + head
+                                  : (key_rows - 1) * ldk + kv_heads * head;
+    const double masks = (double)p->mask_batch * (double)p->mask_heads;
+    const array of[TW_ATTENTION_BUFFERS] = {
+        [TW_ATTENTION_Q] = {"q", p->type, (rows - 1) * (double)p->ldq + dense},
+        [TW_ATTENTION_K] = {"k", p->kv ? p->kv : p->type, kv},
+        [TW_ATTENTION_V] = {"v", p->kv ? p->kv : p->type, kv},
+        [TW_ATTENTION_OUT] = {"out", p->type, (rows - 1) * (double)p->ldo + dense},
+        [TW_ATTENTION_LSE] = {"lse", TW_T_f32, p->lse ? rows * heads : 0},
+        [TW_ATTENTION_SINKS] = {"sinks", TW_T_f32, p->sinks ? heads : 0},
+        [TW_ATTENTION_STARTS] = {"starts", TW_T_i32, p->ragged ? batch + 1 : 0},
+        [TW_ATTENTION_LENGTHS] = {"lengths", TW_T_i32, p->ragged ? batch : 0},
+        [TW_ATTENTION_PAGES] = {"pages", TW_T_i32, p->page ? batch * (double)tw_ceil_div(p->keys, p->page) : 0},
+        [TW_ATTENTION_MASK] = {"mask", p->mask ? p->mask : TW_T_f32, masks * queries * (double)p->ldm},
+        [TW_ATTENTION_K_SCALES] = {"k_scales", TW_T_f32, p->kv ? kv_heads : 0},
+        [TW_ATTENTION_V_SCALES] = {"v_scales", TW_T_f32, p->kv ? kv_heads : 0},
+        [TW_ATTENTION_WORKSPACE] = {"workspace", TW_T_f32, 0},
+        [TW_ATTENTION_COUNTERS] = {"counters", TW_T_i32, 0},
+    };
+    return of[which];
+}
+
+tw_attention_array tw_attention_array_of(const tw_attention_problem *p, tw_attention_buffer which) {
+    const array a = array_of(p, which);
+    return (tw_attention_array){a.name, a.type, (int64_t)a.elements};
+}
+
 static tw_status check_mask(const tw_attention_problem *p, tw_diag *diag) {
     if (!p->mask && (p->mask_batch || p->mask_heads || p->ldm))
         return tw_fail(diag, TW_ERR_USAGE, "mask_batch, mask_heads and ldm are of a mask");
@@ -128,13 +169,20 @@ static tw_status check_mask(const tw_attention_problem *p, tw_diag *diag) {
     return TW_OK;
 }
 
-static tw_status check(const tw_attention_problem *p, tw_diag *diag) {
+/* Refuses a field beyond its range. With `given`, fields that are 0 are not told yet. */
+static tw_status check_fields(const tw_attention_problem *p, bool given, tw_diag *diag) {
     for (int i = 0; i < FIELDS; i++) {
         const double x = get(p, &fields[i]);
-        if (!(x >= fields[i].least && x <= fields[i].most))
-            return tw_fail(diag, TW_ERR_USAGE, "%s = %.9g is not within %.9g..%.9g", fields[i].name, x, fields[i].least,
-                           fields[i].most);
+        if ((given && x == 0) || (x >= fields[i].least && x <= fields[i].most)) continue;
+        return tw_fail(diag, TW_ERR_USAGE, "%s = %.16g is not within %.16g..%.16g", fields[i].name, x, fields[i].least,
+                       fields[i].most);
     }
+    return TW_OK;
+}
+
+static tw_status check(const tw_attention_problem *p, tw_diag *diag) {
+    const tw_status st = check_fields(p, false, diag);
+    if (st != TW_OK) return st;
     if (p->head % 8 || p->ldq % 8 || p->ldk % 8 || p->ldo % 8)
         return tw_fail(diag, TW_ERR_USAGE, "heads and rows are multiples of 8 elements");
     if (p->kv && (p->head % 32 || p->ldk % 16))
@@ -151,12 +199,14 @@ static tw_status check(const tw_attention_problem *p, tw_diag *diag) {
     if (p->page ? p->capacity != 0 || !p->pool : p->pool != 0)
         return tw_fail(diag, TW_ERR_USAGE, "a pool is of pages, and these have no capacity");
     for (int i = 0; i < TW_ATTENTION_BUFFERS; i++)
-        if ((double)tw_attention_array_of(p, (tw_attention_buffer)i).elements > 0x1p40)
+        if (array_of(p, (tw_attention_buffer)i).elements > MOST_ELEMENTS)
             return tw_fail(diag, TW_ERR_USAGE, "a buffer has more than 2^40 elements");
     return check_mask(p, diag);
 }
 
 tw_status tw_attention_complete(tw_attention_problem *p, tw_diag *diag) {
+    const tw_status st = check_fields(p, true, diag); /* What is derived of them then fits 64 bits. */
+    if (st != TW_OK) return st;
     if (!p->type) p->type = TW_T_bf16;
     if (!p->kv_heads) p->kv_heads = p->heads;
     if (!p->keys) p->keys = p->queries;
@@ -192,30 +242,4 @@ void tw_attention_print(const tw_attention_problem *p, char *out, size_t size) {
     for (int i = 0; i < FIELDS && n >= 0 && (size_t)n < size; i++)
         if (get(p, &fields[i]) != get(&usual, &fields[i]))
             n += snprintf(out + n, size - (size_t)n, " %s=%.17g", fields[i].name, get(p, &fields[i]));
-}
-
-tw_attention_array tw_attention_array_of(const tw_attention_problem *p, tw_attention_buffer which) {
-    const int64_t rows = p->ragged ? p->queries : p->batch * p->queries, dense = p->heads * p->head;
-    /* Keys that lie as their sequence's queries do have these rows, if only the device knows where. */
-    const int64_t key_rows = p->page ? p->pool * p->page : p->ragged ? p->keys : p->batch * p->keys;
-    const int64_t kv = p->capacity ? (p->batch * p->kv_heads * p->capacity - 1) * p->ldk + p->head
-                                   : (key_rows - 1) * p->ldk + p->kv_heads * p->head;
-    const tw_attention_array of[TW_ATTENTION_BUFFERS] = {
-        [TW_ATTENTION_Q] = {"q", p->type, (rows - 1) * p->ldq + dense},
-        [TW_ATTENTION_K] = {"k", p->kv ? p->kv : p->type, kv},
-        [TW_ATTENTION_V] = {"v", p->kv ? p->kv : p->type, kv},
-        [TW_ATTENTION_OUT] = {"out", p->type, (rows - 1) * p->ldo + dense},
-        [TW_ATTENTION_LSE] = {"lse", TW_T_f32, p->lse ? rows * p->heads : 0},
-        [TW_ATTENTION_SINKS] = {"sinks", TW_T_f32, p->sinks ? p->heads : 0},
-        [TW_ATTENTION_STARTS] = {"starts", TW_T_i32, p->ragged ? p->batch + 1 : 0},
-        [TW_ATTENTION_LENGTHS] = {"lengths", TW_T_i32, p->ragged ? p->batch : 0},
-        [TW_ATTENTION_PAGES] = {"pages", TW_T_i32, p->page ? p->batch * tw_ceil_div(p->keys, p->page) : 0},
-        [TW_ATTENTION_MASK] = {"mask", p->mask ? p->mask : TW_T_f32,
-                               p->mask_batch * p->mask_heads * p->queries * p->ldm},
-        [TW_ATTENTION_K_SCALES] = {"k_scales", TW_T_f32, p->kv ? p->kv_heads : 0},
-        [TW_ATTENTION_V_SCALES] = {"v_scales", TW_T_f32, p->kv ? p->kv_heads : 0},
-        [TW_ATTENTION_WORKSPACE] = {"workspace", TW_T_f32, 0},
-        [TW_ATTENTION_COUNTERS] = {"counters", TW_T_i32, 0},
-    };
-    return of[which];
 }

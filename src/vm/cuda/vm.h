@@ -3,10 +3,10 @@
    streams its weights from a tape of its own through a ring of shared memory, and runs its list of instructions. The
    same kernel runs on a device or, for tests, in the emulator.
 
-   The machine covers models of dense layers with rms norms and SiLU (llama, mistral, qwen2, qwen3), and weights as
-   stored or quantised to int8 and int4. A step has up to TW_CUDA_VM_TOKENS positions: all of one sequence, or one of
-   each of several sequences. Anything else is TW_ERR_UNSUPPORTED with the reason. The processor's machine runs every
-   model.
+   The machine covers every family of models that is imported: dense layers and mixtures of experts, RMS norms and layer
+   norms, any activation, and weights as stored or quantised to int8 and int4. Sizes have limits, which docs/vm-cuda.md
+   lists. A step has up to TW_CUDA_VM_TOKENS positions, one of a mixture: all of one sequence, or one of each of several
+   sequences. Anything else is TW_ERR_UNSUPPORTED with the reason. The processor's machine runs every model.
 
    Weights of bf16 and f32 are multiplied by activations that are sums of two bf16. Weights of int8 and int4 are
    multiplied by activations that are integers, 128 of which share a scale. Weights of f16 are multiplied by activations
@@ -61,8 +61,8 @@ tw_status tw_cuda_vm_fits(const tw_cuda_vm *vm, const tw_schedule *s, tw_diag *d
 /* Does what tw_vm_fits does: TW_OK if there is memory for the schedules. */
 tw_status tw_cuda_vm_room(const tw_cuda_vm *vm, const tw_schedule *const *schedules, int n, tw_diag *diag);
 
-/* The next five do what their namesakes tw_vm_load etc. do, for programs of at most TW_CUDA_VM_TOKENS positions a step.
-   tw_cuda_vm_run takes programs of one sequence. */
+/* Of the next functions load, run, tape_bytes, streamed_bytes and explain do what their namesakes tw_vm_load etc. do,
+   for programs of at most TW_CUDA_VM_TOKENS positions a step. tw_cuda_vm_run takes programs of one sequence. */
 tw_status tw_cuda_vm_load(tw_cuda_vm *vm, const tw_checked *program, int *id, tw_diag *diag);
 tw_status tw_cuda_vm_run(tw_cuda_vm *vm, tw_vm_step *step, tw_diag *diag);
 /* Returns the most positions of a step of a program of one sequence. */
