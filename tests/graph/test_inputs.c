@@ -51,9 +51,9 @@ static void long_names_are_kept(void **state) {
     const int32_t x[] = {5, 7};
     const tw_npz_entry entry = {name, {.type = TW_E_i32, .rank = 1, .dims = {2}, .data = x}};
     tw_arena arena = {0};
-    tw_npz_entry *e;
+    tw_npz_entry *e = NULL;
     tw_diag d = {0};
-    int n;
+    int n = 0;
     snprintf(path, sizeof path, "%s/out.npz", folder);
     memset(name, 'n', 1000);
     if (tw_npz_write(path, &entry, 1, &d) != TW_OK || tw_arrays_open(&arena, path, &e, &n, &d) != TW_OK)
