@@ -41,8 +41,8 @@ tw_status cli_network_open(tw_network **out, const char *path, const cli_network
         return tw_fail(d, TW_ERR_USAGE, "--products: \"%s\" is not best, own or vendor", by);
     if (f->seconds < 0 || f->seconds > 1000000)
         return tw_fail(d, TW_ERR_USAGE, "--seconds: %lld is not within 0..1000000", (long long)f->seconds);
-    if (f->threads < 0 || f->threads > 4096)
-        return tw_fail(d, TW_ERR_USAGE, "-t: %lld is not within 0..4096", (long long)f->threads);
+    if (f->threads < 0 || f->threads > 1024)
+        return tw_fail(d, TW_ERR_USAGE, "-t: %lld is not within 0..1024", (long long)f->threads);
     o.products = !strcmp(by, "own") ? TW_PRODUCTS_OWN : !strcmp(by, "vendor") ? TW_PRODUCTS_VENDOR : 0;
     return tw_network_open(out, path, &o, d);
 }

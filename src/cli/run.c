@@ -155,7 +155,8 @@ static tw_status generate(run_flags *f, const char *model_path, const tw_model *
 
 static int run(const cli_verb *verb, int argc, char **argv) {
     if (cli_is_network(argc, argv)) return cli_run_network(argc, argv);
-    run_flags f = {.n = 128, .sequences = 8, .sampling = CLI_SAMPLING_UNSET};
+    enum { UNSET = -1, TOGETHER = 8 };
+    run_flags f = {.n = 128, .sequences = UNSET, .sampling = CLI_SAMPLING_UNSET};
     const char *model_path;
     const cli_flag flags[] = {
         {"-p", CLI_TEXT, &f.prompt, "TEXT", "the prompt; - reads standard input"},
@@ -182,6 +183,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if ((f.prompt != NULL) + (f.ids != NULL) + (f.prompts != NULL) != 1)
         return cli_usage("run: needs -p TEXT, --ids 1,2,3 or --prompts FILE, one of them");
     if (f.prompts && f.json) return cli_usage("run: --prompts writes lines of JSON without --json");
+    if (!f.prompts && f.sequences != UNSET) return cli_usage("run: --sequences goes with --prompts");
+    if (f.sequences == UNSET) f.sequences = TOGETHER;
     if (f.sequences < 1 || f.sequences > 128)
         return cli_usage("--sequences: %lld is not within 1..128", (long long)f.sequences);
     if (f.n < 0 || f.n > 1 << 24) return cli_usage("-n: %lld is not within 0..16777216", (long long)f.n);

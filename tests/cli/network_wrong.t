@@ -69,7 +69,7 @@ $ M="data/onnx/encoder/model.onnx"; C=data/onnx/encoder/case.npz; npy() { printf
   2
 # Types and devices.
 $ M="data/onnx/encoder/model.onnx"; r() { tilewright run $M --random --dim batch=1 --dim length=2 "$@" >out; echo $?; }
-> r --dtype f8; r --device cuda; r --device gpu; r --products all; r -t -1; r --seconds -1; r -p hello
+> r --dtype f8; r --device cuda; r --device gpu; r --products all; r -t -1; r -t 1025; r --seconds -1; r -p hello
   tilewright: dtype: "f8" is not f32, f16 or bf16
   2
   tilewright: no NVIDIA driver: none: cannot open shared object file: No such file or directory
@@ -78,7 +78,9 @@ $ M="data/onnx/encoder/model.onnx"; r() { tilewright run $M --random --dim batch
   2
   tilewright: --products: "all" is not best, own or vendor
   2
-  tilewright: -t: -1 is not within 0..4096
+  tilewright: -t: -1 is not within 0..1024
+  2
+  tilewright: -t: 1025 is not within 0..1024
   2
   tilewright: --seconds: -1 is not within 0..1000000
   2

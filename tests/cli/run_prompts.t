@@ -71,6 +71,9 @@ $ tilewright run models/demo --prompts p.jsonl -p x
 $ tilewright run models/demo --prompts p.jsonl --json
   tilewright: run: --prompts writes lines of JSON without --json
   [2]
+$ tilewright run models/demo -p x --sequences 4
+  tilewright: run: --sequences goes with --prompts
+  [2]
 $ tilewright run models/demo --prompts p.jsonl --sequences 0
   tilewright: --sequences: 0 is not within 1..128
   [2]
