@@ -131,14 +131,6 @@ tw_val tw_gemm_activate(tw_builder *b, tw_gemm_activation a, tw_val x) {
     }
 }
 
-void tw_gemm_cells_load(tw_gemm_gen *g, const line *l, const run *r, tw_gemm_others *o) {
-    const tw_gemm_epilogue *e = &g->v->epilogue;
-    if (g->v->beta) load_run(g, r, l->c, false, o->c);
-    if (e->bias) load_run(g, r, l->bias, true, o->bias);
-    if (e->mul) load_run(g, r, l->mul, true, o->mul);
-    if (e->residual) load_run(g, r, l->residual, true, o->residual);
-}
-
 void tw_gemm_cells_fetch(tw_gemm_gen *g, const line *l, const run *r, tw_gemm_others *raw) {
     const tw_gemm_epilogue *e = &g->v->epilogue;
     memset(raw, 0, sizeof *raw);
@@ -154,6 +146,12 @@ void tw_gemm_cells_widen(tw_gemm_gen *g, const run *r, const tw_gemm_others *raw
     if (e->bias) widen_run(g, r, raw->bias, others->bias);
     if (e->mul) widen_run(g, r, raw->mul, others->mul);
     if (e->residual) widen_run(g, r, raw->residual, others->residual);
+}
+
+void tw_gemm_cells_load(tw_gemm_gen *g, const line *l, const run *r, tw_gemm_others *o) {
+    tw_gemm_others raw;
+    tw_gemm_cells_fetch(g, l, r, &raw);
+    tw_gemm_cells_widen(g, r, &raw, o);
 }
 
 void tw_gemm_cells_compute(tw_gemm_gen *g, const line *l, const run *r, const tw_gemm_others *o, tw_val *x) {
