@@ -58,7 +58,7 @@ typedef struct cli_chat_flags {
 /* The template's variables and tools as JSON text, each NULL where there are none; the caller frees both. */
 tw_status cli_chat_inputs(const cli_chat_flags *f, char **arguments, char **tools, tw_diag *diag);
 
-/* What makes prompts of messages: the model's chat template, and what the flags say. */
+/* A chat template, and the values that flags give it. It turns messages into a prompt. */
 typedef struct cli_template {
     tw_chat *chat;
     char *arguments, *tools; /* As of cli_chat_inputs. */

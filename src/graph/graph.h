@@ -29,7 +29,7 @@ typedef struct tw_value {
     tw_dim dims[TW_ARRAY_RANK];
     const tw_array *content; /* A constant's. NULL: the value is not constant. */
     int producer;            /* The node that computes it. -1: it is an input or a constant. */
-    tw_element said;         /* What a file says of an output's type, which need not be true. TW_E_none: nothing. */
+    tw_element said; /* An output's type as its file declares it. A file may be wrong. TW_E_none: none is declared. */
 } tw_value;
 
 typedef enum tw_attribute_kind {

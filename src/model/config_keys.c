@@ -114,7 +114,7 @@ static const key keys[] = {
     {"lm_head_bias", PHI3, FALSE_, 0, 0, 0, false},
     {"pruned_heads", ALL, EMPTY, 0, 0, 0, false},
 
-    /* GPT-2's order of scaling and its casts: the same numbers in float */
+    /* Scaling comes before the product or behind it, and casts lie elsewhere. In f32 the results are the same. */
     {"reorder_and_upcast_attn", GPT2, IGNORED, 0, 0, 0, false},
     /* the slices that Megatron split matrices into: their sum is the product */
     {"pretraining_tp", ROPED, IGNORED, 0, 0, 0, false},

@@ -135,16 +135,16 @@ size_t tw_gemm_pool_need(const tw_gemm_problem *q) {
     return bytes;
 }
 
-/* Tells whether matrices follow one another without gaps. The rows of a single B that is k x n may have some, and so
-   may those of a single C that nothing like it is read for. */
+/* Tells whether matrices lie without gaps between their rows, and between one another. Two have gaps that the reference
+   knows: a single B that is k x n, and a single C without mul and residual. */
 static bool dense(const tw_gemm_problem *q) {
     const int64_t columns = tw_gemm_columns(q);
-    const bool alike =
+    const bool close =
         q->batch == 1 || (q->sets <= 1 && !q->narrow && q->stride_a == q->m * q->k && q->stride_c == q->m * columns);
     const bool single = q->batch == 1 && !q->groups;
     const bool alone = single && !q->epilogue.mul && !q->epilogue.residual;
     return q->lda == q->k && (q->ldb == (q->trans_b ? q->k : q->n) || (single && !q->trans_b)) &&
-           (q->ldc == columns || alone) && alike && (single || q->stride_b == q->n * q->k);
+           (q->ldc == columns || alone) && close && (single || q->stride_b == q->n * q->k);
 }
 
 /* Tells whether the reference kernel computes a problem's epilogue. It reads elements of C's type as those of A's. */

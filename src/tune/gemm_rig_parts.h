@@ -42,8 +42,9 @@ tw_gemm_rig_apart tw_gemm_rig_apart_of(tw_gemm_matrix m, int64_t i);
 /* Uploads the problem's matrices of a kind to where they lie from `to` on. */
 tw_status tw_gemm_rig_upload_apart(tw_gemm_rig *r, tw_gemm_buffer which, uint64_t to, tw_diag *diag);
 
-/* Returns the bytes of sums of squares, and of C's cells times gains. */
+/* Returns the size of the buffer for sums of squares, in bytes. */
 size_t tw_gemm_rig_squares_bytes(const tw_gemm_problem *p, const tw_gemm_squares *s);
+/* Returns the size of the buffer for C's cells times gains, in bytes. */
 size_t tw_gemm_rig_scaled_bytes(const tw_gemm_problem *p);
 
 #endif

@@ -292,6 +292,13 @@ static tw_status do_nothing(void *context, const tw_gemm_buffers *buffers, tw_di
     return TW_OK;
 }
 
+/* Opens the device, and makes a pool of f16 on it. */
+static void open_pool(tw_cuda **c, tw_gemm_pool **pool) {
+    tw_diag d;
+    if (tw_cuda_open(c, 0, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_gemm_pool_make(pool, *c, TW_GEMM_F16, 1 << 20, 1, &d) != TW_OK) fail_msg("%s", d.message);
+}
+
 /* Returns how many calls of the driver a reference takes. */
 static int calls_of(tw_gemm_pool *pool, const tw_gemm_problem *p) {
     const tw_gemm_buffers at = {0};
@@ -309,8 +316,7 @@ static void gates_halve_references(void **state) {
     tw_gemm_pool *pool;
     tw_gemm_rig *rig;
     tw_diag d;
-    if (tw_cuda_open(&c, 0, &d) != TW_OK) fail_msg("%s", d.message);
-    if (tw_gemm_pool_make(&pool, c, TW_GEMM_F16, 1 << 20, 1, &d) != TW_OK) fail_msg("%s", d.message);
+    open_pool(&c, &pool);
     tw_gemm_problem p = {
         .type = TW_GEMM_F16, .m = 10, .n = N, .k = 40, .batch = 2, .trans_b = true, .alpha = 1, .epilogue.gated = true};
     assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
@@ -349,8 +355,7 @@ static void gaps_of_the_pool_are_garbage(void **state) {
     tw_gemm_rig *rig;
     tw_diag d;
     unsigned char got[BYTES];
-    if (tw_cuda_open(&c, 0, &d) != TW_OK) fail_msg("%s", d.message);
-    if (tw_gemm_pool_make(&pool, c, TW_GEMM_F16, 1 << 20, 1, &d) != TW_OK) fail_msg("%s", d.message);
+    open_pool(&c, &pool);
     tw_gemm_problem p = {.type = TW_GEMM_F16, .m = 10, .n = 24, .k = 40, .ldc = WIDE, .trans_b = true, .alpha = 1};
     assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
     if (tw_gemm_rig_make_of(&rig, c, pool, &p, 0, 1024, &d) != TW_OK) fail_msg("%s", d.message);
@@ -371,8 +376,7 @@ static void epilogues_lie_in_the_pool(void **state) {
     tw_gemm_pool *pool;
     tw_gemm_rig *rig;
     tw_diag d;
-    if (tw_cuda_open(&c, 0, &d) != TW_OK) fail_msg("%s", d.message);
-    if (tw_gemm_pool_make(&pool, c, TW_GEMM_F16, 1 << 20, 1, &d) != TW_OK) fail_msg("%s", d.message);
+    open_pool(&c, &pool);
     tw_gemm_problem p = {.type = TW_GEMM_F16,
                          .m = 10,
                          .n = 24,

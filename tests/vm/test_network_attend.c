@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-enum { SMS = 132, BESIDE = 2 /* Value of `early`. */, WARPGROUP = 128 /* Threads. */ };
+enum { SMS = 132, WARPGROUP = 128 /* Threads. */ };
 
 static tw_attention_problem problem_of(int64_t heads, int64_t length, bool causal) {
     tw_attention_problem p = {.type = TW_T_f16,
@@ -44,7 +44,7 @@ static int early_of(const char *configuration, bool late) {
 
 static void blocks_beside_others_stay_there(void **state) {
     (void)state;
-    assert_int_equal(early_of("rows=64 columns=64 pingpong=0 early=2", false), BESIDE);
+    assert_int_equal(early_of("rows=64 columns=64 pingpong=0 early=2", false), TW_ATTENTION_BESIDE);
     assert_int_equal(early_of("rows=64 columns=64 pingpong=0 early=0", false), 1);
     assert_int_equal(early_of("rows=64 columns=64 pingpong=0 early=2", true), 0);
     assert_int_equal(early_of("rows=64 columns=64 pingpong=0 early=1", true), 0);
@@ -58,7 +58,7 @@ static void two_blocks_are_as_two_warpgroups(void **state) {
             const tw_attention_problem p = problem_of(few ? 4 : 40, few ? 512 : 4096, causal);
             const tw_attention_config two = {.rows = 128, .columns = 64, .splits = 1},
                                       one = {.rows = 64, .columns = 64, .splits = 1},
-                                      beside = {.rows = 64, .columns = 64, .splits = 1, .early = BESIDE};
+                                      beside = {.rows = 64, .columns = 64, .splits = 1, .early = TW_ATTENTION_BESIDE};
             const double time = tw_network_attention_time(&p, &beside, SMS);
             assert_true(time == tw_network_attention_time(&p, few ? &one : &two, SMS));
             assert_true(time != tw_network_attention_time(&p, few ? &two : &one, SMS));

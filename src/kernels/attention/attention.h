@@ -58,6 +58,10 @@ typedef struct tw_attention_problem {
 /* Tensor cores are used by warps (mma.sync), as all targets have them, or by warpgroups (wgmma), by sm_90a alone. */
 enum { TW_ATTENTION_BY_WARPS = 1, TW_ATTENTION_BY_WARPGROUPS = 2 };
 
+/* When a launch begins: when the one before it is over, or before that and waits, or so with blocks that have room
+   beside those of that launch, whose first keys and values are fetched into the L2 before the wait. */
+enum { TW_ATTENTION_LATE, TW_ATTENTION_EARLY, TW_ATTENTION_BESIDE };
+
 /* The parameters of space.def. */
 typedef struct tw_attention_config {
     int rows;       /* Queries of a tile. By wgmma: 64 for each warpgroup that multiplies. */
@@ -70,12 +74,10 @@ typedef struct tw_attention_config {
     int splits;     /* Parts of a tile's keys, each for another block. The last one to end merges them. */
     int persistent; /* Blocks of the grid, which take tiles from a counter. 0: one for each tile. */
     int band;       /* Heads whose tiles come together, so that their keys and values stay in L2. */
-    /* 1: the launch begins, and waits, before the one before it is over. 2: its blocks have room beside those of that
-       launch, and fetch their first keys and values into the L2 before they wait. */
-    int early;
-    int mma;    /* TW_ATTENTION_BY_*: how to multiply. */
-    int strips; /* By mma.sync: sixteens of queries of each warp. */
-    int slices; /* By mma.sync: warps that share queries, each of which has other keys of every block. */
+    int early;      /* TW_ATTENTION_LATE, _EARLY or _BESIDE. */
+    int mma;        /* TW_ATTENTION_BY_*: how to multiply. */
+    int strips;     /* By mma.sync: sixteens of queries of each warp. */
+    int slices;     /* By mma.sync: warps that share queries, each of which has other keys of every block. */
 } tw_attention_config;
 
 typedef enum tw_attention_buffer {

@@ -301,7 +301,7 @@ void tw_attention_fetch(tw_attention_gen *g) {
     let_begin(g, apart);
     if (g->c->early) {
         tw_do(b, TW_OP_griddep_launch, (tw_attrs){0}, TW_NONE, TW_NONE);
-        if (g->c->early == 2) {
+        if (g->c->early == TW_ATTENTION_BESIDE) {
             TW_IF (b, lowest) prefetch(g);
         }
         tw_do(b, TW_OP_griddep_wait, (tw_attrs){0}, TW_NONE, TW_NONE);

@@ -31,7 +31,7 @@ static const char *check(const tw_attention_problem *p, const tw_attention_confi
     REFUSE(groups && c->rows < TW_WGMMA_ROWS, "a warpgroup has 64 queries");
     REFUSE(!groups && (c->overlap || c->pingpong || c->persistent), "overlap, pingpong and persistent need mma=2");
     REFUSE(!groups && (c->strips < 1 || c->strips > TW_ATTENTION_STRIPS), "a warp has one or two strips");
-    REFUSE(!groups && c->early > 1, "early=2 needs mma=2");
+    REFUSE(!groups && c->early == TW_ATTENTION_BESIDE, "early=2 needs mma=2");
     REFUSE(t && t->sm < 90 && c->early, "launches of this target begin late");
     REFUSE(c->rows != 16 && c->rows != 32 && c->rows != 64 && c->rows != 128 && c->rows != 192,
            "a tile has 16, 32, 64, 128 or 192 queries");
@@ -40,9 +40,9 @@ static const char *check(const tw_attention_problem *p, const tw_attention_confi
     REFUSE(c->overlap && c->stages < 2 && p->keys > c->columns, "overlap takes two stages");
     REFUSE(c->pingpong && c->rows == 64, "one warpgroup takes no turns");
     REFUSE(c->early < 0 || c->early > 2, "a launch begins late (early=0), early (1), or beside the one before (2)");
-    REFUSE(c->early == 2 && (p->ragged || p->page),
+    REFUSE(c->early == TW_ATTENTION_BESIDE && (p->ragged || p->page),
            "which keys come first is not known before the launch before is over");
-    REFUSE(c->early == 2 && c->rows != 64, "blocks of several warpgroups have no room beside others");
+    REFUSE(c->early == TW_ATTENTION_BESIDE && c->rows != 64, "blocks of several warpgroups have no room beside others");
     REFUSE(c->persistent < 0 || c->persistent > 65535, "a persistent grid has 65535 blocks at most");
     REFUSE(c->band < 1, "a band has a head at least");
     REFUSE(c->splits < 1 || c->splits > MOST_SPLITS, "keys are split into 1 to 256 parts");
@@ -119,7 +119,7 @@ bool tw_attention_gathers(const tw_attention_problem *p, int columns) {
 static const char *plan_groups(tw_attention_plan *plan, const tw_attention_problem *p, const tw_attention_config *c,
                                const tw_target *t) {
     enum { MBARRIERS = 2 * TW_RING_MBARRIER };
-    const int blocks = c->early == 2 ? 2 : 1;
+    const int blocks = c->early == TW_ATTENTION_BESIDE ? 2 : 1;
     const char *why;
     plan->groups = c->rows / TW_WGMMA_ROWS;
     plan->warps = plan->strips;

@@ -205,7 +205,7 @@ static tw_status check(const tw_attention_problem *p, tw_diag *diag) {
 }
 
 tw_status tw_attention_complete(tw_attention_problem *p, tw_diag *diag) {
-    const tw_status st = check_fields(p, true, diag); /* What is derived of them then fits 64 bits. */
+    const tw_status st = check_fields(p, true, diag); /* Products of fields within their ranges fit 64 bits. */
     if (st != TW_OK) return st;
     if (!p->type) p->type = TW_T_bf16;
     if (!p->kv_heads) p->kv_heads = p->heads;

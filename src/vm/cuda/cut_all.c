@@ -102,8 +102,9 @@ static void begin_range(const tw_cut *c) {
     }
 }
 
-/* Finds the bin where a cut falls: the first with which there are `goal` candidates, or a mass of `mass_goal`. One
-   thread looks through the bins. TW_CUT_BEFORES and TW_CUT_BEFORE begin with what precedes the range. */
+/* Finds the bin where a cut falls. Up to the end of this bin there are `goal` candidates, or a mass of `mass_goal`, and
+   up to its beginning there are fewer. One thread looks through the bins. TW_CUT_BEFORES and TW_CUT_BEFORE begin with
+   what precedes the range. */
 static void find_bin(const tw_cut *c, tw_val goal, tw_val mass_goal) {
     tw_builder *b = c->g->b;
     TW_IF (b, tw_cut_is_first(c->g)) {

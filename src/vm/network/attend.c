@@ -10,18 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 96 /* Configurations to measure. */, SAMPLES = 7, KEPT = 6 /* Entered into the plan. */ };
+enum {
+    MOST = 96,   /* Configurations that a search measures. */
+    SAMPLES = 7, /* Of each configuration. */
+    KEPT = 6     /* Configurations that are entered into the plan. */
+};
 
 /* Configurations that are this many times slower than the fastest so far are sampled once. */
 static const double give_up = 1.5;
 
-enum { LATE, EARLY, BESIDE /* Values of `early`. */ };
-
 /* Lets a launch begin early, if its kernel can. Blocks that have half an SM keep that. */
 static tw_attention_config complete(const tw_cuda_network *n, const tw_attention_problem *p, tw_attention_config c) {
     tw_attention_config early = c;
-    if (c.early != BESIDE) early.early = EARLY;
-    c.early = LATE;
+    if (c.early != TW_ATTENTION_BESIDE) early.early = TW_ATTENTION_EARLY;
+    c.early = TW_ATTENTION_LATE;
     return !n->options.late && tw_attention_legal(p, &early, n->gpu->target, NULL, NULL) ? early : c;
 }
 
@@ -51,7 +53,7 @@ static int list(const tw_cuda_network *n, const tw_attention_problem *p, candida
         c.rows = rows[i % 4];
         c.columns = columns[i / 4 % 8];
         c.pingpong = i / 32 % 2;
-        c.early = i % 4 == 3 ? BESIDE : LATE;
+        c.early = i % 4 == 3 ? TW_ATTENTION_BESIDE : TW_ATTENTION_LATE;
         c.persistent = i / 64 % 2 ? n->info.sms * (c.early ? 2 : 1) : 0;
         c.pack = i / 128;
         c.splits = 1;

@@ -17,7 +17,7 @@ double tw_network_attention_time(const tw_attention_problem *p, const tw_attenti
     const int64_t blocks = tw_ceil_div(p->keys, c->columns), each = tw_ceil_div(blocks, c->splits < 1 ? 1 : c->splits),
                   parts = tw_ceil_div(blocks, each);
     /* Two blocks of an SM are to one another as two warpgroups of a tile. */
-    const bool pairs = c->early > 1 && tiles * parts > sms;
+    const bool pairs = c->early == TW_ATTENTION_BESIDE && tiles * parts > sms;
     const int64_t places = pairs ? 2 * (int64_t)sms : sms;
     int64_t turn = each * tw_ceil_div(tiles * parts, places);
     /* Tiles of a causal mask see half of the keys, and the longest begin first. */
