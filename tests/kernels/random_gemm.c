@@ -227,7 +227,7 @@ static void draw_narrow(tw_gemm_problem *p, tw_gemm_config *keep, tw_random *r) 
     p->ldb = p->stride_b = 0;
     p->batch = 1;
     p->groups = 0;
-    p->epilogue.squares = false; /* Operands are exchanged. */
+    p->epilogue.squares = p->epilogue.means = false; /* Operands are exchanged. */
     keep->swap = 1;
     keep->u = 64 << below(r, p->scales == 192 ? 1 : 3);
     if (chance(r, 50)) keep->stages = 2;
@@ -278,6 +278,9 @@ static void draw_norm(tw_gemm_problem *p, uint64_t number) {
     p->sums = p->batch > 1 || p->gather || !chance(&r, 20) ? 0 : 1 + below(&r, chance(&r, 50) ? 3 : 60);
     if (p->sums > p->k) p->sums = p->k;
     p->eps = p->sums ? 1e-2 * below(&r, 3) : 0;
+    p->centred = p->sums && chance(&r, 50);
+    p->norm_residual = p->centred && p->epilogue.residual && !p->epilogue.gated && chance(&r, 50);
+    p->epilogue.means = p->epilogue.squares && chance(&r, 60);
     p->epilogue.scaled = (p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16) && p->batch == 1 && p->groups < 2 &&
                          !p->scatter && !p->epilogue.gated && chance(&r, 25);
     if (!p->epilogue.scaled) return;

@@ -67,6 +67,7 @@ static void warpgroups_are_right(void **state) {
     int bytes = 0, promoted = 0, scaled = 0, blocks = 0, squares = 0, terms = 0;
     int narrow[TW_GEMM_NARROWS] = {0}, shared_scales = 0, many_scales = 0, narrow_ahead = 0, narrow_together = 0,
         sums = 0;
+    int centred = 0, residuals = 0, means = 0; /* Layer norms: of A, of the residual, and sums for such. */
     int masked = 0, gathered[2] = {0}, scattered[2] = {0}; /* As they are, and with swapped operands. */
     int by_lanes[16] = {0}, batches_by_lanes = 0;          /* Boxes by the bytes that a lane stores. */
     for (int i = from; i < from + n; i++) {
@@ -92,6 +93,9 @@ static void warpgroups_are_right(void **state) {
         bytes += c.problem.type == TW_GEMM_E4M3;
         promoted += c.problem.promote;
         squares += c.problem.epilogue.squares;
+        centred += c.problem.centred && !c.problem.norm_residual;
+        residuals += c.problem.norm_residual;
+        means += c.problem.epilogue.means;
         blocks += c.problem.scale_blocks;
         narrow[c.problem.narrow]++;
         shared_scales += c.problem.scales > c.config.u;
@@ -126,13 +130,14 @@ static void warpgroups_are_right(void **state) {
                   "(boxed %d, swapped %d), moved registers %d, ahead %d, teams with multicast %d, gated %d, "
                   "e4m3 %d (promoted %d, scales of blocks %d), scaled %d, squares %d, tf32x3 %d, "
                   "i8 %d, i4 %d (scale of several stages %d, scales in a stage %d, ahead %d, multicast %d, sums %d), "
-                  "masked %d, gathered %d %d, scattered %d %d, boxes by lanes: 2 bytes %d, 4 %d, 8 %d (batches %d)\n",
+                  "masked %d, gathered %d %d, scattered %d %d, boxes by lanes: 2 bytes %d, 4 %d, 8 %d (batches %d), "
+                  "layer norms %d, of residuals %d, sums for them %d\n",
                   n, failed, splits[0], splits[1], splits[2], splits[3], swapped, deep, together, exchanged, boxed,
                   persistent, teams, streamed, early, batches, sets, split_sets, groups, boxed_groups, swapped_groups,
                   moved, ahead, teams_together, gated, bytes, promoted, blocks, scaled, squares, terms,
                   narrow[TW_GEMM_I8], narrow[TW_GEMM_I4], shared_scales, many_scales, narrow_ahead, narrow_together,
                   sums, masked, gathered[0], gathered[1], scattered[0], scattered[1], by_lanes[2], by_lanes[4],
-                  by_lanes[8], batches_by_lanes);
+                  by_lanes[8], batches_by_lanes, centred, residuals, means);
     assert_int_equal(failed, 0);
     for (int i = 0; i < TW_JOIN_WAYS && n >= 300; i++) assert_true(splits[i] >= 20);
     assert_true(n < 300 || (swapped >= 80 && deep >= 20 && together >= 40 && exchanged >= 40 && boxed >= 20));
@@ -145,6 +150,7 @@ static void warpgroups_are_right(void **state) {
     assert_true(n < 300 ||
                 (teams_together >= 5 && gated >= 30 && bytes >= 70 && promoted >= 30 && scaled >= 100 && terms >= 60));
     assert_true(n < 300 || (blocks >= 8 && squares >= 30));
+    assert_true(n < 300 || (centred >= 10 && residuals >= 5 && means >= 10));
     assert_true(n < 300 || (narrow[TW_GEMM_I8] >= 15 && narrow[TW_GEMM_I4] >= 15 && shared_scales >= 3));
     assert_true(n < 300 || (many_scales >= 3 && narrow_ahead >= 3 && narrow_together >= 3 && sums >= 4));
     assert_true(n < 300 || (masked >= 10 && gathered[0] >= 10 && gathered[1] >= 5));

@@ -136,11 +136,12 @@ static queue queue_of(const tw_gemm_gen *g, int most, int all) {
     enum { THREAD = 168, OTHERS = 24 /* Registers of addresses and the like. */, COUPLES = 4 /* Of a patch. */ };
     const tw_gemm_epilogue *e = &g->v->epilogue;
     const int registers = g->plan.consumer_registers ? g->plan.consumer_registers : THREAD;
+    const int rows = g->c->ms / TW_WGMMA_ROWS * 2, of_rows = (e->squares + e->means + 2 * g->v->norm_residual) * rows;
     /* Couples of the same columns share a bias. */
     return (queue){.all = all,
                    .most = most,
-                   .each = COUPLES * (g->v->beta + e->mul + e->residual) + COUPLES / 2 * e->bias,
-                   .left = registers - OTHERS - g->plan.accumulators - g->plan.partial,
+                   .each = COUPLES * (g->v->beta + e->mul + e->residual) + COUPLES / 2 * (e->bias + g->v->norm_residual),
+                   .left = registers - OTHERS - g->plan.accumulators - g->plan.partial - of_rows,
                    .freed = g->c->persistent ? 0 : MATRIX};
 }
 

@@ -64,6 +64,7 @@ static void declare_parameters(tw_gemm_gen *g) {
         g->arg.share = tw_parameter_add(b, "share", TW_T_f32);
         g->arg.eps = tw_parameter_add(b, "eps", TW_T_f32);
     }
+    if (g->v->norm_residual) g->arg.residual_gains = tw_pointer_add(b, "residual_gains", g->v->vec_c, true);
     if (g->v->epilogue.scaled) {
         g->arg.gains = tw_pointer_add(b, "gains", 16, true);
         g->arg.scaled = tw_pointer_add(b, "scaled", 8, false);

@@ -138,6 +138,7 @@ void tw_gemm_cells_fetch(tw_gemm_gen *g, const line *l, const run *r, tw_gemm_ot
     if (e->bias) fetch_run(g, r, l->bias, true, raw->bias);
     if (e->mul) fetch_run(g, r, l->mul, true, raw->mul);
     if (e->residual) fetch_run(g, r, l->residual, true, raw->residual);
+    if (g->v->norm_residual) fetch_run(g, r, l->residual_gains, true, raw->residual_gains);
 }
 
 void tw_gemm_cells_widen(tw_gemm_gen *g, const run *r, const tw_gemm_others *raw, tw_gemm_others *others) {
@@ -146,6 +147,7 @@ void tw_gemm_cells_widen(tw_gemm_gen *g, const run *r, const tw_gemm_others *raw
     if (e->bias) widen_run(g, r, raw->bias, others->bias);
     if (e->mul) widen_run(g, r, raw->mul, others->mul);
     if (e->residual) widen_run(g, r, raw->residual, others->residual);
+    if (g->v->norm_residual) widen_run(g, r, raw->residual_gains, others->residual_gains);
 }
 
 void tw_gemm_cells_load(tw_gemm_gen *g, const line *l, const run *r, tw_gemm_others *o) {
@@ -169,7 +171,9 @@ void tw_gemm_cells_compute(tw_gemm_gen *g, const line *l, const run *r, const tw
     if (e->bias && !scaled) apply(g, r, o->bias, tw_add, x);
     for (int i = 0; i < r->n && !e->gated; i++) x[i] = tw_gemm_activate(b, e->activation, x[i]);
     if (e->mul) apply(g, r, o->mul, tw_mul, x);
-    if (e->residual) apply(g, r, o->residual, tw_add, x);
+    for (int i = 0; i < r->n && g->v->norm_residual; i++)
+        x[i] = tw_fma(b, tw_fma(b, o->residual[i], l->factor_of, l->offset_of), o->residual_gains[i], x[i]);
+    if (e->residual && !g->v->norm_residual) apply(g, r, o->residual, tw_add, x);
     for (int i = 0; i < r->n && g->v->scatter; i++) x[i] = tw_mul(b, x[i], l->factor);
 }
 
@@ -210,6 +214,11 @@ line tw_gemm_line_of(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val *i
     line l = {.c = tw_add(b, of->c, offset), .bias = tw_add(b, g->arg.bias, tw_mul_imm(b, tw_widen(b, of->place), es))};
     if (g->v->epilogue.mul) l.mul = tw_add(b, g->arg.mul, offset);
     if (g->v->epilogue.residual) l.residual = tw_add(b, g->arg.residual, offset);
+    if (g->v->norm_residual) {
+        l.residual_gains = tw_add(b, g->arg.residual_gains, tw_mul_imm(b, tw_widen(b, of->place), es));
+        l.factor_of = tw_gemm_sums_factor(g, row);
+        l.offset_of = tw_gemm_sums_offset(g, row);
+    }
     if (g->v->epilogue.scaled) {
         l.gains = tw_add(b, g->arg.gains, tw_mul_imm(b, tw_widen(b, of->place), es));
         l.scaled = tw_add(b, g->arg.scaled, tw_shr(b, offset, 1));
@@ -302,7 +311,7 @@ static queue queue_of(const tw_gemm_gen *g) {
     const bool waits = g->v->beta || e->scaled || (g->c->early && (e->bias || e->mul || e->residual));
     const int all = g->plan.consumer_registers ? g->plan.consumer_registers : THREAD;
     const int left = all - OTHERS - g->plan.accumulators - g->plan.partial;
-    const int operands = 2 * (g->v->beta + e->bias + e->mul + e->residual) + (e->scaled && !g->c->swap);
+    const int operands = 2 * (g->v->beta + e->bias + e->mul + e->residual + g->v->norm_residual) + (e->scaled && !g->c->swap);
     const bool tight = e->scaled && !g->c->swap && left < BATCH / 2 * operands;
     queue q = {.most = !waits ? 1 : tight ? BATCH / 2 : BATCH};
     if (!waits || !operands || g->c->mma != 2 || g->c->blocks > 1) return q;

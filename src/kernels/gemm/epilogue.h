@@ -19,14 +19,16 @@ typedef struct tw_gemm_run {
 /* Addresses of the thread's first cell of a line. */
 typedef struct tw_gemm_line {
     tw_val c, bias, mul, residual;
-    tw_val gains, scaled; /* Only with scaled cells. */
+    tw_val residual_gains;       /* Only of a residual that lacks its norm, as are the next two (f32). */
+    tw_val factor_of, offset_of; /* What the line's residual is multiplied by, and what is then added to it. */
+    tw_val gains, scaled;        /* Only with scaled cells. */
     tw_val factor;        /* The line's factor (f32). Only of products that scatter their rows. */
 } tw_gemm_line;
 
 /* What a run is combined with, as loaded. */
 typedef struct tw_gemm_others {
     tw_val c[TW_GEMM_RUN], bias[TW_GEMM_RUN], mul[TW_GEMM_RUN], residual[TW_GEMM_RUN];
-    tw_val gains[TW_GEMM_RUN];
+    tw_val residual_gains[TW_GEMM_RUN], gains[TW_GEMM_RUN];
 } tw_gemm_others;
 
 /* The thread's cells: lines, and places along them. */

@@ -67,6 +67,7 @@ typedef struct tw_gemm_epilogue {
     /* Also store sums of the squares of each row's cells, as rounded to C's type: buffer TW_GEMM_SQUARES. A sum is of
        neighbouring cells, as many as tw_gemm_squares says. */
     bool squares;
+    bool means; /* Only with squares: behind each vector of them store one of the sums of the same cells. */
     /* Also store row i's cells, each times element j of a vector of n f32, as elements of A's type: buffer
        TW_GEMM_SCALED. C has f32. */
     bool scaled;
@@ -119,6 +120,13 @@ typedef struct tw_gemm_problem {
        not. */
     int64_t sums;
     double eps;
+    /* Only with sums. Behind each vector of sums of squares TW_GEMM_ROW_SUMS has one of sums of the same elements, and
+       means of squares are variances: those of a layer norm, whose B has columns with a mean of 0, so that nobody needs
+       to subtract a row's mean from A. */
+    bool centred;
+    /* Only with sums that are centred. They are of the residual's rows, of n elements: a residual x becomes
+       (x - mean) / sqrt(variance + eps) times element j of TW_GEMM_RESIDUAL_GAINS. A is as it is. */
+    bool norm_residual;
     /* 0: one product. Otherwise B is so many matrices, and row i of A is multiplied by the one of its group: groups
        have consecutive rows, and buffer TW_GEMM_ENDS has the end of each. */
     int64_t groups;
@@ -177,9 +185,10 @@ typedef enum tw_gemm_buffer {
     TW_GEMM_ROWS,     /* Rows of A (i32). One that A does not have counts as a row of zeros. */
     TW_GEMM_PLACES,   /* Rows of C (i32). A row of the result whose place C does not have is not stored. */
     TW_GEMM_FACTORS,  /* Factors of the result's rows (f32). */
-    TW_GEMM_ROW_SUMS, /* Parts of the sums of squares of A's rows: tw_gemm_problem.sums x m f32. */
+    TW_GEMM_ROW_SUMS, /* Parts of the sums of squares of A's rows: tw_gemm_problem.sums x m f32, or twice as many. */
     TW_GEMM_GAINS,    /* What C's columns are multiplied by in TW_GEMM_SCALED: n f32. */
-    TW_GEMM_MATRICES, /* The number of matrices. */
+    TW_GEMM_RESIDUAL_GAINS, /* Gains of the residual's norm: n elements of C's type. */
+    TW_GEMM_MATRICES,       /* The number of matrices. */
     TW_GEMM_SQUARES = TW_GEMM_MATRICES, /* Sums of squares: tw_gemm_squares.vectors x m f32. */
     TW_GEMM_SCALED,                     /* C's rows times gains: m x n elements of A's type. */
     TW_GEMM_WORKSPACE,
@@ -333,6 +342,7 @@ typedef struct tw_gemm_variant {
     bool beta, batched;             /* beta is not 0. There are several products. */
     bool sets;                      /* They are in several sets. */
     bool sums;                      /* tw_gemm_problem.sums is not 0. */
+    bool centred, norm_residual;    /* As in the problem. */
     bool addends;                   /* tw_gemm_problem.addends is not 0. */
     bool pointers;                  /* As in the problem. */
     bool promote, scale_blocks;     /* As in tw_gemm_problem. */
@@ -360,7 +370,7 @@ tw_status tw_gemm_ptx(const tw_gemm_problem *p, const tw_gemm_config *c, const t
 typedef struct tw_gemm_squares {
     int columns; /* Neighbouring columns of C whose squares are in one vector, or in several. The last may be fewer. */
     int parts;   /* Vectors of such columns, whose sums add up to theirs. */
-    int64_t vectors; /* Number of vectors. */
+    int64_t vectors; /* Number of vectors. With tw_gemm_epilogue.means half of them are of sums of cells. */
 } tw_gemm_squares;
 tw_gemm_squares tw_gemm_squares_of(const tw_gemm_problem *p, const tw_gemm_config *c);
 

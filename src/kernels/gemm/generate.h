@@ -175,8 +175,8 @@ typedef struct tw_gemm_gen {
         tw_val m, n, k, ldx, ldy, ldc, stride_x, stride_y, stride_c, chunk, tiles_m, tiles_n, tiles, streamed;
         tw_val alpha, beta, ends, groups, rows, rows_a, places, factors, squares;
         tw_val scale_rows, scale_columns, scale_a, scale_b, scales;
-        tw_val sums, parts, share, eps; /* parts: vectors of sums (i32). share: 1 / k (f32). */
-        tw_val gains, scaled;
+        tw_val sums, parts, share, eps; /* parts: vectors of sums (i32). share: 1 / k, or 1 / n (f32). */
+        tw_val gains, scaled, residual_gains;
         tw_val stride_scale_rows, stride_scale_columns; /* Bytes from vector to vector (i64). */
         tw_val of_set;                                  /* Products of a set (i32). Only if the batch has sets. */
         tw_val set_x, set_y, set_c;                     /* Bytes from set to set (i64). */
@@ -206,11 +206,13 @@ typedef struct tw_gemm_gen {
     int columns;               /* Columns of C that a block stores of a tile. Only with wgmma. */
     tw_gemm_tape_walk walk;    /* The next stages of a tape. Only in its producer. */
     tw_val squares[TW_GEMM_MAX_ACC / 4];     /* Variables: sums of squares of the thread's rows of C in a tile. */
+    tw_val means[4];                         /* Variables: sums of these rows' cells. */
     int n_squares;                           /* Elements of `squares` in use. Only with swapped operands. */
     int line_of_square[TW_GEMM_MAX_ACC / 4]; /* Columns of Y from `first` to each sum's. */
     tw_val parts[TW_GEMM_PARTS];             /* Parts of sums of squares of A's rows that were loaded ahead. */
     tw_val next_part;                        /* Address of the next one of the thread's first row. */
     tw_val factors[4];                       /* What the thread's rows are multiplied by. */
+    tw_val offsets[4];                       /* What is added to rows of a residual, multiplied by that. */
     struct {
         int offset; /* Bytes from the thread's first column of C to the column. */
         tw_val of;
@@ -288,6 +290,7 @@ void tw_gemm_sums_begin(tw_gemm_gen *g);
 void tw_gemm_sums_end(tw_gemm_gen *g); /* Ends that. All threads of a warp call it when the tile is multiplied. */
 /* Returns the factor of a row of X (with swapped operands: column of Y) of the thread, `row` behind its first. */
 tw_val tw_gemm_sums_factor(tw_gemm_gen *g, int row);
+tw_val tw_gemm_sums_offset(tw_gemm_gen *g, int row); /* What is added to a row of a residual that was multiplied. */
 int tw_gemm_sums_bytes(const tw_gemm_config *c, const tw_gemm_plan *p); /* Shared memory of a team. */
 
 /* squares.c: shared memory of a team. */

@@ -69,6 +69,7 @@ void tw_gemm_describe_buffers(const tw_gemm_problem *p, const tw_gemm_config *c,
         const bool is_x = i == (c->swap ? TW_GEMM_B : TW_GEMM_A);
         const int align = is_scale(i)                                 ? 8 /* Pairs are loaded together. */
                           : i == TW_GEMM_SCALES || i == TW_GEMM_GAINS ? 16
+                          : i == TW_GEMM_RESIDUAL_GAINS               ? v.vec_c
                           : i >= TW_GEMM_ENDS                         ? 4
                           : i >= TW_GEMM_C                            ? v.vec_c
                           : tw_gemm_way_of(c)->tensor_copies          ? 16

@@ -68,7 +68,7 @@ const char *tw_gemm_pipeline_plan(const tw_gemm_variant *v, const tw_gemm_config
     const char *why;
     REFUSE(v->type == TW_GEMM_E4M3, "e4m3 needs mma=2");
     REFUSE(v->grouped || v->epilogue.gated || v->epilogue.squares, "groups, gated products and squares need mma=2");
-    REFUSE(v->sums || v->epilogue.scaled, "sums of squares of A, and scaled cells, need mma=2");
+    REFUSE(v->sums || v->epilogue.scaled || v->epilogue.means, "sums of rows, and scaled cells, need mma=2");
     REFUSE(c->staged || c->persistent || c->multicast || c->pingpong || c->stream || c->early,
            "staged, persistent, pingpong, stream, early and multicast need mma=2");
     p->depth = c->u / c->kl;

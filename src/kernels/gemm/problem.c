@@ -53,7 +53,7 @@ const char *const tw_gemm_narrow_names[TW_GEMM_NARROWS] = {"none", "i8", "i4"};
 const char *const tw_gemm_buffer_names[TW_GEMM_BUFFERS] = {
     "a",       "b",       "c",       "bias",   "mul",       "residual", "scale_rows", "scale_columns",
     "scale_a", "scale_b", "scales",  "ends",   "counts",    "rows",     "places",     "factors",
-    "sums",    "gains",   "squares", "scaled", "workspace", "counters"};
+    "sums",    "gains",   "residual_gains", "squares", "scaled", "workspace", "counters"};
 
 int64_t tw_gemm_columns(const tw_gemm_problem *p) {
     return p->epilogue.gated ? p->n / 2 : p->n;
@@ -91,7 +91,8 @@ tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which)
                                          p->scatter,
                                          p->scatter,
                                          p->sums > 0,
-                                         e->scaled};
+                                         e->scaled,
+                                         p->norm_residual};
     const bool ta = p->trans_a, tb = p->trans_b;
     const tw_type in = tw_gemm_types[p->type].element;
     tw_gemm_matrix m = batch_of(p, p->out, p->m, tw_gemm_columns(p), p->ldc, p->stride_c, p->set_c);
@@ -113,8 +114,9 @@ tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which)
     if (which == TW_GEMM_SCALE_COLUMNS)
         m = batch_of(p, TW_T_f32, 1, p->n, p->n, p->stride_b < 0 ? p->stride_b : p->n, 0);
     if (which == TW_GEMM_SCALE_COLUMNS && p->groups) m.count = p->groups;
-    if (which == TW_GEMM_ROW_SUMS) m = one_of(TW_T_f32, p->sums, p->m, p->m);
+    if (which == TW_GEMM_ROW_SUMS) m = one_of(TW_T_f32, p->sums * (1 + p->centred), p->m, p->m);
     if (which == TW_GEMM_GAINS) m = one_of(TW_T_f32, 1, p->n, p->n);
+    if (which == TW_GEMM_RESIDUAL_GAINS) m = one_of(p->out, 1, p->n, p->n);
     const int64_t along_k = tw_ceil_div(p->k, TW_GEMM_BLOCK), along_n = tw_ceil_div(p->n, TW_GEMM_BLOCK);
     if (which == TW_GEMM_SCALE_A) m = one_of(TW_T_f32, along_k, p->m, p->m);
     if (which == TW_GEMM_SCALE_B)
@@ -246,6 +248,11 @@ static tw_status check_epilogue(const tw_gemm_problem *p, tw_diag *diag) {
                        "scaled cells are of one product of f16 or bf16, whose C has f32 without gaps, and no gates");
     if (p->sums && (integer || p->out == TW_T_f64 || p->batch > 1 || p->gather || !(p->eps >= 0)))
         return tw_fail(diag, TW_ERR_USAGE, "sums of squares are f32, of rows of one A that are not gathered");
+    if ((p->centred || p->norm_residual) && !p->sums)
+        return tw_fail(diag, TW_ERR_USAGE, "a layer norm needs sums of its rows");
+    if (p->norm_residual && (!p->centred || !e->residual || e->gated))
+        return tw_fail(diag, TW_ERR_USAGE, "a residual's norm is a layer norm, of a product without gates");
+    if (e->means && !e->squares) return tw_fail(diag, TW_ERR_USAGE, "means come with squares");
     if (e->squares && (integer || p->out == TW_T_f64 || p->batch > 1))
         return tw_fail(diag, TW_ERR_USAGE, "squares are summed in f32, of one product or of groups");
     if ((integer || p->out == TW_T_f64) && (e->scale_rows || e->scale_columns))
@@ -297,6 +304,8 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         {"set_c", p->set_c, tw_gemm_next_set(p, p->stride_c)},
         {"pointers", p->pointers, 0},
         {"sums", p->sums, 0},
+        {"centred", p->centred, 0},
+        {"norm_residual", p->norm_residual, 0},
         {"addends", p->addends, 0},
         {"groups", p->groups, 0},
         {"masked", p->masked, 0},
@@ -313,6 +322,7 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         {"residual", p->epilogue.residual, 0},
         {"gated", p->epilogue.gated, 0},
         {"squares", p->epilogue.squares, 0},
+        {"means", p->epilogue.means, 0},
         {"scaled", p->epilogue.scaled, 0},
         {"scale_rows", p->epilogue.scale_rows, 0},
         {"scale_columns", p->epilogue.scale_columns, 0},
@@ -369,6 +379,8 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.batched = p->batch > 1;
     v.sets = p->sets > 1;
     v.sums = p->sums > 0;
+    v.centred = p->centred;
+    v.norm_residual = p->norm_residual;
     v.addends = p->addends > 0;
     v.pointers = p->pointers;
     v.promote = p->promote;
@@ -396,6 +408,7 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.epilogue.residual = p->epilogue.residual;
     v.epilogue.gated = p->epilogue.gated;
     v.epilogue.squares = p->epilogue.squares;
+    v.epilogue.means = p->epilogue.means;
     v.epilogue.scaled = p->epilogue.scaled;
     v.epilogue.scale_rows = p->epilogue.scale_rows;
     v.epilogue.scale_columns = p->epilogue.scale_columns;
@@ -408,7 +421,7 @@ tw_gemm_squares tw_gemm_squares_of(const tw_gemm_problem *p, const tw_gemm_confi
     if (c->swap) s.columns = gated ? c->ml / 2 : c->ml;
     /* Blocks that join their sums share C's columns out. */
     if (!c->swap && tw_gemm_splits_in_cluster(c)) s.parts = c->kg;
-    s.vectors = tw_ceil_div(tw_gemm_columns(p), s.columns) * s.parts;
+    s.vectors = tw_ceil_div(tw_gemm_columns(p), s.columns) * s.parts * (1 + p->epilogue.means);
     return s;
 }
 
@@ -475,7 +488,7 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     tw_argument_float(to, "alpha", p->alpha, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
     tw_argument_float(to, "beta", p->beta, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
     tw_argument_number(to, "parts", p->sums);
-    tw_argument_float(to, "share", 1 / (double)p->k, TW_T_f32);
+    tw_argument_float(to, "share", 1 / (double)(p->norm_residual ? p->n : p->k), TW_T_f32);
     tw_argument_float(to, "eps", p->eps, TW_T_f32);
     tw_argument_number(to, "stride_scale_rows", tw_gemm_matrix_of(p, TW_GEMM_SCALE_ROWS).stride * 4);
     tw_argument_number(to, "stride_scale_columns", tw_gemm_matrix_of(p, TW_GEMM_SCALE_COLUMNS).stride * 4);

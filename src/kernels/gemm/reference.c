@@ -31,10 +31,14 @@ static void element_write(tw_type t, void *data, int64_t i, double x) {
     memcpy((char *)data + i * es, &bits, (size_t)es);
 }
 
-/* Draws parts of sums of squares, whose means are at least 1, so that what they divide stays in [-1, 1]. */
+/* Draws parts of sums of squares, whose means are at least 1, so that what they divide stays in [-1, 1]. Means of
+   elements are at most a half, so that variances are at least 3 / 4. */
 static void fill_sums(const tw_gemm_problem *p, float *out, tw_random *r) {
-    for (int64_t i = 0; i < p->sums * p->m; i++)
-        out[i] = (float)((1 + tw_random_unit(r)) * (double)p->k / (double)p->sums);
+    const double part = (double)(p->norm_residual ? p->n : p->k) / (double)p->sums;
+    for (int64_t i = 0; i < p->sums * (1 + p->centred) * p->m; i++) {
+        const bool elements = p->centred && i / p->m % 2;
+        out[i] = (float)((elements ? tw_random_unit(r) - 0.5 : 1 + tw_random_unit(r)) * part);
+    }
 }
 
 /* Fills matrices with random elements. Scales are at most 1, so that scaled elements are, too. */
@@ -75,18 +79,27 @@ static double block_scale_of(const tw_gemm_data *d, tw_gemm_buffer which, int64_
                                        : of[product * m.stride + i / TW_GEMM_BLOCK * m.ld + block]);
 }
 
-/* Computes the factor of a row of A from its sums of squares: one over the root of their mean. */
-static double factor_of(const tw_gemm_data *d, int64_t row) {
+/* Computes the factor of a row of A or of the residual from its sums: one over the root of the mean of its squares, or
+   of its variance. *mean is that of its elements, or 0. */
+static double factor_of(const tw_gemm_data *d, int64_t row, double *mean) {
     const tw_gemm_problem *p = &d->problem;
     const float *sums = d->of[TW_GEMM_ROW_SUMS];
-    double all = 0;
-    for (int64_t i = 0; i < p->sums; i++) all += (double)sums[i * p->m + row];
-    return 1 / sqrt(all / (double)p->k + p->eps);
+    const double extent = (double)(p->norm_residual ? p->n : p->k);
+    const int64_t kinds = 1 + p->centred;
+    double squares = 0, elements = 0;
+    for (int64_t i = 0; i < p->sums; i++) {
+        squares += (double)sums[kinds * i * p->m + row];
+        if (p->centred) elements += (double)sums[(kinds * i + 1) * p->m + row];
+    }
+    *mean = elements / extent;
+    return 1 / sqrt(squares / extent - *mean * *mean + p->eps);
 }
 
 /* Returns the scale of a row of A or a column of B. */
 static double scale_of(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, int64_t i) {
-    const double factor = d->of[TW_GEMM_ROW_SUMS] && which == TW_GEMM_A ? factor_of(d, i) : 1;
+    double mean;
+    const bool normed = d->of[TW_GEMM_ROW_SUMS] && which == TW_GEMM_A && !d->problem.norm_residual;
+    const double factor = normed ? factor_of(d, i, &mean) : 1;
     const tw_gemm_buffer scales = which == TW_GEMM_A ? TW_GEMM_SCALE_ROWS : TW_GEMM_SCALE_COLUMNS;
     /* Scales of rows are in the order of the product's rows. Gathered rows get theirs when they are put in that
        order. */
@@ -253,6 +266,16 @@ static void scale(const tw_gemm_data *d, int64_t row, result *r) {
     r->size *= fabs(by);
 }
 
+/* Adds a residual that lacks its norm. */
+static void add_normed(const tw_gemm_data *d, int64_t at, int64_t row, int64_t column, result *r) {
+    const tw_gemm_problem *p = &d->problem;
+    double mean;
+    const double factor = factor_of(d, row, &mean), gain = element_read(p->out, d->of[TW_GEMM_RESIDUAL_GAINS], column);
+    const double x = element_read(p->out, d->of[TW_GEMM_RESIDUAL], at);
+    r->x += (x - mean) * factor * gain;
+    r->size += (fabs(x) + fabs(mean)) * factor * fabs(gain);
+}
+
 /* Computes one cell's result and tolerance. A sum may be off by 16 roundings of the sum of magnitudes. No order of
    additions comes near that, and a kernel that drops or repeats a product is off by far more. */
 static void finish(tw_gemm_data *d, int64_t index, int64_t at, int64_t row, int64_t column, double sum,
@@ -274,7 +297,8 @@ static void finish(tw_gemm_data *d, int64_t index, int64_t at, int64_t row, int6
         r.size *= fabs(by);
         r.between *= fabs(by);
     }
-    if (e->residual) add(&r, element_read(p->out, d->of[TW_GEMM_RESIDUAL], at));
+    if (e->residual && !p->norm_residual) add(&r, element_read(p->out, d->of[TW_GEMM_RESIDUAL], at));
+    if (p->norm_residual) add_normed(d, at, row, column, &r);
     scale(d, row, &r);
     judge_by(d, index, r, unit, exact);
 }
@@ -511,20 +535,24 @@ int64_t tw_gemm_data_scaled(const tw_gemm_data *d, const float *c, const uint16_
 
 int64_t tw_gemm_data_squares(const tw_gemm_data *d, const void *c, const tw_gemm_squares *of, const float *squares) {
     const tw_gemm_problem *p = &d->problem;
-    const int64_t all = tw_gemm_columns(p);
+    const int64_t all = tw_gemm_columns(p), kinds = 1 + p->epilogue.means;
     int64_t wrong = 0;
-    for (int64_t from = 0; from < all; from += of->columns, squares += p->m * of->parts)
+    for (int64_t from = 0; from < all; from += of->columns, squares += p->m * of->parts * kinds)
         for (int64_t row = 0; row < p->m; row++) {
-            double want = 0, sum = 0;
+            double want[2] = {0}, sum[2] = {0}, size = 0;
             if (!is_written(d, row)) continue;
-            for (int i = 0; i < of->parts; i++) sum += (double)squares[i * p->m + row];
+            for (int i = 0; i < of->parts * kinds; i++) sum[i % kinds] += (double)squares[i * p->m + row];
             for (int64_t j = from; j < all && j < from + of->columns; j++) {
                 const double x = element_read(p->out, c, row * p->ldc + j);
-                want += x * x;
+                want[0] += x * x;
+                want[1] += x;
+                size += fabs(x);
             }
             /* A lane adds up at most a quarter of 256 squares, and then four lanes do. Squares have one sign. One that
                is subnormal is rounded to a multiple of 2^-149. */
-            wrong += !(fabs(sum - want) <= 70 * 0x1p-24 * want + (double)of->columns * 0x1p-149);
+            const double tiny = (double)of->columns * 0x1p-149;
+            wrong += !(fabs(sum[0] - want[0]) <= 70 * 0x1p-24 * want[0] + tiny);
+            wrong += kinds > 1 && !(fabs(sum[1] - want[1]) <= 70 * 0x1p-24 * size + tiny);
         }
     return wrong;
 }

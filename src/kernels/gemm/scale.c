@@ -67,7 +67,7 @@ void tw_gemm_scale(tw_gemm_gen *g, int from, int below) {
     for (int i = from; i < below; i++) {
         tw_val x = g->acc[0][i];
         if (g->acc_type == TW_T_i32) x = tw_unary(b, TW_OP_cvt_f32_s32, x);
-        if (g->v->sums) x = tw_mul(b, x, factor_of(g, &sums, sums.of->of[i]));
+        if (g->v->sums && !g->v->norm_residual) x = tw_mul(b, x, factor_of(g, &sums, sums.of->of[i]));
         if (e->scale_rows) x = tw_mul(b, x, scale_of(g, &rows, rows.of->of[i]));
         if (e->scale_columns) x = tw_mul(b, x, scale_of(g, &columns, columns.of->of[i]));
         if (g->acc_type == TW_T_i32)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of squares of C's rows, as a norm of the next layer needs them. With operands as they are, the four lanes that
+/* Sums of squares of C's rows, and for layer norms of cells, as a norm of the next layer needs them. With operands as they are, the four lanes that
    have the columns of a row in a tile add up what they store. With swapped operands the eight lanes do that have
    those of a warp, and the sums of warps meet in shared memory. A sum is stored by one thread, so that it is the same
    in every launch. Cells outside of C add nothing: they are zero, except with a tape, whose last unit stands for those
@@ -19,7 +19,10 @@ static int rows_of(const tw_gemm_gen *g) {
 void tw_gemm_squares_begin(tw_gemm_gen *g) {
     g->n_squares = 0;
     if (!g->v->epilogue.squares || g->c->swap) return;
-    for (int i = 0; i < rows_of(g); i++) g->squares[i] = tw_var_of(g->b, tw_f32(g->b, 0));
+    for (int i = 0; i < rows_of(g); i++) {
+        g->squares[i] = tw_var_of(g->b, tw_f32(g->b, 0));
+        if (g->v->epilogue.means) g->means[i] = tw_var_of(g->b, tw_f32(g->b, 0));
+    }
 }
 
 /* Adds a square to the sum of the cell's row. */
@@ -44,8 +47,9 @@ void tw_gemm_squares_add(tw_gemm_gen *g, int cell, tw_val x) {
         add_swapped(g, cell, x);
         return;
     }
-    tw_val sum = g->squares[number_of(g->x.of[cell])];
-    tw_assign(b, sum, tw_fma(b, x, x, sum));
+    const int row = number_of(g->x.of[cell]);
+    tw_assign(b, g->squares[row], tw_fma(b, x, x, g->squares[row]));
+    if (g->v->epilogue.means) tw_add_to(b, g->means[row], x);
 }
 
 /* Adds up a number of the lanes whose numbers differ in bits from `from` to below `below`. */
@@ -115,8 +119,10 @@ void tw_gemm_squares_end(tw_gemm_gen *g) {
     tw_val first = tw_add(b, g->x.origin, g->x.first), tile = tw_div(b, g->y.origin, g->columns);
     /* Of a cluster each block has the squares of its share of the tile. */
     if (tw_gemm_splits_in_cluster(g->c)) tile = tw_add(b, tw_mul_imm(b, tile, g->c->kg), g->split);
-    tw_val at = tw_add(b, tw_binary(b, TW_OP_mul_wide_u32, tile, g->arg.m), tw_widen(b, first));
-    at = tw_add(b, g->arg.squares, tw_mul_imm(b, at, 4));
+    const bool means = g->v->epilogue.means;
+    tw_val vector = tw_binary(b, TW_OP_mul_wide_u32, means ? tw_shl(b, tile, 1) : tile, g->arg.m);
+    tw_val at = tw_add(b, g->arg.squares, tw_mul_imm(b, tw_add(b, vector, tw_widen(b, first)), 4));
+    tw_val next = means ? tw_add(b, at, tw_mul_imm(b, tw_widen(b, g->arg.m), 4)) : TW_NONE;
     tw_val stores = tw_eq(b, tw_rem(b, g->lane, 4), tw_i32(b, 0));
     /* A cluster may have tiles beyond the last column. */
     if (!g->y.whole) stores = tw_and(b, stores, tw_lt(b, g->y.origin, g->y.limit));
@@ -126,5 +132,9 @@ void tw_gemm_squares_end(tw_gemm_gen *g) {
         if (!g->x.whole) inside = tw_and(b, inside, tw_lt(b, tw_add_imm(b, first, row), g->x.limit));
         tw_when(b, inside);
         tw_st(b, (tw_attrs){.type = TW_T_f32, .offset = 4 * row}, at, &sum);
+        if (!means) continue;
+        sum = add_lanes(b, g->means[i], 1, 4);
+        tw_when(b, inside);
+        tw_st(b, (tw_attrs){.type = TW_T_f32, .offset = 4 * row}, next, &sum);
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The roots of means of squares by which rows of A lack a division. A row's sum of squares came in parts, from the
-   tiles of the product before. Each sum is of the same parts in the same order in every launch.
+   tiles of the product before. Each sum is of the same parts in the same order in every launch. With layer norms there
+   are sums of elements beside those of squares, and roots of variances.
 
    With operands as they are, the four lanes that have a row of C take its parts in turn. The first ones are loaded
    before the tile is multiplied, and added up behind it, so that nobody waits for memory. With swapped operands many
@@ -27,57 +28,94 @@ static int row_of(int i) {
     return i / 2 * TW_WGMMA_ROWS + i % 2 * 8;
 }
 
-/* Returns the parts of a row that a lane loads ahead. */
-static int ahead_of(const tw_gemm_gen *g) {
-    const int most = TW_GEMM_PARTS / rows_of(g);
-    return g->plan.accumulators + rows_of(g) * most + OTHERS <= REGISTERS ? most : most / 2;
+/* Returns the sums of a row: of squares, and of elements if there are such. */
+static int kinds_of(const tw_gemm_gen *g) {
+    return g->v->centred ? 2 : 1;
 }
 
-/* Loads a part of each of the thread's rows. `at` is the address of the part of its first row. */
+/* Returns the sums of a thread, those of squares of all its rows first. */
+static int sums_of(const tw_gemm_gen *g) {
+    return rows_of(g) * kinds_of(g);
+}
+
+/* Returns the parts of a row that a lane loads ahead. */
+static int ahead_of(const tw_gemm_gen *g) {
+    const int left = (REGISTERS - OTHERS - g->plan.accumulators) / sums_of(g), most = TW_GEMM_PARTS / sums_of(g);
+    return left >= most ? most : left > most / 2 || !g->v->centred ? most / 2 : left > 1 ? left : 1;
+}
+
+/* Computes the bytes between the parts that a lane takes one after another. */
+static tw_val step_of(tw_gemm_gen *g) {
+    return tw_mul_imm(g->b, tw_widen(g->b, g->arg.m), (int64_t)LANES * kinds_of(g) * 4);
+}
+
+/* Loads a part of each of the thread's sums. `at` is the address of the part of its first row. */
 static void load_parts(tw_gemm_gen *g, tw_val at, tw_val there, tw_val *out) {
     tw_builder *b = g->b;
-    tw_val first = tw_add(b, g->x.origin, g->x.first);
-    for (int i = 0; i < rows_of(g); i++) {
+    tw_val first = tw_add(b, g->x.origin, g->x.first), from = at;
+    for (int i = 0; i < sums_of(g); i++) {
+        const int row = row_of(i % rows_of(g));
+        if (i == rows_of(g)) from = tw_add(b, at, tw_mul_imm(b, tw_widen(b, g->arg.m), 4));
         tw_val inside = there;
-        if (!g->x.whole) inside = tw_and(b, inside, tw_lt(b, tw_add_imm(b, first, row_of(i)), g->x.limit));
+        if (!g->x.whole) inside = tw_and(b, inside, tw_lt(b, tw_add_imm(b, first, row), g->x.limit));
         tw_when(b, inside);
-        out[i] = tw_ld(b, (tw_attrs){.type = TW_T_f32, .offset = 4 * row_of(i)}, at);
+        out[i] = tw_ld(b, (tw_attrs){.type = TW_T_f32, .offset = 4 * row}, from);
     }
 }
 
 static void load_ahead(tw_gemm_gen *g) {
     tw_builder *b = g->b;
-    tw_val part = tw_rem(b, g->lane, LANES), row = tw_add(b, g->x.origin, g->x.first);
-    tw_val apart = tw_mul_imm(b, tw_widen(b, g->arg.m), LANES * 4);
-    tw_val at = tw_add(b, tw_binary(b, TW_OP_mul_wide_u32, part, g->arg.m), tw_widen(b, row));
+    tw_val part = tw_rem(b, g->lane, LANES), row = tw_add(b, g->x.origin, g->x.first), apart = step_of(g);
+    tw_val vector = kinds_of(g) > 1 ? tw_shl(b, part, 1) : part;
+    tw_val at = tw_add(b, tw_binary(b, TW_OP_mul_wide_u32, vector, g->arg.m), tw_widen(b, row));
     at = tw_add(b, g->arg.sums, tw_mul_imm(b, at, 4));
     for (int i = 0; i < ahead_of(g); i++) {
-        load_parts(g, at, tw_lt(b, tw_add_imm(b, part, (int64_t)i * LANES), g->arg.parts), g->parts + i * rows_of(g));
+        load_parts(g, at, tw_lt(b, tw_add_imm(b, part, (int64_t)i * LANES), g->arg.parts), g->parts + i * sums_of(g));
         at = tw_add(b, at, apart);
     }
     g->next_part = at;
 }
 
+/* Adds up the sums of the lanes that share a row. */
+static tw_val join_lanes(tw_builder *b, tw_val sum) {
+    for (int by = 1; by < LANES; by *= 2)
+        sum = tw_add(b, sum, tw_shfl(b, TW_MODE_bfly, sum, tw_i32(b, by), tw_i32(b, -1)));
+    return sum;
+}
+
+/* Finds what row number i is multiplied by, and what is then added to it, from the sum of its squares, and that of its
+   elements. A variance that is not a number stays so. */
+static void find_factor(tw_gemm_gen *g, int i, tw_val squares, tw_val elements) {
+    tw_builder *b = g->b;
+    if (!elements.id) {
+        g->factors[i] = tw_unary(b, TW_OP_rsqrt_f32, tw_fma(b, squares, g->arg.share, g->arg.eps));
+        return;
+    }
+    tw_val mean = tw_mul(b, elements, g->arg.share), zero = tw_f32(b, 0);
+    tw_val variance = tw_sub(b, tw_mul(b, squares, g->arg.share), tw_mul(b, mean, mean));
+    variance = tw_select(b, tw_lt(b, variance, zero), zero, variance);
+    g->factors[i] = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, variance, g->arg.eps));
+    if (g->v->norm_residual) g->offsets[i] = tw_mul(b, tw_sub(b, zero, mean), g->factors[i]);
+}
+
 /* Adds up the parts that were loaded, and the others. */
 static void add_lanes(tw_gemm_gen *g) {
     tw_builder *b = g->b;
-    const int rows = rows_of(g), ahead = ahead_of(g);
-    tw_val sums[4], at = tw_var_of(b, g->next_part);
-    tw_val apart = tw_mul_imm(b, tw_widen(b, g->arg.m), LANES * 4);
-    for (int i = 0; i < rows; i++) sums[i] = tw_var_of(b, g->parts[i]);
-    for (int i = rows; i < rows * ahead; i++) tw_add_to(b, sums[i % rows], g->parts[i]);
+    enum { MOST = 8 };
+    const int rows = rows_of(g), n = sums_of(g), ahead = ahead_of(g);
+    tw_val sums[MOST], at = tw_var_of(b, g->next_part), apart = step_of(g);
+    for (int i = 0; i < n; i++) sums[i] = tw_var_of(b, g->parts[i]);
+    for (int i = n; i < n * ahead; i++) tw_add_to(b, sums[i % n], g->parts[i]);
     tw_val part = tw_add_imm(b, tw_rem(b, g->lane, LANES), (int64_t)ahead * LANES);
     TW_FOR (b, i, part, g->arg.parts, tw_i32(b, LANES), false) {
-        tw_val x[4];
+        tw_val x[MOST];
         load_parts(g, at, tw_const(b, TW_T_pred, 1), x);
-        for (int j = 0; j < rows; j++) tw_add_to(b, sums[j], x[j]);
+        for (int j = 0; j < n; j++) tw_add_to(b, sums[j], x[j]);
         tw_add_to(b, at, apart);
     }
     for (int i = 0; i < rows; i++) {
-        tw_val sum = sums[i];
-        for (int by = 1; by < LANES; by *= 2)
-            sum = tw_add(b, sum, tw_shfl(b, TW_MODE_bfly, sum, tw_i32(b, by), tw_i32(b, -1)));
-        g->factors[i] = tw_unary(b, TW_OP_rsqrt_f32, tw_fma(b, sum, g->arg.share, g->arg.eps));
+        tw_val squares = join_lanes(b, sums[i]), elements = n > rows ? join_lanes(b, sums[rows + i]) : TW_NONE;
+        find_factor(g, i, squares, elements);
     }
 }
 
@@ -166,7 +204,14 @@ void tw_gemm_sums_end(tw_gemm_gen *g) {
     if (g->v->sums && !g->c->swap) add_lanes(g);
 }
 
+static int number_of(int row) {
+    return row / TW_WGMMA_ROWS * 2 + row % TW_WGMMA_ROWS / 8;
+}
+
 tw_val tw_gemm_sums_factor(tw_gemm_gen *g, int row) {
-    if (g->c->swap) return team_factor(g, row);
-    return g->factors[row / TW_WGMMA_ROWS * 2 + row % TW_WGMMA_ROWS / 8];
+    return g->c->swap ? team_factor(g, row) : g->factors[number_of(row)];
+}
+
+tw_val tw_gemm_sums_offset(tw_gemm_gen *g, int row) {
+    return g->offsets[number_of(row)];
 }

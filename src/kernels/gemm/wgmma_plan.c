@@ -163,6 +163,8 @@ static const char *check_epilogue(const tw_gemm_variant *v, const tw_gemm_config
     REFUSE(v->epilogue.squares && cluster && (c->swap ? c->ms != ROWS : p->accumulators / 4 < c->kg),
            "each block of a cluster has squares of whole tiles' rows, or of columns of its own");
     REFUSE(v->epilogue.scaled && c->staged == TW_GEMM_STAGED, "scaled cells are not staged");
+    REFUSE(c->swap && (v->centred || v->epilogue.means), "layer norms are of rows, with operands as they are");
+    REFUSE(v->norm_residual && c->staged == TW_GEMM_STAGED, "a thread has the rows of a residual's norm: no staging");
     REFUSE(c->staged == TW_GEMM_EXCHANGED && (c->swap || columns % 32),
            "lanes exchange sums of 32 columns, with operands as they are");
     REFUSE(c->staged == TW_GEMM_STAGED && p->group % ((c->swap ? c->ml : c->nl) / 4),

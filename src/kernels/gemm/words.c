@@ -11,9 +11,11 @@ const char tw_gemm_problem_words[] =
     "m n k; type=f32|f64|f16|bf16|tf32|s8|e4m3|tf32x3; ta tb (1: stored transposed); lda ldb ldc; batch, sa sb sc "
     "(strides);\n"
     "sets=S: the batch has S sets, set_a set_b set_c from one to the next;\n"
-    "alpha beta; out=TYPE of C; bias=1 mul=1 residual=1 gated=1 squares=1 scaled=1 scale_rows=1 scale_columns=1; "
+    "alpha beta; out=TYPE of C; bias=1 mul=1 residual=1 gated=1 squares=1 means=1 scaled=1 scale_rows=1 "
+    "scale_columns=1; "
     "activation=gelu|gelu_erf|silu;\n"
-    "sums=P eps=E: rows of A are divided by the roots of the means of P sums of squares;\n"
+    "sums=P eps=E: rows of A are divided by the roots of the means of P sums of squares; centred=1: by those of\n"
+    "variances; norm_residual=1: the residual's rows have a layer norm, and not A's;\n"
     "addends=P: C is P matrices of f32 that add up to the product, each of a part of k (kg=P);\n"
     "pointers=1: matrices of a batch lie anywhere, and buffers hold their addresses;\n"
     "groups=E: rows of A in E groups, each with a B of its own; masked=1: each has a count in the place of an end;\n"
@@ -87,6 +89,8 @@ bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *statu
         {"beta", NULL, NULL, &p->beta},
         {"pointers", NULL, &p->pointers, NULL},
         {"sums", &p->sums, NULL, NULL},
+        {"centred", NULL, &p->centred, NULL},
+        {"norm_residual", NULL, &p->norm_residual, NULL},
         {"eps", NULL, NULL, &p->eps},
         {"addends", &p->addends, NULL, NULL},
         {"groups", &p->groups, NULL, NULL},
@@ -104,6 +108,7 @@ bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *statu
         {"residual", NULL, &p->epilogue.residual, NULL},
         {"gated", NULL, &p->epilogue.gated, NULL},
         {"squares", NULL, &p->epilogue.squares, NULL},
+        {"means", NULL, &p->epilogue.means, NULL},
         {"scaled", NULL, &p->epilogue.scaled, NULL},
         {"scale_rows", NULL, &p->epilogue.scale_rows, NULL},
         {"scale_columns", NULL, &p->epilogue.scale_columns, NULL},

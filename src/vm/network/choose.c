@@ -17,6 +17,11 @@ typedef struct best {
     double time; /* Its estimated time. 1e30: there is none yet. */
 } best;
 
+/* Tells whether a kernel leaves no more sums of a row than a program has memory for. */
+static bool fits(const tw_gemm_problem *p, const tw_gemm_config *c) {
+    return !p->epilogue.squares || tw_network_parts(p, c) <= tw_program_parts(p->n);
+}
+
 bool tw_network_may_split(const tw_cuda_network *n, const tw_gemm_problem *p) {
     return !n->options.unsplit && (p->batch == 1 || !n->options.unsplit_batches);
 }
@@ -25,7 +30,7 @@ bool tw_network_may_split(const tw_cuda_network *n, const tw_gemm_problem *p) {
 static void consider(best *o, tw_gemm_config c) {
     enum { MOST = 8 };
     for (c.stages = MOST; c.stages >= 2; c.stages--) {
-        if (!tw_gemm_legal(o->problem, &c, o->n->gpu->target, NULL, NULL)) continue;
+        if (!tw_gemm_legal(o->problem, &c, o->n->gpu->target, NULL, NULL) || !fits(o->problem, &c)) continue;
         const double time = tw_gemm_estimate(o->problem, &c, &o->n->info);
         if (time >= o->time) return;
         o->config = c;
@@ -120,6 +125,7 @@ static int start_of(const tw_cuda_network *n, const tw_gemm_problem *p, const tw
 /* Completes a configuration. False: no kernel computes the problem so. */
 static bool complete(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *c) {
     c->early = start_of(n, p, c);
+    if (!fits(p, c)) return false;
     if (tw_gemm_legal(p, c, n->gpu->target, NULL, NULL)) return true;
     c->early = TW_GEMM_LATE;
     return tw_gemm_legal(p, c, n->gpu->target, NULL, NULL);
@@ -144,7 +150,7 @@ bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_
     }
     if (estimate(n, p, out) && complete(n, p, out)) return true;
     *out = tw_gemm_config_default(p);
-    return tw_gemm_legal(p, out, n->gpu->target, NULL, NULL);
+    return tw_gemm_legal(p, out, n->gpu->target, NULL, NULL) && fits(p, out);
 }
 
 /* Considers a tile whose epilogue overlaps the products of the next one. */
@@ -218,11 +224,16 @@ static double epilogue_us(const tw_gemm_problem *p) {
     return launch + passes * size * (double)(p->m * p->n * p->batch) / bytes;
 }
 
+/* Tells whether the vendor computes a product otherwise, whatever a plan says that comes from a file: it would write
+   all columns of gates and values, and knows nothing of norms. */
+static bool own_alone(const tw_gemm_problem *p) {
+    return p->epilogue.gated || p->pointers || p->sums || p->epilogue.squares;
+}
+
 /* Chooses among the plan's entries of a problem. False: none computes it. */
 static bool by_plan(tw_cuda_network *n, const tw_gemm_problem *p, const char *words, tw_network_chosen *out) {
     const int asked = n->options.by ? n->options.by : TW_NETWORK_OWN | TW_NETWORK_VENDOR;
-    /* A plan comes from a file: the vendor would write all columns of gates and values. */
-    const int by = p->epilogue.gated || p->pointers ? asked & ~TW_NETWORK_VENDOR : asked;
+    const int by = own_alone(p) ? asked & ~TW_NETWORK_VENDOR : asked;
     /* What was searched with its epilogue has the map's time already. */
     const double map_us = tw_network_searched(p).epilogue.activation ? 0 : epilogue_us(p);
     double least = 1e30;
@@ -245,12 +256,17 @@ static bool by_plan(tw_cuda_network *n, const tw_gemm_problem *p, const char *wo
 tw_gemm_problem tw_network_plain(const tw_gemm_problem *p) {
     tw_gemm_problem plain = *p;
     plain.epilogue = (tw_gemm_epilogue){0};
+    plain.centred = plain.norm_residual = false;
+    plain.sums = 0;
+    plain.eps = 0;
     return plain;
 }
 
 tw_gemm_problem tw_network_searched(const tw_gemm_problem *p) {
     /* C is another matrix without a gate. */
-    tw_gemm_problem searched = p->epilogue.activation || p->epilogue.gated ? *p : tw_network_plain(p);
+    tw_gemm_problem searched = tw_network_plain(p);
+    if (p->epilogue.activation || p->epilogue.gated) searched.epilogue = p->epilogue;
+    searched.epilogue.squares = searched.epilogue.means = false;
     searched.weights = false;
     return searched;
 }
@@ -262,7 +278,7 @@ tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_net
     tw_gemm_problem_print(&searched, words, sizeof words);
     if (n->plan && by_plan(n, p, words, out)) return TW_OK;
     *out = (tw_network_chosen){.vendor = n->options.by == TW_NETWORK_VENDOR, .first = true};
-    if (out->vendor && !p->epilogue.gated && tw_gemm_vendor_problem(&plain, &vendor) && tw_network_library(n))
+    if (out->vendor && !own_alone(p) && tw_gemm_vendor_problem(&plain, &vendor) && tw_network_library(n))
         return TW_OK;
     out->vendor = false;
     if (tw_network_estimate(n, p, &out->config)) return TW_OK;

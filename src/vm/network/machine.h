@@ -71,6 +71,7 @@ typedef struct tw_network_launch {
     const tw_network_kernel *kernel; /* NULL: the vendor's. */
     const tw_network_foreign *cudnn; /* Attention by cuDNN. NULL: it is something else. */
     tw_gpu_launch *launch;
+    int64_t parts; /* Of a product that leaves sums of its rows: how many of each row. */
     tw_network_vendor vendor;
     tw_network_own own; /* What it is bound to. */
 } tw_network_launch;
@@ -136,6 +137,11 @@ tw_status tw_network_attention(const tw_step *s, tw_attention_problem *out, tw_d
 
 /* product.c. The product of a step as kernels know it. TW_ERR_UNSUPPORTED: they do not. */
 tw_status tw_network_problem(const tw_cuda_network *n, const tw_step *s, tw_gemm_problem *out, tw_diag *diag);
+
+/* Counts the sums of squares of a row that a product leaves. 0: it leaves none. */
+int64_t tw_network_parts(const tw_gemm_problem *p, const tw_gemm_config *c);
+/* Tells whether a step reads the sums that another one leaves. */
+bool tw_network_takes_sums(const tw_step *s, const tw_step *from);
 
 /* Tells whether tables of addresses say where the matrices of a product's batch lie. */
 bool tw_network_by_pointers(const tw_program_product *p);

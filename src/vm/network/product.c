@@ -66,6 +66,25 @@ static void set_batch(const tw_program_product *p, tw_gemm_problem *out) {
     out->set_c = x.c[0];
 }
 
+int64_t tw_network_parts(const tw_gemm_problem *p, const tw_gemm_config *c) {
+    return p->epilogue.squares ? tw_gemm_squares_of(p, c).vectors / (1 + p->epilogue.means) : 0;
+}
+
+/* Returns how many sums of a row the step that writes them leaves. 1: it has no launch yet, and any number makes the
+   same kernel. */
+static int64_t sums_of(const tw_cuda_network *n, const tw_view *sums) {
+    for (int i = n->n - 1; i >= 0; i--) {
+        const tw_step *s = &n->p->steps[n->launches[i].step];
+        if (s->kind == TW_STEP_PRODUCT && s->n_out > 1 && s->out[1].buffer == sums->buffer) return n->launches[i].parts;
+    }
+    return 1;
+}
+
+bool tw_network_takes_sums(const tw_step *s, const tw_step *from) {
+    return s->kind == TW_STEP_PRODUCT && s->of.product.norm && from->kind == TW_STEP_PRODUCT && from->n_out > 1 &&
+           from->out[1].buffer == s->in[TW_PROGRAM_SUMS].buffer;
+}
+
 tw_status tw_network_problem(const tw_cuda_network *n, const tw_step *s, tw_gemm_problem *out, tw_diag *diag) {
     const tw_program_product *p = &s->of.product;
     *out = (tw_gemm_problem){
@@ -87,8 +106,16 @@ tw_status tw_network_problem(const tw_cuda_network *n, const tw_step *s, tw_gemm
                      .activation = p->activation,
                      .gated = p->gated,
                      .mul = s->in[3].buffer >= 0,
-                     .residual = s->in[4].buffer >= 0},
+                     .residual = s->in[4].buffer >= 0,
+                     .squares = s->n_out > 1,
+                     .means = s->n_out > 1 && p->moments},
     };
+    if (p->norm) {
+        out->sums = sums_of(n, &s->in[TW_PROGRAM_SUMS]);
+        out->eps = p->eps;
+        out->centred = p->norm == TW_PROGRAM_NORM_LAYER;
+        out->norm_residual = p->norm_residual;
+    }
     set_batch(p, out);
     return tw_gemm_problem_complete(out, diag);
 }

@@ -121,6 +121,14 @@ static bool list_problems(settling *s) {
     return s->count;
 }
 
+/* Notes the steps that read sums of rows from those that are noted: how many there are depends on the tiles. */
+static void note_readers(settling *s) {
+    const tw_program *p = s->n->p;
+    for (int from = 0; from < p->n_steps; from++)
+        for (int i = from + 1; i < p->n_steps && s->of[from]; i++)
+            if (!s->of[i] && tw_network_takes_sums(&p->steps[i], &p->steps[from])) s->of[i] = true;
+}
+
 /* Notes which steps have a problem. Returns the choice that all of them follow, or -1: they follow several. */
 static int note_steps(settling *s, const char *words) {
     int common = -2;
@@ -132,6 +140,7 @@ static int note_steps(settling *s, const char *words) {
         s->of[l->step] = true;
         common = common == -2 || common == l->choice - 1 ? l->choice - 1 : -1;
     }
+    note_readers(s);
     return common;
 }
 

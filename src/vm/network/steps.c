@@ -177,6 +177,7 @@ static tw_status add_chosen(tw_cuda_network *n, int step, tw_diag *diag) {
     if (way.chosen.vendor) return add_vendor(n, step, &way.product, &way.chosen, diag);
     l.choice = way.chosen.entry;
     l.cudnn = way.cudnn;
+    if (n->p->steps[step].kind == TW_STEP_PRODUCT) l.parts = tw_network_parts(&way.product, &way.chosen.config);
     if (!l.cudnn) st = open_words(n, way.words, way.configuration, &l.kernel, diag);
     return st == TW_OK ? add_launch(n, &l, diag) : st;
 }
@@ -279,12 +280,13 @@ static tw_status make_table(tw_cuda_network *n, const tw_step *s, const tw_view 
 
 /* The address of a product's buffer. */
 static tw_status product_buffer(tw_cuda_network *n, const tw_step *s, const char *name, uint64_t *out, tw_diag *diag) {
-    static const char *const names[] = {"a", "b", "bias", "mul", "residual", "c"};
+    enum { OPERANDS = 7 };
+    static const char *const names[OPERANDS] = {"a", "b", "bias", "mul", "residual", "sums", "residual_gains"};
     const tw_program_product *p = &s->of.product;
-    const int64_t *const strides[] = {p->stride_a, p->stride_b, NULL, NULL, NULL, p->stride_c};
+    const int64_t *const strides[OPERANDS + 1] = {p->stride_a, p->stride_b, [OPERANDS] = p->stride_c};
     int i = 0;
-    while (i < 5 && strcmp(names[i], name) != 0) i++;
-    const tw_view *v = i < 5 ? &s->in[i] : &s->out[0];
+    while (i < OPERANDS && strcmp(names[i], name) != 0) i++;
+    const tw_view *v = i < OPERANDS ? &s->in[i] : &s->out[!strcmp(name, "squares")];
     *out = tw_network_address(n, v);
     return tw_network_by_pointers(p) && strides[i] ? make_table(n, s, v, strides[i], out, diag) : TW_OK;
 }
