@@ -42,14 +42,52 @@ static double activate(tw_gemm_activation a, double x) {
     }
 }
 
-/* The sum of a cell of op(A) op(B), whose matrices begin at elements a0 and b0. */
-static double sum_of(const run *r, const tw_step *s, int64_t a0, int64_t b0, int64_t i, int64_t j) {
+typedef struct norm {
+    double mean, scale;
+} norm;
+
+/* The norm of a row: of sums of parts, pairs of rows of operand 5, squares first. */
+static norm norm_of(const run *r, const tw_step *s, int64_t i) {
     const tw_program_product *p = &s->of.product;
+    const bool layer = p->norm == TW_PROGRAM_NORM_LAYER;
+    const int64_t n = p->norm_residual ? p->n : p->k;
+    double squares = 0, cells = 0;
+    if (p->norm == TW_PROGRAM_NORM_NONE) return (norm){0, 1};
+    for (int64_t part = 0; part < tw_program_parts(n); part++) {
+        squares += get(r, &s->in[5], 2 * part * p->m + i);
+        cells += layer ? get(r, &s->in[5], (2 * part + 1) * p->m + i) : 0;
+    }
+    const double mean = cells / (double)n;
+    return (norm){mean, 1 / sqrt(squares / (double)n - mean * mean + p->eps)};
+}
+
+/* Stores the sums of each row's parts, and nothing of cells if nobody wants it. */
+static void store_sums(const run *r, const tw_step *s) {
+    enum { PART = 32 };
+    const tw_program_product *p = &s->of.product;
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t part = 0; part < tw_program_parts(p->n); part++) {
+            double squares = 0, cells = 0;
+            for (int64_t j = part * PART; j < p->n && j < (part + 1) * PART; j++) {
+                const double x = get(r, &s->out[0], i * p->ldc + j);
+                squares += x * x;
+                cells += x;
+            }
+            set(r, &s->out[1], 2 * part * p->m + i, squares);
+            if (p->moments) set(r, &s->out[1], (2 * part + 1) * p->m + i, cells);
+        }
+}
+
+/* The sum of a cell of op(A) op(B), whose matrices begin at elements a0 and b0, with the norm of A's row. */
+static double sum_of(const run *r, const tw_step *s, int64_t a0, int64_t b0, int64_t i, int64_t j, norm of_row) {
+    const tw_program_product *p = &s->of.product;
+    const bool normed = p->norm != TW_PROGRAM_NORM_NONE && !p->norm_residual;
     double sum = 0;
     for (int64_t k = 0; k < p->k; k++)
         sum += get(r, &s->in[0], a0 + (p->trans_a ? k * p->lda + i : i * p->lda + k)) *
                get(r, &s->in[1], b0 + (p->trans_b ? j * p->ldb + k : k * p->ldb + j));
-    return p->alpha * sum;
+    if (normed && p->norm == TW_PROGRAM_NORM_LAYER) sum -= of_row.mean * get(r, &s->in[6], j);
+    return p->alpha * (normed ? of_row.scale * sum : sum);
 }
 
 static void run_product(const run *r, const tw_step *s) {
@@ -63,18 +101,24 @@ static void run_product(const run *r, const tw_step *s) {
             b0 += index[i] * p->stride_b[i];
             c0 += index[i] * p->stride_c[i];
         }
-        for (int64_t i = 0; i < p->m; i++)
+        for (int64_t i = 0; i < p->m; i++) {
+            const norm of_row = norm_of(r, s, i);
             for (int64_t j = 0; j < (p->gated ? p->n / 2 : p->n); j++) {
                 const int64_t c = c0 + i * p->ldc + j, gate = j / TOGETHER * 2 * TOGETHER + j % TOGETHER;
-                double y = sum_of(r, s, a0, b0, i, p->gated ? gate : j);
+                double y = sum_of(r, s, a0, b0, i, p->gated ? gate : j, of_row);
                 if (s->in[2].buffer >= 0) y += get(r, &s->in[2], j);
                 y = activate(p->activation, y);
-                if (p->gated) y *= sum_of(r, s, a0, b0, i, gate + TOGETHER);
+                if (p->gated) y *= sum_of(r, s, a0, b0, i, gate + TOGETHER, of_row);
                 if (s->in[3].buffer >= 0) y *= get(r, &s->in[3], c);
-                if (s->in[4].buffer >= 0) y += get(r, &s->in[4], c);
+                if (s->in[4].buffer >= 0 && p->norm_residual)
+                    y += (get(r, &s->in[4], c) - of_row.mean) * of_row.scale * get(r, &s->in[6], j);
+                else if (s->in[4].buffer >= 0)
+                    y += get(r, &s->in[4], c);
                 set(r, &s->out[0], c, y);
             }
+        }
     }
+    if (s->n_out > 1) store_sums(r, s);
 }
 
 static double mask_at(const run *r, const tw_step *s, const int64_t at[4]) {

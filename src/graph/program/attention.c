@@ -375,10 +375,11 @@ static bool in_products(tw_lowering *l, attention *a) {
     const bool sinks = a->in[SINKS] >= 0;
     const int64_t group = a->p.heads / a->p.kv_heads, padded = tw_ceil_div(a->p.keys + sinks, EIGHT) * EIGHT;
     const int64_t dims[] = {a->p.batch, a->p.heads, a->p.queries, padded};
-    tw_lower_epilogue e = {.alpha = a->p.scale, .bias.buffer = -1, .mul.buffer = -1, .residual.buffer = -1};
+    tw_lower_epilogue e = tw_lower_no_epilogue();
     tw_view scores = tw_lower_scratch(l, "scores", a->p.type, 4, dims, NULL);
     tw_view weights = tw_lower_scratch(l, "weights", a->p.type, 4, dims, NULL);
     tw_lazy x;
+    e.alpha = a->p.scale;
     scores.dims[3] = weights.dims[3] = a->p.keys;
     if (l->failed) return false;
     const tw_view q = by_groups(&a->q, a->p.kv_heads), k = for_groups(&a->k, group, true),

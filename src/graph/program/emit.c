@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps that store arrays, and the buffers that they store to. */
 #include "graph/program/lower.h"
+#include "graph/program/norms.h"
 
 #include <stdlib.h>
 
@@ -226,6 +227,7 @@ void tw_lower_set_view(tw_lowering *l, int value, const tw_view *v) {
 
 const tw_lazy *tw_lower_peek(tw_lowering *l, int value) {
     if (value < 0) return NULL;
+    if (l->norms[value]) tw_norm_store(l, value);
     if (l->values[value] || !l->g->values[value].content) return l->values[value];
     const tw_array *a = l->g->values[value].content;
     const tw_program_buffer b = {.name = l->g->values[value].name,

@@ -202,8 +202,9 @@ tw_status tw_program_lower(tw_program **out, const tw_graph *g, const tw_program
                      .live = calloc((size_t)g->n_nodes + 1, sizeof *l.live),
                      .masks = calloc(n, sizeof *l.masks),
                      .targets = calloc(n, sizeof *l.targets),
+                     .norms = calloc(n, sizeof *l.norms),
                      .node = -1};
-    const bool there = l.p && l.values && l.uses && l.consumers && l.live && l.masks && l.targets;
+    const bool there = l.p && l.values && l.uses && l.consumers && l.live && l.masks && l.targets && l.norms;
     *out = NULL;
     const tw_status st = there ? lower(&l, diag) : tw_fail_memory(diag);
     if (st == TW_OK)
@@ -216,5 +217,6 @@ tw_status tw_program_lower(tw_program **out, const tw_graph *g, const tw_program
     free(l.live);
     free(l.masks);
     free(l.targets);
+    free(l.norms);
     return st;
 }

@@ -66,14 +66,15 @@ typedef struct tw_lowering {
     tw_program *p;
     const tw_graph *g;
     tw_program_options options;
-    tw_lazy **values; /* By number of a value. NULL: it is not lowered yet. */
-    int *uses;        /* Operands of live nodes and outputs that a value is. */
-    int *consumers;   /* The last node that has it as an operand. -1: none. */
-    bool *live;       /* Nodes that outputs need. */
-    tw_view *masks;   /* Of each value: where it lies as a mask of attention. buffer -1: nowhere yet. */
-    tw_view *targets; /* Where a value is to lie. buffer -1: anywhere. */
-    int node;         /* The node that is being lowered. */
-    bool failed;      /* Out of memory. */
+    tw_lazy **values;       /* By number of a value. NULL: it is not lowered yet. */
+    int *uses;              /* Operands of live nodes and outputs that a value is. */
+    int *consumers;         /* The last node that has it as an operand. -1: none. */
+    bool *live;             /* Nodes that outputs need. */
+    tw_view *masks;         /* Of each value: where it lies as a mask of attention. buffer -1: nowhere yet. */
+    tw_view *targets;       /* Where a value is to lie. buffer -1: anywhere. */
+    struct tw_norm **norms; /* Of each value: the norm that computes it, and waits (norms.h). NULL: there is none. */
+    int node;               /* The node that is being lowered. */
+    bool failed;            /* Out of memory. */
 } tw_lowering;
 
 /* emit.c */
@@ -146,6 +147,8 @@ bool tw_lower_gathered(const tw_view *table, int axis, const tw_view *by, tw_laz
 int tw_lower_integers(const tw_lowering *l, const tw_node *n, int operand, const char *attribute, int64_t *out,
                       int most);
 
+/* rows.c. Stores a norm of rows. False: there is no step for it. */
+bool tw_lower_norm(tw_lowering *l, const tw_node *n);
 /* rows.c. Stores a reduction of x's last dimension. `to` has the others. The last dimension may be numbered. */
 bool tw_lower_reduction(tw_lowering *l, tw_rows_of of, const tw_lazy *x, const tw_view *to);
 /* reduce.c. Stores a reduction of lines, x's last dimension, in f32 and with a dimension of one element for the last.
@@ -172,7 +175,16 @@ typedef struct tw_lower_epilogue {
     tw_gemm_activation activation;
     bool gated;                  /* As in tw_program_product. */
     tw_view bias, mul, residual; /* buffer -1: there is none. */
+    tw_program_norm norm;        /* As in tw_program_product. Then the product is one, of no batch. */
+    bool norm_residual;
+    double eps;
+    tw_view vector; /* Operand 6. buffer -1: there is none. */
 } tw_lower_epilogue;
+/* An epilogue that changes nothing. */
+static inline tw_lower_epilogue tw_lower_no_epilogue(void) {
+    const tw_view none = {.buffer = -1};
+    return (tw_lower_epilogue){.alpha = 1, .bias = none, .mul = none, .residual = none, .vector = none};
+}
 bool tw_lower_multiply(tw_lowering *l, const tw_view *a, const tw_view *b, const tw_lower_epilogue *e,
                        const tw_view *to);
 

@@ -41,6 +41,11 @@ static void add_product(text *t, const tw_step *s) {
         if (s->in[i].buffer >= 0) add(t, "%s", more[i]);
     if (p->gated) add(t, " gated");
     if (p->activation != TW_GEMM_LINEAR) add(t, " %s", tw_gemm_activation_name(p->activation));
+    if (p->norm_residual)
+        add(t, " residual normed");
+    else if (p->norm != TW_PROGRAM_NORM_NONE)
+        add(t, " norm=%s", p->norm == TW_PROGRAM_NORM_LAYER ? "layer" : "rms");
+    if (s->n_out > 1) add(t, " row sums");
 }
 
 static void add_points(text *t, const tw_points *x) {

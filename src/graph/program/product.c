@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products of matrices, and what is computed of their sums. */
+#include "graph/program/product.h"
 #include "base/divide.h"
-#include "graph/program/lower.h"
 
 enum { WHOLE = 16 /* Bytes that a GPU reads together: rows begin at multiples of them. */ };
 
@@ -157,6 +157,7 @@ bool tw_lower_multiply(tw_lowering *l, const tw_view *a, const tw_view *b, const
     if (!is_number(a->type) || a->type != b->type || !is_number(to->type) || k < 1) return false;
     if (!tw_view_elements(to)) return true;
     if (!join_batch(&of_a.v, &of_b.v, &of_c.v)) return false;
+    if (e->norm != TW_PROGRAM_NORM_NONE && of_c.v.rank > 2) return false;
     if (!describe_result(&of_c) || (l->options.gpu && to->offset % WHOLE)) return false;
     if (!describe(l, &of_a) && !copy(l, &of_a)) return false;
     if (!describe(l, &of_b) && !copy(l, &of_b)) return false;
@@ -173,7 +174,10 @@ bool tw_lower_multiply(tw_lowering *l, const tw_view *a, const tw_view *b, const
                             .ldb = of_b.ld,
                             .ldc = of_c.ld,
                             .alpha = e->alpha,
-                            .activation = e->activation};
+                            .activation = e->activation,
+                            .norm = e->norm,
+                            .norm_residual = e->norm_residual,
+                            .eps = e->eps};
     for (int i = 0; i < TW_PROGRAM_BATCH; i++) {
         const int d = i - (TW_PROGRAM_BATCH - rank);
         p.batch[i] = d < 0 ? 1 : of_c.v.dims[d];
@@ -183,21 +187,14 @@ bool tw_lower_multiply(tw_lowering *l, const tw_view *a, const tw_view *b, const
     strides_of(&of_c, rank, p.stride_c);
     const bool more = e->mul.buffer >= 0 || e->residual.buffer >= 0;
     if (more && !is_regular(&p)) return false;
-    const tw_view in[] = {of_a.v, of_b.v, e->bias, e->mul, e->residual};
-    tw_lower_step(l, TW_STEP_PRODUCT, &(tw_step){.of.product = p}, in, 5, &of_c.v, 1);
+    const tw_view in[TW_PROGRAM_PRODUCT_IN] = {of_a.v, of_b.v, e->bias, e->mul, e->residual, {.buffer = -1}, e->vector};
+    tw_lower_step(l, TW_STEP_PRODUCT, &(tw_step){.of.product = p}, in, TW_PROGRAM_PRODUCT_IN, &of_c.v, 1);
     return !l->failed;
 }
 
 /* ---- nodes */
 
-typedef struct product {
-    int a, b, bias, mul, residual; /* Values. -1: there is none. */
-    bool trans_a, trans_b;
-    double alpha, beta; /* beta multiplies the bias. */
-    const char *activation;
-} product;
-
-static void swap_last(tw_view *v) {
+void tw_product_swap(tw_view *v) {
     const int64_t d = v->dims[v->rank - 1], s = v->strides[v->rank - 1];
     v->dims[v->rank - 1] = v->dims[v->rank - 2];
     v->strides[v->rank - 1] = v->strides[v->rank - 2];
@@ -216,8 +213,7 @@ static void insert(tw_view *v, int at) {
     v->rank++;
 }
 
-/* Gives a stack of matrices the dimensions of a batch. */
-static void spread(tw_view *v, const tw_view *to) {
+void tw_product_spread(tw_view *v, const tw_view *to) {
     int64_t dims[TW_ARRAY_RANK];
     memcpy(dims, to->dims, sizeof dims);
     dims[to->rank - 2] = v->dims[v->rank - 2];
@@ -241,8 +237,7 @@ static tw_view converted(tw_lowering *l, const tw_view *v, const tw_array *a, tw
     return to;
 }
 
-/* An operand's view with the extents of the result. False: it does not fit. */
-static bool operand(tw_lowering *l, int value, const tw_view *to, bool vector, tw_view *out) {
+bool tw_product_operand(tw_lowering *l, int value, const tw_view *to, bool vector, tw_view *out) {
     *out = (tw_view){.buffer = -1};
     if (value < 0) return true;
     const tw_value *v = tw_lower_of(l, value);
@@ -271,7 +266,7 @@ static bool operand(tw_lowering *l, int value, const tw_view *to, bool vector, t
 }
 
 /* Operators of an expression behind a product, on what it has stored. */
-static bool finish(tw_lowering *l, const product *p, const tw_view *sums, bool bias, int out) {
+static bool finish(tw_lowering *l, const tw_product_node *p, const tw_view *sums, bool bias, int out) {
     static const char *const known[] = {"gelu", "gelu_erf", "silu", "relu", "tanh"};
     const tw_value *v = tw_lower_of(l, out);
     const int terms[] = {bias ? p->bias : -1, p->mul, p->residual};
@@ -299,12 +294,12 @@ static bool finish(tw_lowering *l, const product *p, const tw_view *sums, bool b
 }
 
 /* Lowers a product whose result is stored in the type of value `out`. */
-static bool lower(tw_lowering *l, const product *p, int out) {
+static bool lower(tw_lowering *l, const tw_product_node *p, int out) {
     const tw_value *v = tw_lower_of(l, out);
     const tw_gemm_activation none = TW_GEMM_LINEAR;
-    tw_lower_epilogue e = {.alpha = p->alpha, .activation = none, .bias.buffer = -1, .mul.buffer = -1};
+    tw_lower_epilogue e = tw_lower_no_epilogue();
     tw_view a, b;
-    e.residual.buffer = -1;
+    e.alpha = p->alpha;
     if (!is_number(v->type) || !tw_lower_in_memory(l, p->a, &a) || !tw_lower_in_memory(l, p->b, &b)) return false;
     if (!is_number(a.type) || a.type != b.type) return false;
     /* Operands that are not in memory yet come before the result, which may lie where they do not. */
@@ -319,13 +314,14 @@ static bool lower(tw_lowering *l, const product *p, int out) {
     if (l->failed) return false;
     if (a.rank == 1) insert(&a, 0), insert(&to, to.rank - (b.rank > 1));
     if (b.rank == 1) insert(&b, 1), insert(&to, to.rank);
-    if (p->trans_a) swap_last(&a);
-    if (p->trans_b) swap_last(&b);
-    spread(&a, &to);
-    spread(&b, &to);
-    const bool with_bias = p->beta == 1 && operand(l, p->bias, &to, true, &e.bias);
+    if (p->trans_a) tw_product_swap(&a);
+    if (p->trans_b) tw_product_swap(&b);
+    tw_product_spread(&a, &to);
+    tw_product_spread(&b, &to);
+    const bool with_bias = p->beta == 1 && tw_product_operand(l, p->bias, &to, true, &e.bias);
     bool whole = with_bias && tw_gemm_activation_from_name(p->activation, &e.activation);
-    whole = whole && operand(l, p->mul, &to, false, &e.mul) && operand(l, p->residual, &to, false, &e.residual);
+    whole = whole && tw_product_operand(l, p->mul, &to, false, &e.mul) &&
+            tw_product_operand(l, p->residual, &to, false, &e.residual);
     if (whole && tw_lower_multiply(l, &a, &b, &e, &to)) {
         tw_lower_set_view(l, out, &stored);
         return true;
@@ -340,9 +336,8 @@ static bool lower(tw_lowering *l, const product *p, int out) {
     return finish(l, p, &sums, !with_bias, out);
 }
 
-/* Reads a node that is a product. False: it is none, or one that is not computed. */
-static bool read_product(const tw_node *n, product *p) {
-    *p = (product){.bias = -1, .mul = -1, .residual = -1, .alpha = 1, .beta = 1, .activation = "none"};
+bool tw_product_read(const tw_node *n, tw_product_node *p) {
+    *p = (tw_product_node){.bias = -1, .mul = -1, .residual = -1, .alpha = 1, .beta = 1, .activation = "none"};
     if (n->n_in < 2 || n->in[0] < 0 || n->in[1] < 0) return false;
     p->a = n->in[0];
     p->b = n->in[1];
@@ -364,74 +359,10 @@ static bool read_product(const tw_node *n, product *p) {
     return true;
 }
 
-/* ---- gates and values: activation(A G) * (A V) as one product */
-
-enum { TOGETHER = 8 /* Columns of gates, and of values, that follow one another. */ };
-
-/* Tells whether a product's result is what product `v` multiplies its own by, and both can be one. `to` is the value
-   that this computes. */
-static bool is_gate(const tw_lowering *l, const product *g, int out, const product *v, int to) {
-    const tw_value *x = tw_lower_of(l, g->b), *y = tw_lower_of(l, v->b), *c = tw_lower_of(l, out);
-    tw_gemm_activation activation;
-    const int64_t n = x->rank == 2 ? x->dims[!g->trans_b] : 0;
-    if (!l->options.gpu || l->options.apart || l->uses[out] != 1 || v->mul != out || g->a != v->a) return false;
-    if (l->targets[to].buffer >= 0) return false;
-    if (g->bias >= 0 || g->mul >= 0 || g->residual >= 0 || v->bias >= 0 || v->residual >= 0) return false;
-    if (g->alpha != 1 || v->alpha != 1 || g->trans_a || v->trans_a || g->trans_b != v->trans_b) return false;
-    if (!tw_gemm_activation_from_name(g->activation, &activation) || strcmp(v->activation, "none") != 0) return false;
-    if ((c->type != TW_E_f16 && c->type != TW_E_bf16) || x->type != c->type || y->type != c->type) return false;
-    return x->content && y->content && y->rank == 2 && n && n % TOGETHER == 0 && x->dims[0] == y->dims[0] &&
-           x->dims[1] == y->dims[1];
-}
-
-/* Finds the gate of a product of values. */
-static bool find_gate(const tw_lowering *l, const product *v, int to, product *gate) {
-    const int producer = v->mul < 0 ? -1 : tw_lower_of(l, v->mul)->producer;
-    return producer >= 0 && read_product(&l->g->nodes[producer], gate) && is_gate(l, gate, v->mul, v, to);
-}
-
-/* Packs gates and values together. Either is [k][n], or if transposed [n][k]. */
-static tw_view pack_gates(tw_lowering *l, const tw_array *gates, const tw_array *values, bool trans) {
-    const int64_t size = tw_element_bits(gates->type) / 8, rows = gates->dims[0], columns = gates->dims[1];
-    const int64_t dims[] = {trans ? 2 * rows : rows, trans ? columns : 2 * columns};
-    const int64_t piece = (trans ? TOGETHER * columns : TOGETHER) * size, bytes = rows * columns * size;
-    char *packed = tw_arena_alloc(&l->p->arena, (size_t)(2 * bytes) + 1);
-    for (int64_t at = 0; at < bytes && packed; at += piece) {
-        memcpy(packed + 2 * at, (const char *)gates->data + at, (size_t)piece);
-        memcpy(packed + 2 * at + piece, (const char *)values->data + at, (size_t)piece);
-    }
-    const tw_program_buffer b = {.name = "gates",
-                                 .kind = TW_PROGRAM_CONSTANT,
-                                 .bytes = 2 * bytes,
-                                 .content = packed,
-                                 .number = -1,
-                                 .offset = -1};
-    const tw_view v = tw_view_dense(tw_program_add_buffer(l->p, &b), gates->type, 2, dims);
-    l->failed |= !packed || v.buffer < 0;
-    return v;
-}
-
-static bool lower_gated(tw_lowering *l, const product *gate, const product *value, int out) {
-    tw_lower_epilogue e = {.alpha = 1, .gated = true, .bias.buffer = -1, .mul.buffer = -1, .residual.buffer = -1};
-    tw_view a;
-    if (!tw_lower_in_memory(l, value->a, &a) || a.rank < 2) return false;
-    const tw_view to = tw_lower_target(l, out);
-    tw_view b =
-        l->failed ? a
-                  : pack_gates(l, tw_lower_of(l, gate->b)->content, tw_lower_of(l, value->b)->content, value->trans_b);
-    if (l->failed) return false;
-    tw_gemm_activation_from_name(gate->activation, &e.activation);
-    if (value->trans_b) swap_last(&b);
-    spread(&b, &to);
-    if (!tw_lower_multiply(l, &a, &b, &e, &to)) return false;
-    tw_lower_set_view(l, out, &to);
-    return true;
-}
-
 /* ---- all of them */
 
 /* The value that a product's result becomes by a Cast that nothing else comes before, if it can store that at once. */
-static int cast_of(const tw_lowering *l, const product *p, int out) {
+static int cast_of(const tw_lowering *l, const tw_product_node *p, int out) {
     const int consumer = l->consumers[out];
     if (l->uses[out] != 1 || consumer < 0 || p->mul >= 0 || p->residual >= 0) return out;
     const tw_node *n = &l->g->nodes[consumer];
@@ -442,13 +373,14 @@ static int cast_of(const tw_lowering *l, const product *p, int out) {
 }
 
 bool tw_lower_product(tw_lowering *l, const tw_node *n) {
-    product p, other;
+    tw_product_node p, other;
     const int out = n->n_out ? n->out[0] : -1, consumer = out < 0 ? -1 : l->consumers[out];
-    if (out < 0 || !read_product(n, &p)) return false;
+    if (out < 0 || !tw_product_read(n, &p)) return false;
     /* A gate is computed with its values. */
     const tw_node *next = consumer < 0 ? NULL : &l->g->nodes[consumer];
-    if (next && read_product(next, &other) && is_gate(l, &p, out, &other, next->out[0])) return true;
-    if (find_gate(l, &p, out, &other)) return lower_gated(l, &other, &p, out);
+    if (next && tw_product_read(next, &other) && tw_product_is_gate(l, &p, out, &other, next->out[0])) return true;
+    if (tw_product_find_gate(l, &p, out, &other)) return tw_lower_gated(l, &other, &p, out);
     const int cast = cast_of(l, &p, out);
+    if (cast == out && tw_lower_normed(l, &p, out)) return true;
     return (cast != out && lower(l, &p, cast)) || lower(l, &p, out);
 }

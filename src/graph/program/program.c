@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/program/program.h"
 
+#include "base/divide.h"
 #include "base/grow.h"
 
 #include <stdlib.h>
@@ -52,6 +53,11 @@ int tw_program_add_step(tw_program *p, const tw_step *s) {
     p->steps[p->n_steps].in = in;
     p->steps[p->n_steps].out = out;
     return p->n_steps++;
+}
+
+int64_t tw_program_parts(int64_t n) {
+    enum { LEAST = 32 /* Cells of a part. */, MORE = 8 };
+    return tw_ceil_div(n, LEAST) + MORE;
 }
 
 tw_view tw_view_dense(int buffer, tw_element type, int rank, const int64_t *dims) {

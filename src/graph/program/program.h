@@ -43,11 +43,15 @@ typedef struct tw_view {
     int64_t strides[TW_ARRAY_RANK]; /* Elements from an index to the next. 0: they share an element. May be below 0. */
 } tw_view;
 
+/* Norms that are part of a product. A row x becomes (x - mean) * r with r = 1 / sqrt(variance + eps). An RMS norm has a
+   mean of 0. */
+typedef enum tw_program_norm { TW_PROGRAM_NORM_NONE, TW_PROGRAM_NORM_RMS, TW_PROGRAM_NORM_LAYER } tw_program_norm;
+
 /* Matrix products: y = activation(alpha * op(A) * op(B) + bias), then y * mul, then y + residual. Operands are A, B,
-   bias, mul and residual; the last three may be left out. Extents and strides are those of tw_gemm_problem. Columns of
-   a row are neighbours. Views have the batch's dimensions before rows and columns. A bias is a vector of n elements of
-   C's type, mul and residual are matrices of C's type. */
-enum { TW_PROGRAM_BATCH = 3 /* Dimensions of a batch. */ };
+   bias, mul, residual, sums of rows and the norm's vector; all but A and B may be left out. Extents and strides are
+   those of tw_gemm_problem. Columns of a row are neighbours. Views have the batch's dimensions before rows and columns.
+   A bias is a vector of n elements of C's type, mul and residual are matrices of C's type. */
+enum { TW_PROGRAM_BATCH = 3 /* Dimensions of a batch. */, TW_PROGRAM_PRODUCT_IN = 7 /* Operands of a product. */ };
 
 typedef struct tw_program_product {
     tw_element type; /* Of A and B: f32, f16 or bf16. Sums are in f32. */
@@ -64,7 +68,20 @@ typedef struct tw_program_product {
     /* Only on a GPU: B's columns are gates and values in turn, eight each, and C = activation(gate) * value has n / 2
        columns. */
     bool gated;
+    /* Only on a GPU: the norm of the rows of A, or of the residual. Gains are in B and beta is in the bias, as far as
+       they can be. Operand 5 has sums of these rows, another product's result 1. With a layer norm of A operand 6 is a
+       vector of n elements of f32: the sums of B's columns, which the mean is multiplied by. */
+    tw_program_norm norm;
+    bool norm_residual; /* Rows of the residual have the norm, a layer norm, and operand 6 is its n gains, of C's type.
+                         */
+    double eps;
+    /* With a result 1, f32[2 * tw_program_parts(n)][m]: sums of parts of each row of C, of the squares of its cells
+       and, with `moments`, of the cells. */
+    bool moments;
 } tw_program_product;
+
+/* The most parts of a row of n cells that a kernel leaves sums of. */
+int64_t tw_program_parts(int64_t n);
 
 /* Attention, as kernels/attention has it. Operands are Q, K, V and the mask, which may be left out. Views have four
    dimensions: sequences, heads, queries (or keys), elements of a head, which are neighbours. The mask's are sequences,
@@ -145,6 +162,7 @@ typedef struct tw_program_options {
     tw_program_fuse attention;
     bool apart; /* Products of gates and values stay two products. */
     bool gpu;   /* Operands fit the GPU's kernels: rows of matrices begin at multiples of 16 bytes. */
+    bool norms; /* Only with gpu: norms of products' 16-bit results become part of the products that read them. */
 } tw_program_options;
 
 /* lower.c. Makes the program of a concrete graph: all types and extents are known, all nodes are resolved. Memory is

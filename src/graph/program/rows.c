@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Norms and softmaxes: steps of rows. Expressions before them are computed in the same step. */
 #include "graph/program/lower.h"
+#include "graph/program/norms.h"
 
 #include "graph/ops/op.h"
 
@@ -97,7 +98,7 @@ static const tw_lazy *take(tw_lowering *l, int value, bool keeps, rows *r) {
     return x;
 }
 
-static bool norm(tw_lowering *l, const tw_node *n, bool layer) {
+static bool store_norm(tw_lowering *l, const tw_node *n, bool layer) {
     rows r = {.of = layer ? TW_ROWS_layer_norm : TW_ROWS_rms_norm,
               .eps = tw_node_real(n, "epsilon", 1e-5),
               .gain = n->in[1],
@@ -121,6 +122,23 @@ static bool norm(tw_lowering *l, const tw_node *n, bool layer) {
     if (l->failed || (axis < x.rank - 1 && !join(l, &x, axis, &to, &joined)) || !emit(l, &r, &x, &joined)) return false;
     if (n->out[0] >= 0) tw_lower_set_view(l, n->out[0], &to);
     return !statistics || tw_lower_moments(l, &x, r.eps, wanted[0], wanted[1]);
+}
+
+static bool norm(tw_lowering *l, const tw_node *n, bool layer) {
+    const int rank = tw_lower_of(l, n->in[0])->rank;
+    bool alone = n->out[0] >= 0 && tw_axis(tw_node_integer(n, "axis", -1), rank) == rank - 1;
+    for (int i = 1; i < n->n_out; i++) alone &= n->out[i] < 0 || !l->uses[n->out[i]];
+    const tw_norm waits = {.value = n->out[0],
+                           .node = l->node,
+                           .layer = layer,
+                           .eps = tw_node_real(n, "epsilon", 1e-5),
+                           .gain = n->in[1],
+                           .beta = layer && n->n_in > 2 ? n->in[2] : -1};
+    return (alone && tw_norm_wait(l, &waits)) || store_norm(l, n, layer);
+}
+
+bool tw_lower_norm(tw_lowering *l, const tw_node *n) {
+    return store_norm(l, n, tw_is_op(n, "", "LayerNormalization"));
 }
 
 /* Adds an operand of a number for each channel, the second of `rank` dimensions. */
