@@ -2,12 +2,13 @@
 /* Times networks with random weights on a GPU:
 
        network_gpu MODEL [dtype=f16] [batch=1] [length=512] [layers=0] [device=auto] [search=0] [by=0] [unsplit=0]
-                   [unsplit_batches=0] [clear=0] [late=0] [attention=1] [apart=0] [check=0] [explain=0]
+                   [unsplit_batches=0] [clear=0] [late=0] [attention=1] [apart=0] [norms=1] [check=0] [explain=0]
                    [samples=20] [measured=0] [seconds=0] [plan=FILE]
 
    A line of JSON for each run. measured: configurations of each search; seconds: a limit of all. 0: as usual. check=1
    compares with the graph as it is run plainly, which takes long. by: 1 are our own products, 2 the vendor's.
-   attention=0: no attention step. plan: read where it is, and written after a search. */
+   attention=0: no attention step. norms=0: norms are steps of their own. plan: read where it is, and written after a
+   search. */
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/file.h"
@@ -28,8 +29,8 @@ enum { INPUTS = 2 };
 
 typedef struct settings {
     const char *model, *dtype, *device, *plan;
-    int64_t batch, length, layers, search, by, unsplit, unsplit_batches, clear, late, attention, apart, check, explain,
-        samples, measured, seconds;
+    int64_t batch, length, layers, search, by, unsplit, unsplit_batches, clear, late, attention, apart, norms, check,
+        explain, samples, measured, seconds;
 } settings;
 
 static bool set(settings *s, const char *word) {
@@ -46,7 +47,7 @@ static bool set(settings *s, const char *word) {
                {"attention", &s->attention, NULL}, {"check", &s->check, NULL},
                {"apart", &s->apart, NULL},         {"explain", &s->explain, NULL},
                {"samples", &s->samples, NULL},     {"measured", &s->measured, NULL},
-               {"seconds", &s->seconds, NULL}};
+               {"seconds", &s->seconds, NULL},     {"norms", &s->norms, NULL}};
     const char *equals = strchr(word, '=');
     for (size_t i = 0; i < sizeof all / sizeof *all && equals; i++) {
         if (strlen(all[i].name) != (size_t)(equals - word) || strncmp(all[i].name, word, (size_t)(equals - word)) != 0)
@@ -136,14 +137,15 @@ static tw_status run(made *m, const settings *s, tw_diag *diag) {
                                              .measured = (int)s->measured,
                                              .seconds = (double)s->seconds,
                                              .late = s->late};
-    const tw_program_options lowering = {
+    tw_program_options lowering = {
         .gpu = true, .apart = s->apart, .attention = s->attention ? TW_PROGRAM_FUSE_GPU : TW_PROGRAM_FUSE_NONE};
     int64_t began = tw_now_ns();
     tw_status st = make_graph(m, s, diag);
     const double graph_s = (double)(tw_now_ns() - began) * 1e-9;
     began = tw_now_ns();
-    if (st == TW_OK) st = tw_program_lower(&m->program, m->graph, &lowering, diag);
     if (st == TW_OK) st = tw_gpu_open(&m->gpu, s->device, diag);
+    if (st == TW_OK) lowering.norms = s->norms && s->by != 2 && tw_cuda_network_joins_norms(m->gpu);
+    if (st == TW_OK) st = tw_program_lower(&m->program, m->graph, &lowering, diag);
     if (st == TW_OK) st = tw_network_weights_open(&m->weights, m->gpu, diag);
     if (st == TW_OK) st = read_plan(m, s, diag);
     if (st == TW_OK) st = tw_cuda_network_open(&m->network, m->program, m->weights, &options, &m->plan, diag);
@@ -165,13 +167,14 @@ static tw_status run(made *m, const settings *s, tw_diag *diag) {
     const tw_stats us = tw_stats_of(samples, (size_t)n);
     printf("{\"model\": \"%s\", \"dtype\": \"%s\", \"batch\": %lld, \"length\": %lld, \"us\": %.2f, \"least\": %.2f, "
            "\"launches\": %d, \"by\": %lld, \"search\": %lld, \"unsplit\": %lld, \"unsplit_batches\": %lld, "
-           "\"clear\": %lld, \"attention\": %lld, \"late\": %lld, "
+           "\"clear\": %lld, \"attention\": %lld, \"norms\": %lld, \"late\": %lld, "
            "\"graph_s\": %.2f, \"open_s\": %.2f, \"searched\": %d, \"measured\": %d, \"search_s\": %.1f, "
            "\"device\": \"%s\"}\n",
            s->model, s->dtype, (long long)s->batch, (long long)s->length, us.median, us.min,
            tw_cuda_network_launches(m->network), (long long)s->by, (long long)s->search, (long long)s->unsplit,
-           (long long)s->unsplit_batches, (long long)s->clear, (long long)s->attention, (long long)s->late, graph_s,
-           open_s, m->plan.searched, m->plan.measured, m->plan.seconds, tw_gpu_name(m->gpu));
+           (long long)s->unsplit_batches, (long long)s->clear, (long long)s->attention, (long long)s->norms,
+           (long long)s->late, graph_s, open_s, m->plan.searched, m->plan.measured, m->plan.seconds,
+           tw_gpu_name(m->gpu));
     if (s->check) st = compare(m, diag);
     if (st == TW_OK && s->explain) {
         tw_buf text = {0};
@@ -184,7 +187,8 @@ static tw_status run(made *m, const settings *s, tw_diag *diag) {
 }
 
 int main(int argc, char **argv) {
-    settings s = {.dtype = "f16", .device = "auto", .batch = 1, .length = 512, .attention = 1, .samples = 20};
+    settings s = {
+        .dtype = "f16", .device = "auto", .batch = 1, .length = 512, .attention = 1, .norms = 1, .samples = 20};
     made m = {0};
     tw_diag diag = {0};
     if (argc < 2) return fprintf(stderr, "network_gpu MODEL [NAME=VALUE...]; models: %s\n", network_model_names), 2;

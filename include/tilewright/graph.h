@@ -74,8 +74,9 @@ typedef struct tw_network_options {
     /* On a GPU: counters of products that are split along k are zeroed in each run, in place of once when the program
        is made. */
     bool clear_counters;
-    bool unfused; /* No patterns are looked for. */
-    bool apart;   /* On a GPU: attention is computed as products and softmax. */
+    bool unfused;     /* No patterns are looked for. */
+    bool apart;       /* On a GPU: attention is computed as products and softmax. */
+    bool norms_apart; /* On a GPU: no norm becomes part of the products around it. */
 } tw_network_options;
 
 typedef struct tw_network tw_network;

@@ -33,7 +33,8 @@ tw_status cli_network_open(tw_network **out, const char *path, const cli_network
                             .unsplit_batches = f->unsplit_batches,
                             .clear_counters = f->clear_counters,
                             .unfused = f->unfused,
-                            .apart = f->apart};
+                            .apart = f->apart,
+                            .norms_apart = f->norms_apart};
     const char *by = f->products ? f->products : "best";
     *out = NULL;
     tw_diag_clear(d);

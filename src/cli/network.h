@@ -19,7 +19,7 @@ int cli_compile_network(int argc, char **argv);
 typedef struct cli_network_flags {
     const char *device, *dtype, *products;
     int64_t threads, seconds;
-    bool search, unsplit, unsplit_batches, clear_counters, unfused, apart;
+    bool search, unsplit, unsplit_batches, clear_counters, unfused, apart, norms_apart;
 } cli_network_flags;
 #define CLI_NETWORK_FLAGS(f)                                                                                           \
     {"--device", CLI_TEXT, &(f).device, "auto|cpu|cuda[:N]|plain",                                                     \
@@ -34,7 +34,8 @@ typedef struct cli_network_flags {
         {"--unsplit-batches", CLI_FLAG, &(f).unsplit_batches, NULL, "on a GPU: split no product of a batch along k"},  \
         {"--clear-counters", CLI_FLAG, &(f).clear_counters, NULL,                                                      \
          "on a GPU: zero the counters of splits in each run"},                                                         \
-        {"--apart", CLI_FLAG, &(f).apart, NULL, "compute attention as products and softmax"}, {                        \
+        {"--apart", CLI_FLAG, &(f).apart, NULL, "compute attention as products and softmax"},                          \
+        {"--norms-apart", CLI_FLAG, &(f).norms_apart, NULL, "on a GPU: compute norms apart from products"}, {          \
         "--unfused", CLI_FLAG, &(f).unfused, NULL, "look for no patterns"                                              \
     }
 #define CLI_DIM_FLAG(list)                                                                                             \

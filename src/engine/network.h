@@ -30,6 +30,8 @@ struct tw_network;
 typedef struct tw_network_runner {
     const char *name;
     bool lowers; /* Graphs become programs. */
+    /* Sets what programs are like beside what the network's options say. May be NULL. */
+    void (*lowering)(const struct tw_network *n, tw_program_options *o);
     bool gpu;
     tw_status (*open)(struct tw_network *n, const char *device, tw_diag *diag);
     void (*close)(struct tw_network *n); /* Buckets are dropped before. */

@@ -104,6 +104,12 @@ static tw_status open_cuda(struct tw_network *n, const char *device, tw_diag *di
     return st;
 }
 
+static void lowering_cuda(const struct tw_network *n, tw_program_options *o) {
+    const tw_gpu_machine *m = n->machine;
+    const bool vendor_alone = n->options.products == TW_PRODUCTS_VENDOR;
+    o->norms = !vendor_alone && !n->options.norms_apart && tw_cuda_network_joins_norms(m->gpu);
+}
+
 static tw_status prepare_cuda(struct tw_network *n, tw_bucket *b, tw_diag *diag) {
     const tw_gpu_machine *m = n->machine;
     const tw_cuda_network_options o = {.by = (n->options.products & TW_PRODUCTS_OWN ? TW_NETWORK_OWN : 0) |
@@ -147,6 +153,7 @@ const tw_network_runner tw_runner_cuda = {.name = "cuda",
                                           .gpu = true,
                                           .open = open_cuda,
                                           .close = close_cuda,
+                                          .lowering = lowering_cuda,
                                           .prepare = prepare_cuda,
                                           .drop = drop_cuda,
                                           .run = run_cuda,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* y = (x - mean) * r * gain + beta enters alpha * y B as alpha * r * (x B' - mean * s) + alpha * (beta B): B' is B with
-   its rows times the gains, in B's type, and s the sums of the columns of B'. As a residual y stays what it is, with
-   beta in the bias. Whoever computes x stores what mean and r are made of. */
+/* y = (x - mean) * r * gain + beta enters alpha * y B as alpha * r * (x B') + alpha * (beta B): B' is B with its rows
+   times the gains, and then with columns whose mean is 0, which takes x's mean out of the product. As a residual y
+   stays what it is, with beta in the bias. Whoever computes x stores what mean and r are made of. */
 #include "graph/program/norms.h"
 
 #include "graph/program/product.h"
@@ -77,6 +77,17 @@ static bool all_fit(const tw_lowering *l, const tw_norm *norm) {
     return found == l->uses[norm->value]; /* Others are outputs of the graph. */
 }
 
+/* Tells whether norms of another kind wait for the same product, which leaves sums for one kind. */
+static bool differs(const tw_lowering *l, const tw_norm *norm) {
+    const tw_step *s = &l->p->steps[norm->step];
+    bool other = s->n_out > 1 && s->of.product.moments != norm->layer;
+    for (int i = 0; i < l->g->n_values && !other; i++) {
+        const tw_norm *x = l->norms[i];
+        other = x && x->step == norm->step && x->layer != norm->layer;
+    }
+    return other;
+}
+
 bool tw_norm_wait(tw_lowering *l, const tw_norm *norm) {
     const tw_node *n = &l->g->nodes[norm->node];
     const tw_value *y = tw_lower_of(l, norm->value);
@@ -90,7 +101,7 @@ bool tw_norm_wait(tw_lowering *l, const tw_norm *norm) {
         return false;
     if (!is_vector(l, norm->gain, columns) || (norm->beta >= 0 && !is_vector(l, norm->beta, columns))) return false;
     waits.step = find_product(l, &waits.x);
-    if (waits.step < 0 || !all_fit(l, norm)) return false;
+    if (waits.step < 0 || !all_fit(l, norm) || differs(l, &waits)) return false;
     tw_norm *kept = l->norms[norm->value] = tw_arena_alloc(&l->p->arena, sizeof *kept);
     l->failed |= !kept;
     if (kept) *kept = waits;
@@ -148,13 +159,12 @@ bool tw_norm_scale(tw_lowering *l, const tw_norm *norm, const void *from, void *
                     .trans = trans,
                     .gain = factors,
                     .beta = shift ? reals(l, norm->beta, k) : NULL,
-                    .sums = norm->layer ? reals(l, -1, n) : NULL,
+                    .means = norm->layer ? reals(l, -1, n) : NULL,
                     .shift = shift};
     l->failed |= !factors;
     if (l->failed) return false;
     for (int64_t i = 0; i < k; i++) factors[i] = (float)gain[i];
     if (!tw_scale_rows(&s, from, to)) return false;
-    if (norm->layer) e->vector = constant(l, "sums of columns", TW_E_f32, s.sums, n);
     e->norm = norm->layer ? TW_PROGRAM_NORM_LAYER : TW_PROGRAM_NORM_RMS;
     e->eps = norm->eps;
     return !l->failed;

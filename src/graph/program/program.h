@@ -51,7 +51,11 @@ typedef enum tw_program_norm { TW_PROGRAM_NORM_NONE, TW_PROGRAM_NORM_RMS, TW_PRO
    bias, mul, residual, sums of rows and the norm's vector; all but A and B may be left out. Extents and strides are
    those of tw_gemm_problem. Columns of a row are neighbours. Views have the batch's dimensions before rows and columns.
    A bias is a vector of n elements of C's type, mul and residual are matrices of C's type. */
-enum { TW_PROGRAM_BATCH = 3 /* Dimensions of a batch. */, TW_PROGRAM_PRODUCT_IN = 7 /* Operands of a product. */ };
+enum {
+    TW_PROGRAM_BATCH = 3 /* Dimensions of a batch. */,
+    TW_PROGRAM_PRODUCT_IN = 7 /* Operands of a product. */,
+    TW_PROGRAM_SUMS_IN = 5
+};
 
 typedef struct tw_program_product {
     tw_element type; /* Of A and B: f32, f16 or bf16. Sums are in f32. */
@@ -69,8 +73,8 @@ typedef struct tw_program_product {
        columns. */
     bool gated;
     /* Only on a GPU: the norm of the rows of A, or of the residual. Gains are in B and beta is in the bias, as far as
-       they can be. Operand 5 has sums of these rows, another product's result 1. With a layer norm of A operand 6 is a
-       vector of n elements of f32: the sums of B's columns, which the mean is multiplied by. */
+       they can be. Operand 5 has sums of these rows, another product's result 1. With a layer norm of A columns of B
+       have a mean of 0, so that nobody has to subtract the rows' means. */
     tw_program_norm norm;
     bool norm_residual; /* Rows of the residual have the norm, a layer norm, and operand 6 is its n gains, of C's type.
                          */

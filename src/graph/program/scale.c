@@ -71,38 +71,71 @@ static double dot(const float *x, const double *by, int64_t n) {
     return total(lanes);
 }
 
-/* Columns `column` to column + n - 1 of a row as stored. */
-static void scale_run(const tw_scaling *s, int64_t row, int64_t column, int64_t n, const unsigned char *from,
-                      unsigned char *to) {
+/* A run of elements of a row as stored. */
+typedef struct run {
+    int64_t row, column, n;
+} run;
+
+/* Loads a run, and multiplies it by gains. */
+static void load_run(const tw_scaling *s, const run *r, const unsigned char *from, float *x) {
+    const float *gain = s->gain + (s->trans ? r->column : r->row);
+    widen(s->type, from, x, r->n);
+    if (s->trans)
+        for (int64_t i = 0; i < r->n; i++) x[i] *= gain[i];
+    else
+        for (int64_t i = 0; i < r->n; i++) x[i] *= *gain;
+}
+
+static bool sum_run(const tw_scaling *s, const run *r, const unsigned char *from, unsigned char *to) {
     float x[RUN];
-    widen(s->type, from, x, n);
-    if (s->beta && s->trans) s->shift[row] += dot(x, s->beta + column, n);
-    if (s->beta && !s->trans) add(s->shift + column, x, s->beta[row], n);
-    const float *gain = s->gain + (s->trans ? column : row);
+    (void)to;
+    load_run(s, r, from, x);
     if (s->trans)
-        for (int64_t i = 0; i < n; i++) x[i] *= gain[i];
+        s->means[r->row] += sum_of(x, r->n) / (double)s->k;
     else
-        for (int64_t i = 0; i < n; i++) x[i] *= *gain;
-    tw_from_f32(s->type, x, to, (size_t)n);
-    if (!s->sums) return;
-    widen(s->type, to, x, n);
+        add(s->means + r->column, x, 1 / (double)s->k, r->n);
+    return true;
+}
+
+static void subtract(const tw_scaling *s, const run *r, float *x) {
+    const double *mean = s->means + (s->trans ? r->row : r->column);
     if (s->trans)
-        s->sums[row] += sum_of(x, n);
+        for (int64_t i = 0; i < r->n; i++) x[i] -= (float)*mean;
     else
-        add(s->sums + column, x, 1, n);
+        for (int64_t i = 0; i < r->n; i++) x[i] -= (float)mean[i];
+}
+
+static bool scale_run(const tw_scaling *s, const run *r, const unsigned char *from, unsigned char *to) {
+    float x[RUN];
+    if (s->beta) {
+        widen(s->type, from, x, r->n);
+        if (s->trans)
+            s->shift[r->row] += dot(x, s->beta + r->column, r->n);
+        else
+            add(s->shift + r->column, x, s->beta[r->row], r->n);
+    }
+    load_run(s, r, from, x);
+    if (s->means) subtract(s, r, x);
+    tw_from_f32(s->type, x, to, (size_t)r->n);
+    return !beyond(to, r->n, s->type == TW_F16 ? 0x7c00 : 0x7f80);
+}
+
+typedef bool visit(const tw_scaling *s, const run *r, const unsigned char *from, unsigned char *to);
+
+/* Calls a function for all runs, those of the same columns one after another. */
+static bool walk(const tw_scaling *s, visit *each, const unsigned char *from, unsigned char *to) {
+    const int64_t rows = s->trans ? s->n : s->k, columns = s->trans ? s->k : s->n;
+    bool good = true;
+    for (int64_t c = 0; c < columns && good; c += RUN)
+        for (int64_t r = 0; r < rows && good; r++) {
+            const run of = {r, c, columns - c < RUN ? columns - c : RUN};
+            const int64_t at = 2 * (r * columns + c);
+            good = each(s, &of, from + at, to + at);
+        }
+    return good;
 }
 
 bool tw_scale_rows(const tw_scaling *s, const void *from, void *to) {
-    const int64_t rows = s->trans ? s->n : s->k, columns = s->trans ? s->k : s->n;
-    const unsigned exponent = s->type == TW_F16 ? 0x7c00 : 0x7f80;
-    bool good = true;
-    for (int64_t c = 0; c < columns && good; c += RUN) {
-        const int64_t n = columns - c < RUN ? columns - c : RUN;
-        for (int64_t r = 0; r < rows && good; r++) {
-            const int64_t at = 2 * (r * columns + c);
-            scale_run(s, r, c, n, (const unsigned char *)from + at, (unsigned char *)to + at);
-            good = !beyond((const unsigned char *)to + at, n, exponent);
-        }
-    }
-    return good;
+    if (s->means) walk(s, sum_run, from, to);
+    return walk(s, scale_run, from, to);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Constant matrices of 16 bits whose rows are multiplied by gains, with sums of their columns. */
+/* Constant matrices of 16 bits whose rows are multiplied by gains, and whose columns are given a mean of 0. */
 #ifndef TW_GRAPH_PROGRAM_SCALE_H
 #define TW_GRAPH_PROGRAM_SCALE_H
 
@@ -11,7 +11,7 @@ typedef struct tw_scaling {
     bool trans;         /* Matrices are stored n x k. Otherwise k x n. */
     const float *gain;  /* Factors of the k rows. */
     const double *beta; /* Other factors of the rows. NULL: nobody wants them. */
-    double *sums;       /* The n sums of what is stored are added to it. NULL: nobody wants them. */
+    double *means;      /* Becomes the n means of the columns, which are subtracted. NULL: they stay as they are. */
     double *shift;      /* The n sums of the rows times beta, not times gains, are added to it. Goes with beta. */
 } tw_scaling;
 

@@ -29,6 +29,9 @@ tw_status tw_network_weights_open(tw_network_weights **out, tw_gpu *gpu, tw_diag
 void tw_network_weights_close(tw_network_weights *w); /* NULL is fine. Networks on it are closed before. */
 int64_t tw_network_weights_bytes(const tw_network_weights *w);
 
+/* Tells whether a GPU's kernels compute norms as parts of products (tw_program_options.norms). */
+bool tw_cuda_network_joins_norms(const tw_gpu *gpu);
+
 /* Makes kernels and launches of a program that was lowered for a GPU. The program, the weights and their GPU must
    outlive the result. `plan` says how products are computed, and gets what a search finds. It may be NULL, and need not
    outlive the call. TW_ERR_UNSUPPORTED: a step has no kernel. TW_ERR_MEMORY: the device has no memory for it. */

@@ -66,6 +66,10 @@ static void set_batch(const tw_program_product *p, tw_gemm_problem *out) {
     out->set_c = x.c[0];
 }
 
+bool tw_cuda_network_joins_norms(const tw_gpu *gpu) {
+    return gpu->target->sm == 90; /* Warpgroups do. */
+}
+
 int64_t tw_network_parts(const tw_gemm_problem *p, const tw_gemm_config *c) {
     return p->epilogue.squares ? tw_gemm_squares_of(p, c).vectors / (1 + p->epilogue.means) : 0;
 }
@@ -82,7 +86,7 @@ static int64_t sums_of(const tw_cuda_network *n, const tw_view *sums) {
 
 bool tw_network_takes_sums(const tw_step *s, const tw_step *from) {
     return s->kind == TW_STEP_PRODUCT && s->of.product.norm && from->kind == TW_STEP_PRODUCT && from->n_out > 1 &&
-           from->out[1].buffer == s->in[TW_PROGRAM_SUMS].buffer;
+           from->out[1].buffer == s->in[TW_PROGRAM_SUMS_IN].buffer;
 }
 
 tw_status tw_network_problem(const tw_cuda_network *n, const tw_step *s, tw_gemm_problem *out, tw_diag *diag) {
@@ -111,7 +115,7 @@ tw_status tw_network_problem(const tw_cuda_network *n, const tw_step *s, tw_gemm
                      .means = s->n_out > 1 && p->moments},
     };
     if (p->norm) {
-        out->sums = sums_of(n, &s->in[TW_PROGRAM_SUMS]);
+        out->sums = sums_of(n, &s->in[TW_PROGRAM_SUMS_IN]);
         out->eps = p->eps;
         out->centred = p->norm == TW_PROGRAM_NORM_LAYER;
         out->norm_residual = p->norm_residual;
