@@ -279,7 +279,8 @@ static void draw_norm(tw_gemm_problem *p, uint64_t number) {
     if (p->sums > p->k) p->sums = p->k;
     p->eps = p->sums ? 1e-2 * below(&r, 3) : 0;
     p->centred = p->sums && chance(&r, 50);
-    p->norm_residual = p->centred && p->epilogue.residual && !p->epilogue.gated && chance(&r, 50);
+    p->norm_residual = p->centred && !p->epilogue.gated && !p->scatter && p->out != TW_T_e4m3 && chance(&r, 50);
+    p->epilogue.residual |= p->norm_residual;
     p->epilogue.means = p->epilogue.squares && chance(&r, 60);
     p->epilogue.scaled = (p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16) && p->batch == 1 && p->groups < 2 &&
                          !p->scatter && !p->epilogue.gated && chance(&r, 25);

@@ -140,7 +140,8 @@ static queue queue_of(const tw_gemm_gen *g, int most, int all) {
     /* Couples of the same columns share a bias. */
     return (queue){.all = all,
                    .most = most,
-                   .each = COUPLES * (g->v->beta + e->mul + e->residual) + COUPLES / 2 * (e->bias + g->v->norm_residual),
+                   .each =
+                       COUPLES * (g->v->beta + e->mul + e->residual) + COUPLES / 2 * (e->bias + g->v->norm_residual),
                    .left = registers - OTHERS - g->plan.accumulators - g->plan.partial - of_rows,
                    .freed = g->c->persistent ? 0 : MATRIX};
 }

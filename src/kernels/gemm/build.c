@@ -59,7 +59,7 @@ static void declare_parameters(tw_gemm_gen *g) {
         g->arg.stride_scale_columns = tw_parameter_add(b, "stride_scale_columns", TW_T_i64);
     }
     if (g->v->sums) {
-        g->arg.sums = tw_pointer_add(b, "sums", 4, false);
+        g->arg.sums = tw_pointer_add(b, "sums", g->v->centred ? 8 : 4, false);
         g->arg.parts = tw_parameter_add(b, "parts", TW_T_i32);
         g->arg.share = tw_parameter_add(b, "share", TW_T_f32);
         g->arg.eps = tw_parameter_add(b, "eps", TW_T_f32);
@@ -69,7 +69,7 @@ static void declare_parameters(tw_gemm_gen *g) {
         g->arg.gains = tw_pointer_add(b, "gains", 16, true);
         g->arg.scaled = tw_pointer_add(b, "scaled", 8, false);
     }
-    if (g->v->epilogue.squares) g->arg.squares = tw_pointer_add(b, "squares", 4, false);
+    if (g->v->epilogue.squares) g->arg.squares = tw_pointer_add(b, "squares", g->v->epilogue.means ? 8 : 4, false);
     if (g->v->scale_blocks) {
         g->arg.scale_a = tw_pointer_add(b, "scale_a", 8, true);
         g->arg.scale_b = tw_pointer_add(b, "scale_b", 4, true);

@@ -164,7 +164,9 @@ void tw_gemm_cells_compute(tw_gemm_gen *g, const line *l, const run *r, const tw
     for (int i = 0; i < r->n; i++) {
         x[i] = g->acc[0][r->cells[i]];
         if (g->acc_type == TW_T_i32 && t == TW_T_f32) x[i] = tw_unary(b, TW_OP_cvt_f32_s32, x[i]);
-        if (scaled) x[i] = e->bias ? tw_fma(b, x[i], g->arg.alpha, o->bias[i]) : tw_mul(b, x[i], g->arg.alpha);
+        if (!scaled) continue;
+        tw_val alpha = t == TW_T_f32 ? tw_gemm_alpha(g, r->cells[i]) : g->arg.alpha;
+        x[i] = e->bias ? tw_fma(b, x[i], alpha, o->bias[i]) : tw_mul(b, x[i], alpha);
     }
     for (int i = 0; i < r->n && g->v->beta; i++)
         x[i] = t == TW_T_i32 ? tw_add(b, x[i], o->c[i]) : tw_fma(b, o->c[i], g->arg.beta, x[i]);
@@ -311,7 +313,8 @@ static queue queue_of(const tw_gemm_gen *g) {
     const bool waits = g->v->beta || e->scaled || (g->c->early && (e->bias || e->mul || e->residual));
     const int all = g->plan.consumer_registers ? g->plan.consumer_registers : THREAD;
     const int left = all - OTHERS - g->plan.accumulators - g->plan.partial;
-    const int operands = 2 * (g->v->beta + e->bias + e->mul + e->residual + g->v->norm_residual) + (e->scaled && !g->c->swap);
+    const int operands =
+        2 * (g->v->beta + e->bias + e->mul + e->residual + g->v->norm_residual) + (e->scaled && !g->c->swap);
     const bool tight = e->scaled && !g->c->swap && left < BATCH / 2 * operands;
     queue q = {.most = !waits ? 1 : tight ? BATCH / 2 : BATCH};
     if (!waits || !operands || g->c->mma != 2 || g->c->blocks > 1) return q;

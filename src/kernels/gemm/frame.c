@@ -160,7 +160,7 @@ static void store_scaled(tw_gemm_gen *g, int from, int below) {
 static void store(void *context, int from, int below) {
     tw_gemm_gen *g = context;
     const tw_gemm_epilogue *e = &g->v->epilogue;
-    if (!e->scale_rows && !e->scale_columns && (!g->v->sums || g->v->norm_residual)) {
+    if (!e->scale_rows && !e->scale_columns && (!g->v->sums || g->v->norm_residual || tw_gemm_sums_late(g))) {
         store_scaled(g, from, below);
         return;
     }

@@ -8,7 +8,8 @@ enum { GROUP = 4 /* A thread's sums of eight columns: two of one row, and two of
 
 static tw_val product(tw_gemm_gen *g, int gate, int value) {
     tw_builder *b = g->b;
-    tw_val x = tw_mul(b, g->acc[0][gate], g->arg.alpha), y = tw_mul(b, g->acc[0][value], g->arg.alpha);
+    tw_val alpha = tw_gemm_alpha(g, gate);
+    tw_val x = tw_mul(b, g->acc[0][gate], alpha), y = tw_mul(b, g->acc[0][value], alpha);
     return tw_mul(b, tw_gemm_activate(b, g->v->epilogue.activation, x), y);
 }
 

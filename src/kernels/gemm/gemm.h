@@ -67,7 +67,7 @@ typedef struct tw_gemm_epilogue {
     /* Also store sums of the squares of each row's cells, as rounded to C's type: buffer TW_GEMM_SQUARES. A sum is of
        neighbouring cells, as many as tw_gemm_squares says. */
     bool squares;
-    bool means; /* Only with squares: behind each vector of them store one of the sums of the same cells. */
+    bool means; /* Only with squares: behind each sum of squares store the sum of the same cells. */
     /* Also store row i's cells, each times element j of a vector of n f32, as elements of A's type: buffer
        TW_GEMM_SCALED. C has f32. */
     bool scaled;
@@ -120,9 +120,9 @@ typedef struct tw_gemm_problem {
        not. */
     int64_t sums;
     double eps;
-    /* Only with sums. Behind each vector of sums of squares TW_GEMM_ROW_SUMS has one of sums of the same elements, and
-       means of squares are variances: those of a layer norm, whose B has columns with a mean of 0, so that nobody needs
-       to subtract a row's mean from A. */
+    /* Only with sums. Behind each sum of squares TW_GEMM_ROW_SUMS has the sum of the same elements, and means of
+       squares are variances: those of a layer norm, whose B has columns with a mean of 0, so that nobody needs to
+       subtract a row's mean from A. */
     bool centred;
     /* Only with sums that are centred. They are of the residual's rows, of n elements: a residual x becomes
        (x - mean) / sqrt(variance + eps) times element j of TW_GEMM_RESIDUAL_GAINS. A is as it is. */
@@ -132,7 +132,7 @@ typedef struct tw_gemm_problem {
     int64_t groups;
     /* Only with groups. Group i has the first TW_GEMM_COUNTS[i] of its m / groups rows, and there are no ends. */
     bool masked;
-    bool gather;    /* Only with groups, except of tf32x3. Row i of the product is row TW_GEMM_ROWS[i] of A. */
+    bool gather; /* Only with groups, except of tf32x3. Row i of the product is row TW_GEMM_ROWS[i] of A. */
     /* Rows that A has in memory. 0: m. Without `gather` the product is of the first m, and has no batch and no groups.
        Tensor copies fetch whole tiles, and rows that A has faster than zeros in the place of rows that it lacks. */
     int64_t rows_a;
@@ -185,10 +185,10 @@ typedef enum tw_gemm_buffer {
     TW_GEMM_ROWS,     /* Rows of A (i32). One that A does not have counts as a row of zeros. */
     TW_GEMM_PLACES,   /* Rows of C (i32). A row of the result whose place C does not have is not stored. */
     TW_GEMM_FACTORS,  /* Factors of the result's rows (f32). */
-    TW_GEMM_ROW_SUMS, /* Parts of the sums of squares of A's rows: tw_gemm_problem.sums x m f32, or twice as many. */
+    TW_GEMM_ROW_SUMS, /* Parts of the sums of squares of A's rows: tw_gemm_problem.sums x m f32, or pairs of f32. */
     TW_GEMM_GAINS,    /* What C's columns are multiplied by in TW_GEMM_SCALED: n f32. */
-    TW_GEMM_RESIDUAL_GAINS, /* Gains of the residual's norm: n elements of C's type. */
-    TW_GEMM_MATRICES,       /* The number of matrices. */
+    TW_GEMM_RESIDUAL_GAINS,             /* Gains of the residual's norm: n elements of C's type. */
+    TW_GEMM_MATRICES,                   /* The number of matrices. */
     TW_GEMM_SQUARES = TW_GEMM_MATRICES, /* Sums of squares: tw_gemm_squares.vectors x m f32. */
     TW_GEMM_SCALED,                     /* C's rows times gains: m x n elements of A's type. */
     TW_GEMM_WORKSPACE,

@@ -290,6 +290,11 @@ void tw_gemm_sums_begin(tw_gemm_gen *g);
 void tw_gemm_sums_end(tw_gemm_gen *g); /* Ends that. All threads of a warp call it when the tile is multiplied. */
 /* Returns the factor of a row of X (with swapped operands: column of Y) of the thread, `row` behind its first. */
 tw_val tw_gemm_sums_factor(tw_gemm_gen *g, int row);
+/* Tells whether sums are multiplied by their row's factor where they are by alpha, which it has then, and not before.
+ */
+bool tw_gemm_sums_late(const tw_gemm_gen *g);
+/* Returns what a sum is multiplied by when nothing else is left to multiply it by: alpha, and its row's factor. */
+tw_val tw_gemm_alpha(tw_gemm_gen *g, int sum);
 tw_val tw_gemm_sums_offset(tw_gemm_gen *g, int row); /* What is added to a row of a residual that was multiplied. */
 int tw_gemm_sums_bytes(const tw_gemm_config *c, const tw_gemm_plan *p); /* Shared memory of a team. */
 

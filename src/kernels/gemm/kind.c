@@ -67,7 +67,8 @@ void tw_gemm_describe_buffers(const tw_gemm_problem *p, const tw_gemm_config *c,
     for (int i = 0; i < TW_GEMM_MATRICES; i++) {
         const tw_gemm_matrix m = tw_gemm_matrix_of(p, (tw_gemm_buffer)i);
         const bool is_x = i == (c->swap ? TW_GEMM_B : TW_GEMM_A);
-        const int align = is_scale(i)                                 ? 8 /* Pairs are loaded together. */
+        const bool pairs = is_scale(i) || (i == TW_GEMM_ROW_SUMS && p->centred);
+        const int align = pairs                                       ? 8 /* They are loaded together. */
                           : i == TW_GEMM_SCALES || i == TW_GEMM_GAINS ? 16
                           : i == TW_GEMM_RESIDUAL_GAINS               ? v.vec_c
                           : i >= TW_GEMM_ENDS                         ? 4
@@ -82,7 +83,8 @@ void tw_gemm_describe_buffers(const tw_gemm_problem *p, const tw_gemm_config *c,
                                      .written = false};
     }
     const int64_t vectors = p->epilogue.squares ? tw_gemm_squares_of(p, c).vectors : 0;
-    out[TW_GEMM_SQUARES] = (tw_gpu_buffer){"squares", (size_t)(vectors * p->m) * 4, 4, .written = true};
+    out[TW_GEMM_SQUARES] =
+        (tw_gpu_buffer){"squares", (size_t)(vectors * p->m) * 4, p->epilogue.means ? 8 : 4, .written = true};
     out[TW_GEMM_SCALED] =
         (tw_gpu_buffer){"scaled", p->epilogue.scaled ? (size_t)(p->m * p->n) * 2 : 0, 8, .written = true};
     out[TW_GEMM_WORKSPACE] = (tw_gpu_buffer){"workspace", (size_t)need->workspace_bytes, 16, .written = true,

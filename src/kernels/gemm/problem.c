@@ -50,10 +50,29 @@ static bool out_fits(tw_gemm_type t, tw_type out) {
 
 const char *const tw_gemm_narrow_names[TW_GEMM_NARROWS] = {"none", "i8", "i4"};
 
-const char *const tw_gemm_buffer_names[TW_GEMM_BUFFERS] = {
-    "a",       "b",       "c",       "bias",   "mul",       "residual", "scale_rows", "scale_columns",
-    "scale_a", "scale_b", "scales",  "ends",   "counts",    "rows",     "places",     "factors",
-    "sums",    "gains",   "residual_gains", "squares", "scaled", "workspace", "counters"};
+const char *const tw_gemm_buffer_names[TW_GEMM_BUFFERS] = {"a",
+                                                           "b",
+                                                           "c",
+                                                           "bias",
+                                                           "mul",
+                                                           "residual",
+                                                           "scale_rows",
+                                                           "scale_columns",
+                                                           "scale_a",
+                                                           "scale_b",
+                                                           "scales",
+                                                           "ends",
+                                                           "counts",
+                                                           "rows",
+                                                           "places",
+                                                           "factors",
+                                                           "sums",
+                                                           "gains",
+                                                           "residual_gains",
+                                                           "squares",
+                                                           "scaled",
+                                                           "workspace",
+                                                           "counters"};
 
 int64_t tw_gemm_columns(const tw_gemm_problem *p) {
     return p->epilogue.gated ? p->n / 2 : p->n;
@@ -114,7 +133,7 @@ tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which)
     if (which == TW_GEMM_SCALE_COLUMNS)
         m = batch_of(p, TW_T_f32, 1, p->n, p->n, p->stride_b < 0 ? p->stride_b : p->n, 0);
     if (which == TW_GEMM_SCALE_COLUMNS && p->groups) m.count = p->groups;
-    if (which == TW_GEMM_ROW_SUMS) m = one_of(TW_T_f32, p->sums * (1 + p->centred), p->m, p->m);
+    if (which == TW_GEMM_ROW_SUMS) m = one_of(TW_T_f32, p->sums, p->m * (1 + p->centred), p->m * (1 + p->centred));
     if (which == TW_GEMM_GAINS) m = one_of(TW_T_f32, 1, p->n, p->n);
     if (which == TW_GEMM_RESIDUAL_GAINS) m = one_of(p->out, 1, p->n, p->n);
     const int64_t along_k = tw_ceil_div(p->k, TW_GEMM_BLOCK), along_n = tw_ceil_div(p->n, TW_GEMM_BLOCK);

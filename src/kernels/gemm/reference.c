@@ -36,7 +36,7 @@ static void element_write(tw_type t, void *data, int64_t i, double x) {
 static void fill_sums(const tw_gemm_problem *p, float *out, tw_random *r) {
     const double part = (double)(p->norm_residual ? p->n : p->k) / (double)p->sums;
     for (int64_t i = 0; i < p->sums * (1 + p->centred) * p->m; i++) {
-        const bool elements = p->centred && i / p->m % 2;
+        const bool elements = p->centred && i % 2;
         out[i] = (float)((elements ? tw_random_unit(r) - 0.5 : 1 + tw_random_unit(r)) * part);
     }
 }
@@ -88,8 +88,8 @@ static double factor_of(const tw_gemm_data *d, int64_t row, double *mean) {
     const int64_t kinds = 1 + p->centred;
     double squares = 0, elements = 0;
     for (int64_t i = 0; i < p->sums; i++) {
-        squares += (double)sums[kinds * i * p->m + row];
-        if (p->centred) elements += (double)sums[(kinds * i + 1) * p->m + row];
+        squares += (double)sums[kinds * (i * p->m + row)];
+        if (p->centred) elements += (double)sums[kinds * (i * p->m + row) + 1];
     }
     *mean = elements / extent;
     return 1 / sqrt(squares / extent - *mean * *mean + p->eps);
@@ -541,7 +541,8 @@ int64_t tw_gemm_data_squares(const tw_gemm_data *d, const void *c, const tw_gemm
         for (int64_t row = 0; row < p->m; row++) {
             double want[2] = {0}, sum[2] = {0}, size = 0;
             if (!is_written(d, row)) continue;
-            for (int i = 0; i < of->parts * kinds; i++) sum[i % kinds] += (double)squares[i * p->m + row];
+            for (int i = 0; i < of->parts * kinds; i++)
+                sum[i % kinds] += (double)squares[kinds * (i / kinds * p->m + row) + i % kinds];
             for (int64_t j = from; j < all && j < from + of->columns; j++) {
                 const double x = element_read(p->out, c, row * p->ldc + j);
                 want[0] += x * x;

@@ -61,13 +61,14 @@ static tw_val factor_of(tw_gemm_gen *g, scales *s, int row) {
 void tw_gemm_scale(tw_gemm_gen *g, int from, int below) {
     tw_builder *b = g->b;
     const tw_gemm_epilogue *e = &g->v->epilogue;
+    const bool factors = g->v->sums && !g->v->norm_residual && !tw_gemm_sums_late(g);
     scales rows, columns, sums = {.of = g->c->swap ? &g->y : &g->x};
     if (e->scale_rows) rows = scales_of(g, true);
     if (e->scale_columns) columns = scales_of(g, false);
     for (int i = from; i < below; i++) {
         tw_val x = g->acc[0][i];
         if (g->acc_type == TW_T_i32) x = tw_unary(b, TW_OP_cvt_f32_s32, x);
-        if (g->v->sums && !g->v->norm_residual) x = tw_mul(b, x, factor_of(g, &sums, sums.of->of[i]));
+        if (factors) x = tw_mul(b, x, factor_of(g, &sums, sums.of->of[i]));
         if (e->scale_rows) x = tw_mul(b, x, scale_of(g, &rows, rows.of->of[i]));
         if (e->scale_columns) x = tw_mul(b, x, scale_of(g, &columns, columns.of->of[i]));
         if (g->acc_type == TW_T_i32)

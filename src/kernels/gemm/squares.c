@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of squares of C's rows, and for layer norms of cells, as a norm of the next layer needs them. With operands as they are, the four lanes that
-   have the columns of a row in a tile add up what they store. With swapped operands the eight lanes do that have
-   those of a warp, and the sums of warps meet in shared memory. A sum is stored by one thread, so that it is the same
-   in every launch. Cells outside of C add nothing: they are zero, except with a tape, whose last unit stands for those
-   that it does not have.
+/* Sums of squares of C's rows, and for layer norms of cells, as a norm of the next layer needs them. With operands as
+   they are, the four lanes that have the columns of a row in a tile add up what they store. With swapped operands the
+   eight lanes do that have those of a warp, and the sums of warps meet in shared memory. A sum is stored by one thread,
+   so that it is the same in every launch. Cells outside of C add nothing: they are zero, except with a tape, whose last
+   unit stands for those that it does not have.
  */
 #include "kernels/gemm/epilogue.h"
 
@@ -120,21 +120,18 @@ void tw_gemm_squares_end(tw_gemm_gen *g) {
     /* Of a cluster each block has the squares of its share of the tile. */
     if (tw_gemm_splits_in_cluster(g->c)) tile = tw_add(b, tw_mul_imm(b, tile, g->c->kg), g->split);
     const bool means = g->v->epilogue.means;
-    tw_val vector = tw_binary(b, TW_OP_mul_wide_u32, means ? tw_shl(b, tile, 1) : tile, g->arg.m);
-    tw_val at = tw_add(b, g->arg.squares, tw_mul_imm(b, tw_add(b, vector, tw_widen(b, first)), 4));
-    tw_val next = means ? tw_add(b, at, tw_mul_imm(b, tw_widen(b, g->arg.m), 4)) : TW_NONE;
+    const int bytes = means ? 8 : 4;
+    tw_val at = tw_add(b, tw_binary(b, TW_OP_mul_wide_u32, tile, g->arg.m), tw_widen(b, first));
+    at = tw_add(b, g->arg.squares, tw_mul_imm(b, at, bytes));
     tw_val stores = tw_eq(b, tw_rem(b, g->lane, 4), tw_i32(b, 0));
     /* A cluster may have tiles beyond the last column. */
     if (!g->y.whole) stores = tw_and(b, stores, tw_lt(b, g->y.origin, g->y.limit));
     for (int i = 0; i < rows_of(g); i++) {
         const int row = i / 2 * TW_WGMMA_ROWS + i % 2 * 8;
-        tw_val sum = add_lanes(b, g->squares[i], 1, 4), inside = stores;
+        tw_val sums[2] = {add_lanes(b, g->squares[i], 1, 4)}, inside = stores;
+        if (means) sums[1] = add_lanes(b, g->means[i], 1, 4);
         if (!g->x.whole) inside = tw_and(b, inside, tw_lt(b, tw_add_imm(b, first, row), g->x.limit));
         tw_when(b, inside);
-        tw_st(b, (tw_attrs){.type = TW_T_f32, .offset = 4 * row}, at, &sum);
-        if (!means) continue;
-        sum = add_lanes(b, g->means[i], 1, 4);
-        tw_when(b, inside);
-        tw_st(b, (tw_attrs){.type = TW_T_f32, .offset = 4 * row}, next, &sum);
+        tw_st(b, (tw_attrs){.type = TW_T_f32, .vec = bytes / 4, .offset = bytes * row}, at, sums);
     }
 }

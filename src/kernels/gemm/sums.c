@@ -33,15 +33,16 @@ static int kinds_of(const tw_gemm_gen *g) {
     return g->v->centred ? 2 : 1;
 }
 
-/* Returns the sums of a thread, those of squares of all its rows first. */
+/* Returns the sums of a thread: those of its first row, and so on. */
 static int sums_of(const tw_gemm_gen *g) {
     return rows_of(g) * kinds_of(g);
 }
 
 /* Returns the parts of a row that a lane loads ahead. */
 static int ahead_of(const tw_gemm_gen *g) {
-    const int left = (REGISTERS - OTHERS - g->plan.accumulators) / sums_of(g), most = TW_GEMM_PARTS / sums_of(g);
-    return left >= most ? most : left > most / 2 || !g->v->centred ? most / 2 : left > 1 ? left : 1;
+    const int parts = g->v->centred ? TW_GEMM_PARTS / 2 : TW_GEMM_PARTS, most = parts / sums_of(g);
+    const int left = (REGISTERS - OTHERS - g->plan.accumulators) / sums_of(g);
+    return left >= most ? most : most / 2;
 }
 
 /* Computes the bytes between the parts that a lane takes one after another. */
@@ -52,23 +53,23 @@ static tw_val step_of(tw_gemm_gen *g) {
 /* Loads a part of each of the thread's sums. `at` is the address of the part of its first row. */
 static void load_parts(tw_gemm_gen *g, tw_val at, tw_val there, tw_val *out) {
     tw_builder *b = g->b;
-    tw_val first = tw_add(b, g->x.origin, g->x.first), from = at;
-    for (int i = 0; i < sums_of(g); i++) {
-        const int row = row_of(i % rows_of(g));
-        if (i == rows_of(g)) from = tw_add(b, at, tw_mul_imm(b, tw_widen(b, g->arg.m), 4));
+    const int kinds = kinds_of(g);
+    tw_val first = tw_add(b, g->x.origin, g->x.first);
+    for (int i = 0; i < rows_of(g); i++) {
         tw_val inside = there;
-        if (!g->x.whole) inside = tw_and(b, inside, tw_lt(b, tw_add_imm(b, first, row), g->x.limit));
+        if (!g->x.whole) inside = tw_and(b, inside, tw_lt(b, tw_add_imm(b, first, row_of(i)), g->x.limit));
+        tw_val x[2] = {{0}};
         tw_when(b, inside);
-        out[i] = tw_ld(b, (tw_attrs){.type = TW_T_f32, .offset = 4 * row}, from);
+        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = kinds, .offset = 4 * kinds * row_of(i)}, at, x);
+        for (int k = 0; k < kinds; k++) out[kinds * i + k] = x[k];
     }
 }
 
 static void load_ahead(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     tw_val part = tw_rem(b, g->lane, LANES), row = tw_add(b, g->x.origin, g->x.first), apart = step_of(g);
-    tw_val vector = kinds_of(g) > 1 ? tw_shl(b, part, 1) : part;
-    tw_val at = tw_add(b, tw_binary(b, TW_OP_mul_wide_u32, vector, g->arg.m), tw_widen(b, row));
-    at = tw_add(b, g->arg.sums, tw_mul_imm(b, at, 4));
+    tw_val at = tw_add(b, tw_binary(b, TW_OP_mul_wide_u32, part, g->arg.m), tw_widen(b, row));
+    at = tw_add(b, g->arg.sums, tw_mul_imm(b, at, 4 * kinds_of(g)));
     for (int i = 0; i < ahead_of(g); i++) {
         load_parts(g, at, tw_lt(b, tw_add_imm(b, part, (int64_t)i * LANES), g->arg.parts), g->parts + i * sums_of(g));
         at = tw_add(b, at, apart);
@@ -87,15 +88,15 @@ static tw_val join_lanes(tw_builder *b, tw_val sum) {
    elements. A variance that is not a number stays so. */
 static void find_factor(tw_gemm_gen *g, int i, tw_val squares, tw_val elements) {
     tw_builder *b = g->b;
-    if (!elements.id) {
-        g->factors[i] = tw_unary(b, TW_OP_rsqrt_f32, tw_fma(b, squares, g->arg.share, g->arg.eps));
-        return;
+    tw_val variance = tw_fma(b, squares, g->arg.share, g->arg.eps), mean = TW_NONE, zero = tw_f32(b, 0);
+    if (elements.id) {
+        mean = tw_mul(b, elements, g->arg.share);
+        variance = tw_sub(b, tw_mul(b, squares, g->arg.share), tw_mul(b, mean, mean));
+        variance = tw_add(b, tw_select(b, tw_lt(b, variance, zero), zero, variance), g->arg.eps);
     }
-    tw_val mean = tw_mul(b, elements, g->arg.share), zero = tw_f32(b, 0);
-    tw_val variance = tw_sub(b, tw_mul(b, squares, g->arg.share), tw_mul(b, mean, mean));
-    variance = tw_select(b, tw_lt(b, variance, zero), zero, variance);
-    g->factors[i] = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, variance, g->arg.eps));
+    g->factors[i] = tw_unary(b, TW_OP_rsqrt_f32, variance);
     if (g->v->norm_residual) g->offsets[i] = tw_mul(b, tw_sub(b, zero, mean), g->factors[i]);
+    if (tw_gemm_sums_late(g)) g->factors[i] = tw_mul(b, g->factors[i], g->arg.alpha);
 }
 
 /* Adds up the parts that were loaded, and the others. */
@@ -114,8 +115,8 @@ static void add_lanes(tw_gemm_gen *g) {
         tw_add_to(b, at, apart);
     }
     for (int i = 0; i < rows; i++) {
-        tw_val squares = join_lanes(b, sums[i]), elements = n > rows ? join_lanes(b, sums[rows + i]) : TW_NONE;
-        find_factor(g, i, squares, elements);
+        const tw_val *of_row = sums + i * kinds_of(g);
+        find_factor(g, i, join_lanes(b, of_row[0]), n > rows ? join_lanes(b, of_row[1]) : TW_NONE);
     }
 }
 
@@ -195,6 +196,15 @@ static tw_val team_factor(tw_gemm_gen *g, int column) {
 }
 
 /* ---- both */
+
+bool tw_gemm_sums_late(const tw_gemm_gen *g) {
+    return g->v->sums && !g->v->norm_residual && !g->c->swap && g->c->staged != TW_GEMM_STAGED &&
+           g->frame->store == tw_gemm_epilogue_store;
+}
+
+tw_val tw_gemm_alpha(tw_gemm_gen *g, int sum) {
+    return tw_gemm_sums_late(g) ? tw_gemm_sums_factor(g, g->x.of[sum]) : g->arg.alpha;
+}
 
 void tw_gemm_sums_begin(tw_gemm_gen *g) {
     if (g->v->sums) (g->c->swap ? add_team : load_ahead)(g);
