@@ -164,7 +164,7 @@ static void check_types(const char *lines, counts want) {
     " constant %w: $[16, 16] random 1\n constant %up: $[16, 48] random 2\n constant %upt: $[48, 16] random 3\n"        \
     " constant %down: $[48, 16] random 4\n constant %ub: $[48] random 5\n constant %db: $[16] random 6\n"
 #define OTHERS                                                                                                         \
-    " constant %one: $[1] {2.0}\n constant %odd: $[16, 12] random 8\n constant %gh: $[8] random 14\n"                  \
+    " constant %odd: $[16, 12] random 8\n constant %gh: $[8] random 14\n"                                              \
     " constant %wh: $[8, 8] random 15\n constant %sixteen: i64[1] {16}\n constant %zero: i64[1] {0}\n"                 \
     " constant %two: i64[1] {2}\n constant %last: i64[1] {1}\n constant %six: i64[3] {2, 16, 3}\n"                     \
     " constant %halves: i64[3] {2, 6, 8}\n"
@@ -238,6 +238,10 @@ static void two_norms_share_sums(void **state) {
                       " %a = tilewright::Product(%n, %w)\n %c = Add(%a, %t)\n"
                       " %y = tilewright::Product(%m, %w, _, %c, %o)\n output %y\n",
                 (counts){3, 2, 0, 0, 4});
+    check_types(FIRST " %n = RMSNormalization(%o, %g)\n %m = LayerNormalization(%o, %h, %be)\n"
+                      " %a = tilewright::Product(%m, %w)\n %c = Add(%a, %t)\n"
+                      " %y = tilewright::Product(%n, %w, _, %c, %o)\n output %y\n",
+                (counts){3, 2, 0, 0, 4});
 }
 
 /* Of one product both could be normed: one is. */
@@ -267,7 +271,7 @@ static void norms_that_are_stored(void **state) {
         {BEGIN " %n = LayerNormalization(%x, %g, %be)\n" END, {1, 0, 0, 1, 2}},
         {FIRST NORM " %z = Tanh(%n)\n %q = MatMul(%n, %w)\n %y = Mul(%z, %q)\n output %y\n", {2, 0, 0, 1, 4}},
         {FIRST NORM " %b = Reshape(%t, %six)\n %y = MatMul(%n, %b)\n output %y\n", {2, 0, 0, 1, 4}},
-        {FIRST " %n = LayerNormalization(%o, %one, _) axis=1\n" END, {2, 0, 0, 1, 3}},
+        {FIRST " %n = LayerNormalization(%o, %g) axis=1\n" END, {2, 0, 0, 1, 4}},
         {FIRST " %n, %mean = LayerNormalization(%o, %g)\n" END " output %mean\n", {2, 0, 0, 2, 5}},
         {FIRST " %n = RMSNormalization(%o, %g)\n %y = tilewright::Product(%t, %w, _, _, %n)\n output %y\n",
          {2, 0, 0, 1, 3}},
@@ -283,6 +287,8 @@ static void norms_that_are_stored(void **state) {
         {FIRST NORM " %q = MatMul(%n, %w)\n %y = Cast(%q) to=1\n output %y\n", {2, 0, 0, 1, 3}},
         {FIRST NORM " %y = MatMul(%n, %odd)\n output %y\n", {2, 0, 0, 1, 3}},
         {FIRST " %s = Slice(%o, %zero, %two, %last)\n %n = LayerNormalization(%s, %g, %be)\n" END, {2, 0, 0, 1, 3}},
+        {FLAT PRODUCT " %s = Slice(%o, %zero, %two, %zero)\n %n = LayerNormalization(%s, %g, %be)\n" END,
+         {2, 0, 0, 1, 3}},
         {FIRST " %s = Reshape(%o, %halves)\n %n = LayerNormalization(%s, %gh)\n %y = MatMul(%n, %wh)\n output %y\n",
          {2, 0, 0, 1, 3}},
     };
@@ -318,6 +324,15 @@ static void only_where_it_is_asked_for(void **state) {
     }
 }
 
+/* Weights are as they were. */
+static void check_finite(const tw_program *p) {
+    for (int i = 0; i < p->n_steps; i++) {
+        const tw_view *b = &p->steps[i].in[1];
+        const bool product = p->steps[i].kind == TW_STEP_PRODUCT;
+        for (int64_t k = 0; product && k < tw_view_elements(b); k++) assert_true(isfinite(element(p, b, k)));
+    }
+}
+
 /* Weights times gains leave f16's range: the norm is stored. */
 static void gains_that_are_too_large(void **state) {
     (void)state;
@@ -337,6 +352,7 @@ static void gains_that_are_too_large(void **state) {
         assert_status(tw_program_lower(&p, g, &folding, &diag), &diag);
         assert_counts(text, count(p), gated ? (counts){3, 0, 0, 1, 4} : (counts){4, 0, 0, 1, 5});
         check_steps(p);
+        check_finite(p);
         tw_program_free(p);
         tw_graph_free(g);
         tw_graph_free(before);
