@@ -35,6 +35,24 @@ static const char all[] = "graph \"all\" @23\n"
                           "  %y = CumSum(%c, %axis)\n"
                           "  output %y\n"
                           "  output %s\n";
+/* Norms that become part of products: of A, of gates, of a residual, and one that is stored after all. */
+static const char norms[] = "graph \"norms\" @23\n"
+                            "  input %x: f16[2, 4, 16]\n"
+                            "  input %ids: i64[2, 4]\n"
+                            "  constant %w: f16[16, 16] random 7\n"
+                            "  constant %one: f16[16] random 9\n"
+                            "  %a = MatMul(%x, %w)\n"
+                            "  %n = LayerNormalization(%a, %one, %one)\n"
+                            "  %b = tilewright::Product(%n, %w, %one)\n"
+                            "  %c = tilewright::Product(%b, %w, _, _, %n)\n"
+                            "  %m = RMSNormalization(%c, %one)\n"
+                            "  %g = tilewright::Product(%m, %w) activation=\"silu\"\n"
+                            "  %h = tilewright::Product(%m, %w, _, %g)\n"
+                            "  %d = MatMul(%h, %w)\n"
+                            "  %o = LayerNormalization(%d, %one)\n"
+                            "  %e = MatMul(%o, %w)\n"
+                            "  %y = Cast(%e) to=1\n"
+                            "  output %y\n";
 /* A map, for the emulator. */
 static const char few[] = "graph \"few\" @23\n"
                           "  input %x: f32[2, 4, 16]\n"
@@ -47,7 +65,8 @@ static int result(tw_status st, const tw_diag *diag) {
 }
 
 static tw_status read_graph(const char *text, tw_graph **out, tw_diag *diag) {
-    const tw_array x = {.type = TW_E_f32, .rank = 3, .dims = {2, 4, 16}},
+    const tw_element type = text == norms ? TW_E_f16 : TW_E_f32;
+    const tw_array x = {.type = type, .rank = 3, .dims = {2, 4, 16}},
                    ids = {.type = TW_E_i64, .rank = 2, .dims = {2, 4}};
     const tw_array *in[] = {&x, &ids};
     tw_graph *g = NULL;
@@ -58,14 +77,21 @@ static tw_status read_graph(const char *text, tw_graph **out, tw_diag *diag) {
     return st;
 }
 
-static int attempt_lower(void *context) {
+static int attempt(const tw_graph *g, const tw_program_options *o) {
     tw_program *p;
     tw_diag diag = {0};
-    const tw_program_options o = {.attention = TW_PROGRAM_FUSE_NONE};
-    const tw_status st = tw_program_lower(&p, context, &o, &diag);
+    const tw_status st = tw_program_lower(&p, g, o, &diag);
     if ((st == TW_OK) != (p != NULL)) return 2;
     tw_program_free(p);
     return result(st, &diag);
+}
+
+static int attempt_lower(void *context) {
+    return attempt(context, &(tw_program_options){.attention = TW_PROGRAM_FUSE_NONE});
+}
+
+static int attempt_norms(void *context) {
+    return attempt(context, &(tw_program_options){.gpu = true, .norms = true});
 }
 
 static int attempt_network(void *context) {
@@ -93,6 +119,9 @@ static void lowering(void **state) {
     tw_diag diag = {0};
     if (read_graph(all, &g, &diag) != TW_OK) fail_msg("%s", diag.message);
     alloc_fail_exhaust(attempt_lower, g);
+    tw_graph_free(g);
+    if (read_graph(norms, &g, &diag) != TW_OK) fail_msg("%s", diag.message);
+    alloc_fail_exhaust(attempt_norms, g);
     tw_graph_free(g);
 }
 

@@ -90,11 +90,11 @@ static tw_status compare(const trial *t, const tw_graph *g, const tw_array *out,
 }
 
 /* Lowers a graph, and runs the program plainly. */
-static tw_status run_lowered(const trial *t, const tw_graph *g, bool gpu, double allowed, const char *what) {
+static tw_status run_lowered(const trial *t, const tw_graph *g, const tw_program_options *options, double allowed,
+                             const char *what) {
     tw_array out[OUTPUTS];
     tw_program *p = NULL;
-    const tw_program_options options = {.attention = gpu ? TW_PROGRAM_FUSE_GPU : TW_PROGRAM_FUSE_ALL, .gpu = gpu};
-    tw_status st = tw_program_lower(&p, g, &options, t->diag);
+    tw_status st = tw_program_lower(&p, g, options, t->diag);
     if (st == TW_OK) st = tw_program_verify(p, t->diag);
     if (st == TW_OK) st = run_program(p, t->in, t->arena, out, t->diag);
     if (st == TW_OK) st = compare(t, g, out, allowed, what);
@@ -116,10 +116,14 @@ static tw_status fuse(const tw_graph *model, int64_t batch, int64_t length, tw_b
     const trial t = {operands, x, &arena, diag};
     if (st == TW_OK) st = compare(&t, g, y, 1e-5, "fused");
     if (st == TW_OK) describe(g, out);
-    if (st == TW_OK) st = run_lowered(&t, g, false, 1e-4, "on a processor");
-    if (st == TW_OK) st = run_lowered(&t, g, true, 1e-4, "on a GPU");
+    const tw_program_options cpu = {.attention = TW_PROGRAM_FUSE_ALL},
+                             gpu = {.attention = TW_PROGRAM_FUSE_GPU, .gpu = true},
+                             norms = {.attention = TW_PROGRAM_FUSE_GPU, .gpu = true, .norms = true};
+    if (st == TW_OK) st = run_lowered(&t, g, &cpu, 1e-4, "on a processor");
+    if (st == TW_OK) st = run_lowered(&t, g, &gpu, 1e-4, "on a GPU");
     if (st == TW_OK) st = tw_graph_convert(g, TW_E_f16, diag);
-    if (st == TW_OK) st = run_lowered(&t, g, true, 3e-2, "in f16");
+    if (st == TW_OK) st = run_lowered(&t, g, &gpu, 3e-2, "in f16");
+    if (st == TW_OK) st = run_lowered(&t, g, &norms, 3e-2, "in f16 with norms in products");
     tw_graph_free(g);
     tw_arena_free(&arena);
     return st;
