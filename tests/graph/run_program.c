@@ -46,7 +46,7 @@ typedef struct norm {
     double mean, scale;
 } norm;
 
-/* The norm of a row: of sums of parts, pairs of rows of operand 5, squares first. */
+/* The norm of a row: of sums of parts of operand 5, or of pairs of sums, squares first. */
 static norm norm_of(const run *r, const tw_step *s, int64_t i) {
     const tw_program_product *p = &s->of.product;
     const bool layer = p->norm == TW_PROGRAM_NORM_LAYER;
@@ -54,8 +54,9 @@ static norm norm_of(const run *r, const tw_step *s, int64_t i) {
     double squares = 0, cells = 0;
     if (p->norm == TW_PROGRAM_NORM_NONE) return (norm){0, 1};
     for (int64_t part = 0; part < tw_program_parts(n); part++) {
-        squares += get(r, &s->in[5], 2 * part * p->m + i);
-        cells += layer ? get(r, &s->in[5], (2 * part + 1) * p->m + i) : 0;
+        const int64_t at = part * p->m + i;
+        squares += get(r, &s->in[5], layer ? 2 * at : at);
+        cells += layer ? get(r, &s->in[5], 2 * at + 1) : 0;
     }
     const double mean = cells / (double)n;
     return (norm){mean, 1 / sqrt(squares / (double)n - mean * mean + p->eps)};
@@ -73,8 +74,9 @@ static void store_sums(const run *r, const tw_step *s) {
                 squares += x * x;
                 cells += x;
             }
-            set(r, &s->out[1], 2 * part * p->m + i, squares);
-            if (p->moments) set(r, &s->out[1], (2 * part + 1) * p->m + i, cells);
+            const int64_t at = part * p->m + i;
+            set(r, &s->out[1], p->moments ? 2 * at : at, squares);
+            if (p->moments) set(r, &s->out[1], 2 * at + 1, cells);
         }
 }
 
@@ -86,7 +88,6 @@ static double sum_of(const run *r, const tw_step *s, int64_t a0, int64_t b0, int
     for (int64_t k = 0; k < p->k; k++)
         sum += get(r, &s->in[0], a0 + (p->trans_a ? k * p->lda + i : i * p->lda + k)) *
                get(r, &s->in[1], b0 + (p->trans_b ? j * p->ldb + k : k * p->ldb + j));
-    if (normed && p->norm == TW_PROGRAM_NORM_LAYER) sum -= of_row.mean * get(r, &s->in[6], j);
     return p->alpha * (normed ? of_row.scale * sum : sum);
 }
 

@@ -230,7 +230,7 @@ void tw_norm_attach(tw_lowering *l, const tw_norm *norm) {
         from->out = out;
         from->n_out = 2;
     }
-    from->of.product.moments |= norm->layer;
+    from->of.product.moments = norm->layer;
     to->in[5] = from->out[1];
 }
 

@@ -79,8 +79,8 @@ typedef struct tw_program_product {
     bool norm_residual; /* Rows of the residual have the norm, a layer norm, and operand 6 is its n gains, of C's type.
                          */
     double eps;
-    /* With a result 1, f32[2 * tw_program_parts(n)][m]: sums of parts of each row of C, of the squares of its cells
-       and, with `moments`, of the cells. */
+    /* With a result 1, f32[2 * tw_program_parts(n)][m]: sums of the squares of each row's cells, part by part of C's
+       columns, m sums each. With `moments` each is followed by the sum of the same cells. */
     bool moments;
 } tw_program_product;
 
