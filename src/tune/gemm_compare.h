@@ -14,4 +14,10 @@ enum { TW_GEMM_COMPARE_THREADS = 256 };
    out of memory. */
 tw_kernel *tw_gemm_compare_build(tw_type type, int sm);
 
+/* Builds the kernel that counts wrong sums of squares of C's rows, and with `means` of their cells (tw_gemm_squares).
+   Parameters: c, sums, verdict (i32: the number of wrong sums is added to it), m, n (i32: C's extents), pitch (i64:
+   elements from a row to the next), columns, parts (i32: tw_gemm_squares). The grid is ceil(m /
+   TW_GEMM_COMPARE_THREADS) by ceil(n / columns). NULL: out of memory. */
+tw_kernel *tw_gemm_compare_sums_build(tw_type type, bool means, int sm);
+
 #endif

@@ -36,7 +36,8 @@ static bool alike(const tw_gemm_problem *p, const tw_gemm_problem *q) {
     const tw_gemm_epilogue *a = &p->epilogue, *b = &q->epilogue;
     return p->trans_b == q->trans_b && p->narrow == q->narrow && p->scales == q->scales &&
            p->scale_sums == q->scale_sums && a->scale_columns == b->scale_columns && a->bias == b->bias &&
-           a->activation == b->activation && a->mul == b->mul && a->residual == b->residual && a->gated == b->gated;
+           a->activation == b->activation && a->mul == b->mul && a->residual == b->residual && a->gated == b->gated &&
+           !p->sums == !q->sums && p->centred == q->centred && p->norm_residual == q->norm_residual;
 }
 
 /* Loads the reference kernel of a problem, unless it is loaded. */
@@ -125,8 +126,8 @@ static size_t room(const tw_gemm_problem *q, tw_gemm_buffer which) {
 
 /* The buffers that are cut from a pool, one behind another. A scale of a column (f32) consists of two 16-bit elements.
  */
-static const tw_gemm_buffer inputs[] = {TW_GEMM_A,    TW_GEMM_B,   TW_GEMM_SCALES,  TW_GEMM_SCALE_COLUMNS,
-                                        TW_GEMM_BIAS, TW_GEMM_MUL, TW_GEMM_RESIDUAL};
+static const tw_gemm_buffer inputs[] = {TW_GEMM_A,    TW_GEMM_B,   TW_GEMM_SCALES,   TW_GEMM_SCALE_COLUMNS,
+                                        TW_GEMM_BIAS, TW_GEMM_MUL, TW_GEMM_RESIDUAL, TW_GEMM_RESIDUAL_GAINS};
 enum { INPUTS = sizeof inputs / sizeof *inputs };
 
 size_t tw_gemm_pool_need(const tw_gemm_problem *q) {
@@ -150,16 +151,17 @@ static bool dense(const tw_gemm_problem *q) {
 /* Tells whether the reference kernel computes a problem's epilogue. It reads elements of C's type as those of A's. */
 static bool has_epilogue(const tw_gemm_problem *q) {
     const tw_gemm_epilogue *e = &q->epilogue;
-    if ((e->gated && q->narrow) || e->squares || e->scaled || e->scale_rows || (e->scale_columns && !q->narrow))
-        return false;
+    const bool single = q->batch == 1 && !q->groups;
+    if ((e->squares || q->sums) && !single) return false;
+    if ((e->gated && q->narrow) || e->scaled || e->scale_rows || (e->scale_columns && !q->narrow)) return false;
     return q->out == tw_gemm_types[q->type].element || !(e->bias || e->mul || e->residual);
 }
 
 tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *q, tw_diag *diag) {
     if (q->type != p->type || q->out != tw_gemm_types[q->type].out || q->trans_a ||
         (!q->trans_b && (q->narrow || p->type == TW_GEMM_E4M3)) || !dense(q) || q->pointers || q->alpha != 1 ||
-        q->beta != 0 || !has_epilogue(q) || q->sums || q->scale_blocks || q->masked || q->gather || q->scatter ||
-        q->addends || q->k * (int64_t)element_bytes(q->type) % 16)
+        q->beta != 0 || !has_epilogue(q) || q->scale_blocks || q->masked || q->gather || q->scatter || q->addends ||
+        q->k * (int64_t)element_bytes(q->type) % 16)
         return tw_fail(diag, TW_ERR_UNSUPPORTED,
                        "only dense products whose rows of A have whole 16 bytes have a reference on the device");
     if (tw_gemm_pool_need(q) > p->bytes)
@@ -216,8 +218,13 @@ static tw_status refer_slab(tw_gemm_pool *p, const tw_gemm_problem *q, const tw_
                                   of[TW_GEMM_BIAS],
                                   cells_from(q, of[TW_GEMM_MUL], cells),
                                   cells_from(q, of[TW_GEMM_RESIDUAL], cells),
-                                  twice ? twice + sizeof(float) * cells : 0};
-    static const int bytes[] = {8, 8, 8, 8, 4, 4, 4, 4, 8, 8, 4, 8, 8, 8, 8};
+                                  twice ? twice + sizeof(float) * cells : 0,
+                                  of[TW_GEMM_RESIDUAL_GAINS],
+                                  of[TW_GEMM_ROW_SUMS] + sizeof(float) * (1 + q->centred) * (uint64_t)row,
+                                  (uint64_t)q->sums,
+                                  (uint64_t)q->m,
+                                  tw_f32_bits((float)q->eps)};
+    static const int bytes[] = {8, 8, 8, 8, 4, 4, 4, 4, 8, 8, 4, 8, 8, 8, 8, 8, 8, 4, 4, 4};
     const tw_cuda_launch l = {
         .module = p->refer,
         .grid = {(int)(tw_ceil_div(columns, TW_GEMM_REFER_THREADS)), (int)(tw_ceil_div(rows, TW_GEMM_REFER_ROWS)), 1},

@@ -18,7 +18,9 @@ typedef struct refer {
     bool exact; /* Narrow: elements are not rounded. */
     bool tall;  /* B is k x n. */
     tw_gemm_epilogue epilogue;
-    tw_val bias, mul, residual;
+    bool normed, centred, norm_residual; /* There are sums of rows: tw_gemm_problem.sums, and what they are of. */
+    tw_val sums, parts, apart, eps;
+    tw_val bias, mul, residual, residual_gains;
     tw_val scales, scale_columns;
     tw_val a, x, want, tolerance, twice, m, n, k, promote, ldb;
     tw_val first, column;  /* The thread's first row, and its column of B. */
@@ -144,8 +146,43 @@ static cell gated(const refer *r, const cell *gate, const cell *value) {
     return (cell){tw_mul(b, gate->value, value->value), tw_add(b, of_gate, of_value), tw_f64(b, 0)};
 }
 
+/* The norm of a row of A, or of the residual: x becomes (x - mean) * factor, all f64. */
+typedef struct norm {
+    tw_val mean, factor;
+} norm;
+
+/* Finds it from the sums of the row's parts. */
+static norm norm_of(const refer *r, tw_val row) {
+    tw_builder *b = r->b;
+    const int kinds = 1 + r->centred;
+    tw_val sums[2] = {tw_var_of(b, tw_f64(b, 0)), tw_var_of(b, tw_f64(b, 0))};
+    tw_val extent = tw_unary(b, TW_OP_cvt_f64_s32, r->norm_residual ? r->n : r->k);
+    TW_FOR (b, part, tw_i32(b, 0), r->parts, tw_i32(b, 1), false) {
+        tw_val vector = tw_add(b, tw_binary(b, TW_OP_mul_wide_u32, part, r->apart), tw_widen(b, row));
+        tw_val at = tw_add(b, r->sums, tw_mul_imm(b, vector, 4 * kinds));
+        for (int i = 0; i < kinds; i++) {
+            tw_val x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .offset = 4 * i}, at);
+            tw_assign(b, sums[i], tw_add(b, sums[i], tw_unary(b, TW_OP_cvt_f64_f32, x)));
+        }
+    }
+    tw_val mean = tw_binary(b, TW_OP_div_f64, sums[1], extent);
+    tw_val variance = tw_sub(b, tw_binary(b, TW_OP_div_f64, sums[0], extent), tw_mul(b, mean, mean));
+    tw_val root = tw_unary(b, TW_OP_sqrt_f64, tw_add(b, variance, tw_unary(b, TW_OP_cvt_f64_f32, r->eps)));
+    return (norm){mean, tw_binary(b, TW_OP_div_f64, tw_f64(b, 1), root)};
+}
+
+/* Adds a residual that lacks its norm. */
+static void add_normed(const refer *r, cell *c, tw_val x, const norm *of_row) {
+    tw_builder *b = r->b;
+    tw_val gain = tw_mul(b, operand(r, r->residual_gains, tw_widen(b, r->place)), of_row->factor);
+    tw_val size = tw_add(b, tw_gemm_refer_abs(b, x), tw_gemm_refer_abs(b, of_row->mean));
+    c->value = tw_add(b, c->value, tw_mul(b, tw_sub(b, x, of_row->mean), gain));
+    size = tw_mul(b, tw_mul(b, size, tw_gemm_refer_abs(b, gain)), tw_f64(b, ROUNDINGS));
+    c->error = tw_add(b, c->error, size);
+}
+
 /* Computes the epilogue of the cell at `index` of C. */
-static void finish(const refer *r, tw_val index, cell *c) {
+static void finish(const refer *r, tw_val index, const norm *of_row, cell *c) {
     tw_builder *b = r->b;
     const tw_gemm_epilogue *e = &r->epilogue;
     if (e->bias) add_term(r, c, operand(r, r->bias, tw_widen(b, r->place)));
@@ -156,7 +193,12 @@ static void finish(const refer *r, tw_val index, cell *c) {
         c->error = tw_mul(b, c->error, tw_gemm_refer_abs(b, by));
         c->between = tw_mul(b, c->between, tw_gemm_refer_abs(b, by));
     }
-    if (e->residual) add_term(r, c, operand(r, r->residual, index));
+    if (!e->residual) return;
+    tw_val residual = operand(r, r->residual, index);
+    if (r->norm_residual)
+        add_normed(r, c, residual, of_row);
+    else
+        add_term(r, c, residual);
 }
 
 /* Stores the largest |C - want| of a correct kernel: `error`, and the rounding of C. */
@@ -168,18 +210,26 @@ static void store_allowed(const refer *r, tw_val to, tw_val at, const cell *c, t
     tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_add(b, to, tw_mul_imm(b, at, 4)), &most);
 }
 
+/* The sum of a row of A, or of what its norm makes of it. */
+static cell row_sum(const refer *r, tw_val sum, tw_val size, const norm *of_row) {
+    tw_builder *b = r->b;
+    if (!r->normed || r->norm_residual) return sum_of(r, sum, size);
+    return sum_of(r, tw_mul(b, sum, of_row->factor), tw_mul(b, size, tw_unary(b, TW_OP_cvt_f32_f64, of_row->factor)));
+}
+
 static void store(const refer *r, int i) {
     tw_builder *b = r->b;
     tw_val row = tw_add_imm(b, r->first, i);
     TW_IF (b, tw_lt(b, row, r->m)) {
+        const norm of_row = r->normed ? norm_of(r, row) : (norm){TW_NONE, TW_NONE};
         tw_val at = tw_add(b, tw_binary(b, TW_OP_mul_wide_u32, row, r->columns), tw_widen(b, r->place));
-        cell c = sum_of(r, r->sum[i], r->size[i]);
+        cell c = row_sum(r, r->sum[i], r->size[i], &of_row);
         if (r->epilogue.gated) {
-            cell gate = sum_of(r, r->gate_sum[i], r->gate_size[i]);
+            cell gate = row_sum(r, r->gate_sum[i], r->gate_size[i], &of_row);
             activate(r, &gate);
             c = gated(r, &gate, &c);
         }
-        finish(r, at, &c);
+        finish(r, at, &of_row, &c);
         tw_st(b, (tw_attrs){.type = TW_T_f64}, tw_add(b, r->want, tw_mul_imm(b, at, 8)), &c.value);
         store_allowed(r, r->tolerance, at, &c, c.error);
         if (r->twice.id) store_allowed(r, r->twice, at, &c, tw_add(b, c.error, c.between));
@@ -317,7 +367,10 @@ tw_kernel *tw_gemm_refer_build(const tw_gemm_problem *p, int sm) {
                .group = (int)p->scales,
                .exact = p->scale_sums,
                .tall = !p->trans_b,
-               .epilogue = p->epilogue};
+               .epilogue = p->epilogue,
+               .normed = p->sums > 0,
+               .centred = p->centred,
+               .norm_residual = p->norm_residual};
     r.a = tw_pointer_add(b, "a", 16, true);
     r.x = tw_pointer_add(b, "b", 16, true);
     r.want = tw_pointer_add(b, "want", 8, false);
@@ -335,6 +388,11 @@ tw_kernel *tw_gemm_refer_build(const tw_gemm_problem *p, int sm) {
     r.residual = tw_pointer_add(b, "residual", r.es, true);
     tw_val twice = tw_pointer_add(b, "twice", 4, false);
     if (tw_gemm_refer_rounds_twice(p)) r.twice = twice;
+    r.residual_gains = tw_pointer_add(b, "residual_gains", r.es, true);
+    r.sums = tw_pointer_add(b, "sums", 4, true);
+    r.parts = tw_parameter_add(b, "parts", TW_T_i32);
+    r.apart = tw_parameter_add(b, "apart", TW_T_i32);
+    r.eps = tw_parameter_add(b, "eps", TW_T_f32);
     tw_val block = tw_mul_imm(b, tw_sreg(b, TW_SREG_ctaid_x), TW_GEMM_REFER_THREADS);
     r.place = tw_add(b, block, tw_sreg(b, TW_SREG_tid_x));
     r.columns = p->epilogue.gated ? tw_div(b, r.n, 2) : r.n;

@@ -110,13 +110,20 @@ static tw_status zeros(tw_gemm_rig *r, size_t bytes, uint64_t *at, tw_diag *diag
     return st == TW_OK ? tw_cuda_fill(r->cuda, *at, 0, bytes / 4, diag) : st;
 }
 
-static tw_status load_compare(tw_gemm_rig *r, tw_diag *diag) {
+static tw_status load_kernel(tw_gemm_rig *r, tw_kernel *k, tw_cuda_module **out, tw_diag *diag) {
     const tw_ptx_compiler by = tw_ptx_compiler_for(r->cuda, true);
-    tw_kernel *k = tw_gemm_compare_build(r->data->problem.out, tw_cuda_describe(r->cuda)->target->sm);
     tw_status st = k ? tw_pipeline_default(k, false, diag) : tw_fail_memory(diag);
-    if (st == TW_OK) st = tw_ptx_load(&by, k, &r->compare, NULL, diag);
+    if (st == TW_OK) st = tw_ptx_load(&by, k, out, NULL, diag);
     tw_kernel_free(k);
     return st;
+}
+
+static tw_status load_compare(tw_gemm_rig *r, tw_diag *diag) {
+    const tw_gemm_problem *p = &r->data->problem;
+    const int sm = tw_cuda_describe(r->cuda)->target->sm;
+    const tw_status st = load_kernel(r, tw_gemm_compare_build(p->out, sm), &r->compare, diag);
+    if (st != TW_OK || !tw_gemm_rig_sums_here(p)) return st;
+    return load_kernel(r, tw_gemm_compare_sums_build(p->out, p->epilogue.means, sm), &r->compare_sums, diag);
 }
 
 size_t tw_gemm_rig_squares_bytes(const tw_gemm_problem *p, const tw_gemm_squares *s) {
@@ -130,7 +137,7 @@ size_t tw_gemm_rig_scaled_bytes(const tw_gemm_problem *p) {
 /* Allocates what kernels need beside matrices. */
 static tw_status make_more(tw_gemm_rig *r, tw_diag *diag) {
     const tw_gemm_problem *p = &r->data->problem;
-    const tw_gemm_squares most = {.vectors = SQUARES * tw_ceil_div(tw_gemm_columns(p), 8)};
+    const tw_gemm_squares most = {.vectors = SQUARES * tw_ceil_div(tw_gemm_columns(p), 8) * (1 + p->epilogue.means)};
     tw_status st = zeros(r, TW_GEMM_RIG_COUNTERS, &r->counters, diag);
     if (st == TW_OK) st = zeros(r, (size_t)r->workspace_bytes, &r->workspace, diag);
     if (st == TW_OK) st = zeros(r, (size_t)r->workspace_bytes, &r->zero_workspace, diag);
@@ -209,6 +216,21 @@ static tw_status refer_groups(tw_gemm_rig *r, tw_gemm_pool *pool, double skew, t
     return st;
 }
 
+/* Draws the sums of rows that a norm is made of. All sets share them: the launch before has just written them. */
+static tw_status place_sums(tw_gemm_rig *r, tw_diag *diag) {
+    const tw_gemm_problem *p = &r->of_pool.problem;
+    const tw_gemm_matrix m = tw_gemm_matrix_of(p, TW_GEMM_ROW_SUMS);
+    const size_t bytes = tw_gemm_matrix_bytes(&m);
+    if (!bytes) return TW_OK;
+    float *sums = malloc(bytes);
+    if (!sums) return tw_fail_memory(diag);
+    tw_gemm_sums_draw(p, 1, sums);
+    const tw_status st = place(r, sums, bytes, &r->sums, diag);
+    for (int i = 0; i < r->sets; i++) r->set[i].of[TW_GEMM_ROW_SUMS] = r->sums;
+    free(sums);
+    return st;
+}
+
 /* Computes the reference of each product. */
 static tw_status refer_batch(tw_gemm_rig *r, tw_gemm_pool *pool, tw_diag *diag) {
     const tw_gemm_problem *p = &r->of_pool.problem;
@@ -238,6 +260,7 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
         r->set[i].of[TW_GEMM_C] = outputs[i];
         if (p->tape.warps && st == TW_OK) st = pack_pooled(r, i, diag);
     }
+    if (st == TW_OK) st = place_sums(r, diag);
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(double), &r->want, diag);
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(float), &r->tolerance, diag);
     if (st == TW_OK && tw_gemm_refer_rounds_twice(p)) st = tw_cuda_alloc(c, cells * sizeof(float), &r->twice, diag);
@@ -324,11 +347,12 @@ void tw_gemm_rig_free(tw_gemm_rig *r) {
         if (r->table[i]) tw_cuda_release(r->cuda, r->table[i]);
     for (int i = 0; i < TW_GEMM_MATRICES; i++)
         if (r->others[i]) tw_cuda_release(r->cuda, r->others[i]);
-    const uint64_t rest[] = {r->ends,     r->want,      r->tolerance,      r->twice,   r->verdict,
-                             r->counters, r->workspace, r->zero_workspace, r->squares, r->scaled};
+    const uint64_t rest[] = {r->ends,     r->sums,      r->want,           r->tolerance, r->twice, r->verdict,
+                             r->counters, r->workspace, r->zero_workspace, r->squares,   r->scaled};
     for (size_t j = 0; j < sizeof rest / sizeof *rest; j++)
         if (rest[j]) tw_cuda_release(r->cuda, rest[j]);
     if (r->compare) tw_cuda_unload(r->compare);
+    if (r->compare_sums) tw_cuda_unload(r->compare_sums);
     free(r);
 }
 

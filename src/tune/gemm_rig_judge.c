@@ -89,9 +89,37 @@ static tw_status count_fetched(tw_gemm_rig *r, bool twice, int64_t *wrong, tw_di
     return st;
 }
 
-/* Counts what is wrong of the sums of squares of the C of set 0, and of its cells times gains. */
+bool tw_gemm_rig_sums_here(const tw_gemm_problem *p) {
+    return p->epilogue.squares && !p->groups && p->batch == 1 && p->out != TW_T_e4m3;
+}
+
+/* Counts wrong sums of squares of the C of set 0, and of its cells. */
+static tw_status count_sums(tw_gemm_rig *r, const tw_gemm_squares *of, int64_t *wrong, tw_diag *diag) {
+    const tw_gemm_problem *p = &r->data->problem;
+    const int64_t columns = tw_gemm_columns(p);
+    int32_t said = 0;
+    const uint64_t arguments[] = {r->set[0].of[TW_GEMM_C], r->squares,         r->verdict,
+                                  (uint64_t)p->m,          (uint64_t)columns,  (uint64_t)p->ldc,
+                                  (uint64_t)of->columns,   (uint64_t)of->parts};
+    const int bytes[] = {8, 8, 8, 4, 4, 8, 4, 4};
+    const tw_cuda_launch l = {
+        .module = r->compare_sums,
+        .grid = {(int)tw_ceil_div(p->m, TW_GEMM_COMPARE_THREADS), (int)tw_ceil_div(columns, of->columns), 1},
+        .threads = TW_GEMM_COMPARE_THREADS,
+        .arguments = arguments,
+        .argument_bytes = bytes,
+        .n_arguments = sizeof bytes / sizeof *bytes};
+    tw_status st = tw_cuda_fill(r->cuda, r->verdict, 0, 1, diag);
+    if (st == TW_OK) st = tw_cuda_run(r->cuda, &l, diag);
+    if (st == TW_OK) st = tw_cuda_sync(r->cuda, diag);
+    if (st == TW_OK) st = tw_cuda_download(r->cuda, &said, r->verdict, sizeof said, diag);
+    *wrong += said;
+    return st;
+}
+
+/* Counts on the host what is wrong of the sums of squares of the C of set 0, and of its cells times gains. */
 static tw_status count_more(tw_gemm_rig *r, const tw_gemm_candidate *x, int64_t *wrong, tw_diag *diag) {
-    const size_t squared = tw_gemm_rig_squares_bytes(&r->data->problem, &x->squares);
+    const size_t squared = r->compare_sums ? 0 : tw_gemm_rig_squares_bytes(&r->data->problem, &x->squares);
     const size_t scaled = x->scaled ? tw_gemm_rig_scaled_bytes(&r->data->problem) : 0;
     void *c = malloc(r->data->bytes[TW_GEMM_C]), *squares = malloc(squared + 1), *cells = malloc(scaled + 1);
     tw_status st = c && squares && cells ? TW_OK : tw_fail_memory(diag);
@@ -123,7 +151,10 @@ tw_status tw_gemm_rig_check(tw_gemm_rig *r, const tw_gemm_candidate *x, tw_diag 
         /* Rows of no group are left alone, which only the host compares. */
         const bool here = regular(&d->problem) && (!d->problem.groups || d == &r->of_pool);
         if (st == TW_OK) st = (here ? count_here : count_fetched)(r, x->rounds_twice, &wrong, diag);
-        if (st == TW_OK && !wrong && (x->squares.vectors || x->scaled)) st = count_more(r, x, &wrong, diag);
+        const bool sums_here = x->squares.vectors && r->compare_sums;
+        if (st == TW_OK && !wrong && sums_here) st = count_sums(r, &x->squares, &wrong, diag);
+        if (st == TW_OK && !wrong && ((x->squares.vectors && !sums_here) || x->scaled))
+            st = count_more(r, x, &wrong, diag);
         if (st != TW_OK) return st;
         if (!wrong) continue;
         /* A wrong candidate may leave garbage in counters and workspace, which the next candidate must find zero. */

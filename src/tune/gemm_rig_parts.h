@@ -26,7 +26,9 @@ struct tw_gemm_rig {
     uint64_t squares;                         /* Sums of squares, with room for what any configuration leaves. */
     uint64_t scaled;                          /* C's cells times gains. */
     uint64_t ends; /* Ends of groups, for each set, of a problem whose matrices are in a pool. */
+    uint64_t sums; /* Sums of rows that a norm is made of, where a pool has the matrices. */
     tw_cuda_module *compare;
+    tw_cuda_module *compare_sums; /* NULL: the host compares sums of rows, or there are none. */
 };
 
 /* A matrix of a batch by pointers. */
@@ -42,6 +44,8 @@ tw_gemm_rig_apart tw_gemm_rig_apart_of(tw_gemm_matrix m, int64_t i);
 /* Uploads the problem's matrices of a kind to where they lie from `to` on. */
 tw_status tw_gemm_rig_upload_apart(tw_gemm_rig *r, tw_gemm_buffer which, uint64_t to, tw_diag *diag);
 
+/* Tells whether the device compares sums of squares that a problem's kernels leave. */
+bool tw_gemm_rig_sums_here(const tw_gemm_problem *p);
 /* Returns the size of the buffer for sums of squares, in bytes. */
 size_t tw_gemm_rig_squares_bytes(const tw_gemm_problem *p, const tw_gemm_squares *s);
 /* Returns the size of the buffer for C's cells times gains, in bytes. */

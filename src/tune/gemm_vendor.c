@@ -36,7 +36,8 @@ bool tw_gemm_vendor_problem(const tw_gemm_problem *p, tw_cublaslt_problem *out) 
                c_f32 = f32_too && p->out == TW_T_f32;
     const tw_gemm_epilogue *e = &p->epilogue;
     tw_cublaslt_scales scales;
-    if (p->groups || p->pointers || p->sets > 1 || p->epilogue.gated || p->narrow || p->addends || !scales_of(p, &scales))
+    if (p->groups || p->pointers || p->sets > 1 || p->epilogue.gated || p->narrow || p->addends ||
+        !scales_of(p, &scales))
         return false;
     *out = (tw_cublaslt_problem){
         .type = types[p->type],

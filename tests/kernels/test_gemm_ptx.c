@@ -206,14 +206,16 @@ static void large_tiles_do_not_spill(void **state) {
     }
 }
 
-/* The kernel that counts wrong cells on a device. */
+/* The kernels that count wrong cells and sums on a device. */
 static void comparisons_assemble(void **state) {
     (void)state;
     static const tw_type types[] = {TW_T_f32, TW_T_f64, TW_T_f16, TW_T_bf16, TW_T_i32, TW_T_i8};
     char path[4096];
     const bool have = tw_ptxas_find("ptxas", path, sizeof path);
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        tw_kernel *k = tw_gemm_compare_build(types[i], 80);
+    for (size_t i = 0; i <= sizeof types / sizeof *types; i++) {
+        const bool sums = i >= sizeof types / sizeof *types;
+        const tw_type type = types[sums ? 0 : i];
+        tw_kernel *k = sums ? tw_gemm_compare_sums_build(TW_T_f16, true, 80) : tw_gemm_compare_build(type, 80);
         tw_buf text = {0};
         tw_cubin cubin = {0};
         tw_diag d;

@@ -104,6 +104,63 @@ static void gaps_may_be_wide(void **state) {
     assert_int_equal(judge_rows(TW_T_f32, c, ALL, COLUMNS, PITCH, want, tolerance).wrong, 1);
 }
 
+enum { SUM_ROWS = 300, SUM_COLUMNS = 70, SUM_PITCH = 72, SUM_WIDE = 32, SUM_PARTS = 2, SUM_GROUPS = 3 };
+
+static int32_t judge_sums(tw_type type, bool means, const void *c, const float *sums, size_t bytes) {
+    tw_diag d;
+    tw_emu_report report = {0};
+    int32_t wrong = 0;
+    tw_kernel *k = tw_gemm_compare_sums_build(type, means, 80);
+    assert_non_null(k);
+    assert_int_equal(tw_pipeline_default(k, true, &d), TW_OK);
+    tw_emu *e = tw_emu_new();
+    const size_t elements = (SUM_ROWS - 1) * SUM_PITCH + SUM_COLUMNS;
+    const uint64_t arguments[] = {tw_emu_alloc(e, "c", c, elements * (size_t)tw_type_bits(type) / 8, true),
+                                  tw_emu_alloc(e, "sums", sums, bytes, true),
+                                  tw_emu_alloc(e, "verdict", &wrong, sizeof wrong, false),
+                                  SUM_ROWS,
+                                  SUM_COLUMNS,
+                                  SUM_PITCH,
+                                  SUM_WIDE,
+                                  SUM_PARTS};
+    const tw_emu_options o = {.grid = {(SUM_ROWS + TW_GEMM_COMPARE_THREADS - 1) / TW_GEMM_COMPARE_THREADS, SUM_GROUPS}};
+    if (tw_emu_launch(e, k, arguments, &o, &report, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_true(tw_emu_read(e, arguments[2], &wrong, sizeof wrong));
+    tw_emu_free(e);
+    tw_kernel_free(k);
+    return wrong;
+}
+
+/* Sums of rows in parts, the last of which are of fewer columns. Even columns are in the first part, odd ones in the
+   second. */
+static void wrong_sums_are_counted(void **state) {
+    (void)state;
+    static const tw_type types[] = {TW_T_f32, TW_T_f16, TW_T_bf16};
+    for (int t = 0; t < 6; t++) {
+        const tw_type type = types[t % 3];
+        const int kinds = 1 + t / 3;
+        static uint64_t c[SUM_ROWS * SUM_PITCH];
+        static float sums[SUM_GROUPS * SUM_PARTS * SUM_ROWS * 2];
+        memset(c, 0xff, sizeof c);
+        memset(sums, 0, sizeof sums);
+        for (int i = 0; i < SUM_ROWS * SUM_COLUMNS; i++) {
+            const int row = i / SUM_COLUMNS, column = i % SUM_COLUMNS;
+            const float x = (float)((7 * row + 3 * column) % 17 - 5);
+            float *of = sums + kinds * ((column / SUM_WIDE * SUM_PARTS + column % 2) * SUM_ROWS + row);
+            put(type, c, row * SUM_PITCH + column, (double)x);
+            of[0] += x * x;
+            if (kinds > 1) of[1] += x;
+        }
+        const size_t bytes = sizeof *sums * (size_t)(SUM_GROUPS * SUM_PARTS * SUM_ROWS * kinds);
+        assert_int_equal(judge_sums(type, kinds > 1, c, sums, bytes), 0);
+        /* The first row's first sum, the last row's last, and one that is no number. */
+        sums[kinds - 1] += 1;
+        sums[SUM_GROUPS * SUM_PARTS * SUM_ROWS * kinds - 1] *= 1.001f;
+        sums[(2 * SUM_ROWS + 77) * kinds] = NAN;
+        assert_int_equal(judge_sums(type, kinds > 1, c, sums, bytes), 3);
+    }
+}
+
 static void wrong_cells_are_counted(void **state) {
     (void)state;
     static const tw_type types[] = {TW_T_f32, TW_T_f64, TW_T_f16, TW_T_bf16, TW_T_i32, TW_T_i8, TW_T_e4m3};
@@ -144,6 +201,6 @@ static void wrong_cells_are_counted(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_cells_are_counted),
                                        cmocka_unit_test(what_lies_between_rows_stays),
-                                       cmocka_unit_test(gaps_may_be_wide)};
+                                       cmocka_unit_test(gaps_may_be_wide), cmocka_unit_test(wrong_sums_are_counted)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

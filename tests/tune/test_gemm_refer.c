@@ -47,7 +47,12 @@ static void compare_one(tw_gemm_problem *p) {
                                   place(e, &d, TW_GEMM_BIAS),
                                   place(e, &d, TW_GEMM_MUL),
                                   place(e, &d, TW_GEMM_RESIDUAL),
-                                  tw_emu_alloc(e, "twice", twice, cells * sizeof *twice, false)};
+                                  tw_emu_alloc(e, "twice", twice, cells * sizeof *twice, false),
+                                  place(e, &d, TW_GEMM_RESIDUAL_GAINS),
+                                  place(e, &d, TW_GEMM_ROW_SUMS),
+                                  (uint64_t)p->sums,
+                                  (uint64_t)m,
+                                  tw_f32_bits((float)p->eps)};
     const tw_emu_options o = {.grid = {(n + TW_GEMM_REFER_THREADS - 1) / TW_GEMM_REFER_THREADS,
                                        (m + TW_GEMM_REFER_ROWS - 1) / TW_GEMM_REFER_ROWS}};
     tw_emu_report report = {0};
@@ -137,6 +142,29 @@ static void gated_products_agree(void **state) {
     }
 }
 
+/* Norms of A's rows, and of the residual's. */
+static void norms_agree(void **state) {
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        const bool residual = i % 3 == 2, gated = i > 8 && !residual;
+        tw_gemm_problem p = {.type = i % 2 ? TW_GEMM_BF16 : TW_GEMM_F16,
+                             .m = 5,
+                             .n = 144,
+                             .k = 304,
+                             .trans_b = i % 4 < 2,
+                             .alpha = 1,
+                             .sums = 1 + i,
+                             .eps = i % 2 ? 0.25 : 1e-5,
+                             .centred = i % 3 > 0,
+                             .norm_residual = residual,
+                             .epilogue = {.bias = i % 2 && !gated,
+                                          .residual = residual || i % 5 == 1,
+                                          .gated = gated,
+                                          .activation = gated ? TW_GEMM_SILU : TW_GEMM_LINEAR}};
+        compare_one(&p);
+    }
+}
+
 /* Rounds a number to f16 or bf16. */
 static double rounded(tw_gemm_type t, double x) {
     return t == TW_GEMM_F16 ? (double)tw_f16_to_f32(tw_f32_to_f16((float)x))
@@ -201,7 +229,7 @@ static void both_references_agree(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(both_references_agree), cmocka_unit_test(epilogues_agree),
-                                       cmocka_unit_test(gated_products_agree),
+                                       cmocka_unit_test(gated_products_agree), cmocka_unit_test(norms_agree),
                                        cmocka_unit_test(products_may_be_rounded_twice)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

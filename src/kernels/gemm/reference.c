@@ -31,14 +31,19 @@ static void element_write(tw_type t, void *data, int64_t i, double x) {
     memcpy((char *)data + i * es, &bits, (size_t)es);
 }
 
-/* Draws parts of sums of squares, whose means are at least 1, so that what they divide stays in [-1, 1]. Means of
+/* Parts of sums of squares, whose means are at least 1, so that what they divide stays in [-1, 1]. Means of
    elements are at most a half, so that variances are at least 3 / 4. */
-static void fill_sums(const tw_gemm_problem *p, float *out, tw_random *r) {
+static void fill_sums(const tw_gemm_problem *p, tw_random *r, float *out) {
     const double part = (double)(p->norm_residual ? p->n : p->k) / (double)p->sums;
     for (int64_t i = 0; i < p->sums * (1 + p->centred) * p->m; i++) {
         const bool elements = p->centred && i % 2;
         out[i] = (float)((elements ? tw_random_unit(r) - 0.5 : 1 + tw_random_unit(r)) * part);
     }
+}
+
+void tw_gemm_sums_draw(const tw_gemm_problem *p, uint64_t seed, float *out) {
+    tw_random r = tw_random_seed(seed);
+    fill_sums(p, &r, out);
 }
 
 /* Fills matrices with random elements. Scales are at most 1, so that scaled elements are, too. */
@@ -451,7 +456,7 @@ static bool make_matrices(tw_gemm_data *d, uint64_t seed) {
         else if (d->problem.narrow && (i == TW_GEMM_B || i == TW_GEMM_SCALES))
             fill_narrow(&d->problem, &m, d->of[i], &r);
         else if (i == TW_GEMM_ROW_SUMS)
-            fill_sums(&d->problem, d->of[i], &r);
+            fill_sums(&d->problem, &r, d->of[i]);
         else if (i == TW_GEMM_COUNTS)
             draw_counts(&d->problem, &r, d->of[i]);
         else if (i == TW_GEMM_ROWS)

@@ -24,6 +24,9 @@ typedef struct tw_gemm_data {
    of -skew. 0: all groups are alike. */
 void tw_gemm_ends_draw(const tw_gemm_problem *p, uint64_t seed, double skew, int32_t *ends);
 
+/* Draws buffer TW_GEMM_ROW_SUMS. */
+void tw_gemm_sums_draw(const tw_gemm_problem *p, uint64_t seed, float *out);
+
 tw_status tw_gemm_data_make(tw_gemm_data *d, const tw_gemm_problem *p, uint64_t seed, tw_diag *diag);
 void tw_gemm_data_free(tw_gemm_data *d);
 
