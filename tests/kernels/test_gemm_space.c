@@ -648,8 +648,8 @@ static void variants_have_no_other_bytes(void **state) {
         memset(&p.epilogue, fill[i], sizeof p.epilogue);
         p.epilogue.bias = p.epilogue.mul = p.epilogue.residual = true;
         p.epilogue.activation = TW_GEMM_SILU;
-        p.epilogue.gated = p.epilogue.squares = p.epilogue.scaled = p.epilogue.scale_rows = p.epilogue.scale_columns =
-            false;
+        p.epilogue.gated = p.epilogue.squares = p.epilogue.means = p.epilogue.scaled = p.epilogue.scale_rows =
+            p.epilogue.scale_columns = false;
         memset(&v[i], ~fill[i], sizeof v[i]);
         v[i] = tw_gemm_variant_of(&p, &c);
     }

@@ -22,7 +22,8 @@ static const char text[] = "graph \"epilogues\" @23\n"
                            "  %t = MatMul(%s, %w)\n"
                            "  %y = Add(%t, %x)\n"
                            "  output %y\n";
-static const char plain[] = "type=f16 m=32 n=64 k=64", active[] = "type=f16 m=32 n=64 k=64 bias=1 activation=gelu_erf";
+static const char plain[] = "type=f16 m=32 n=64 k=64", with_bias[] = "type=f16 m=32 n=64 k=64 bias=1",
+                  active[] = "type=f16 m=32 n=64 k=64 bias=1 activation=gelu_erf";
 static const char small[] = "mma=1 ms=16 ns=16 ml=16 nl=16 u=16 stages=2 vec=16",
                   large[] = "mma=1 ms=16 ns=16 ml=32 nl=32 u=16 stages=2 vec=16", vendor[] = "1 520 1 0 0 0 4 0 5";
 enum { PRODUCTS = 3 };
@@ -45,15 +46,16 @@ static double us_of(const char *kind, const char *problem) {
     return us;
 }
 
+/* The product with a residual counts as the one with a bias, which comes first. */
 static void activations_are_searched_apart(void **state) {
     (void)state;
     use(&(tw_cuda_network_options){.search = true, .measured = 2}, &m.plan);
     assert_int_equal(m.plan.searched, 2);
-    assert_true(us_of("gemm", plain) > 0 && us_of("gemm", active) > 0);
+    assert_true(us_of("gemm", with_bias) > 0 && us_of("gemm", active) > 0);
     for (int i = 0; i < m.plan.n; i++)
-        assert_true(!strcmp(m.plan.choices[i].problem, plain) || !strcmp(m.plan.choices[i].problem, active));
+        assert_true(!strcmp(m.plan.choices[i].problem, with_bias) || !strcmp(m.plan.choices[i].problem, active));
     /* Kernels take 10 us on the stand-in, and its library's fastest algorithm 20. Behind that a map follows. */
-    assert_true(fabs(us_of("cublaslt", plain) - 20) < 1);
+    assert_true(fabs(us_of("cublaslt", with_bias) - 30) < 1);
     assert_true(fabs(us_of("cublaslt", active) - 30) < 1);
 }
 

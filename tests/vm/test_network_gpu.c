@@ -72,7 +72,8 @@ static void attention_by(const tw_cuda_network_options *o, tw_network_plan *plan
 
 /* A plan of the layer's products leaves its attention alone to be searched. */
 static void plan_products(void) {
-    static const char *const products_of_it[] = {"type=f16 m=32 n=192 k=64", "type=f16 m=32 n=64 k=64"};
+    static const char *const products_of_it[] = {"type=f16 m=32 n=192 k=64 bias=1",
+                                                 "type=f16 m=32 n=64 k=64 residual=1"};
     tw_diag diag = {0};
     for (int i = 0; i < 2; i++)
         good(tw_network_plan_add(&m.plan, &(tw_network_choice){"gemm", products_of_it[i], "none", 1, false}, &diag),
@@ -369,7 +370,7 @@ static void cleared_products_begin_late(void **state) {
         good(tw_network_plan_add(&plan, &(tw_network_choice){"gemm", "type=f16 m=16 n=16 k=320", ways[i / 2], 1, false},
                                  &diag),
              &diag);
-        good(tw_network_choose(&n, &p, &chosen, &diag), &diag);
+        good(tw_network_choose(&n, &p, &p, &chosen, &diag), &diag);
         assert_true(chosen.config.kg > 1);
         assert_int_equal(chosen.config.early, clear && i < 2 ? TW_GEMM_LATE : TW_GEMM_EARLY);
         tw_network_plan_free(&plan);
@@ -384,7 +385,7 @@ static void the_vendor_has_maps_behind(void **state) {
 
 static void a_plan_decides(void **state) {
     (void)state;
-    static const char problem[] = "type=f16 m=32 n=192 k=64";
+    static const char problem[] = "type=f16 m=32 n=192 k=64 bias=1";
     use(&(tw_cuda_network_options){.search = true, .measured = 3}, &m.plan);
     for (int i = tw_network_plan_find(&m.plan, problem, 0); i >= 0; i = tw_network_plan_find(&m.plan, problem, i + 1))
         m.plan.choices[i].us = strcmp(m.plan.choices[i].kind, "gemm") ? 0.001 : 10;

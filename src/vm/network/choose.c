@@ -224,18 +224,17 @@ static double epilogue_us(const tw_gemm_problem *p) {
     return launch + passes * size * (double)(p->m * p->n * p->batch) / bytes;
 }
 
-/* Tells whether the vendor computes a product otherwise, whatever a plan says that comes from a file: it would write
-   all columns of gates and values, and knows nothing of norms. */
-static bool own_alone(const tw_gemm_problem *p) {
+bool tw_network_own_alone(const tw_gemm_problem *p) {
     return p->epilogue.gated || p->pointers || p->sums || p->epilogue.squares;
 }
 
-/* Chooses among the plan's entries of a problem. False: none computes it. */
-static bool by_plan(tw_cuda_network *n, const tw_gemm_problem *p, const char *words, tw_network_chosen *out) {
+/* Chooses among the plan's entries of a problem. `with_map`: the vendor's times are with the map behind it. False: none
+   computes it. */
+static bool by_plan(tw_cuda_network *n, const tw_gemm_problem *p, const char *words, bool with_map,
+                    tw_network_chosen *out) {
     const int asked = n->options.by ? n->options.by : TW_NETWORK_OWN | TW_NETWORK_VENDOR;
-    const int by = own_alone(p) ? asked & ~TW_NETWORK_VENDOR : asked;
-    /* What was searched with its epilogue has the map's time already. */
-    const double map_us = tw_network_searched(p).epilogue.activation ? 0 : epilogue_us(p);
+    const int by = tw_network_own_alone(p) ? asked & ~TW_NETWORK_VENDOR : asked;
+    const double map_us = with_map ? 0 : epilogue_us(p);
     double least = 1e30;
     for (int i = tw_network_plan_find(n->plan, words, 0); i >= 0; i = tw_network_plan_find(n->plan, words, i + 1)) {
         const tw_network_choice *c = &n->plan->choices[i];
@@ -262,23 +261,27 @@ tw_gemm_problem tw_network_plain(const tw_gemm_problem *p) {
     return plain;
 }
 
-tw_gemm_problem tw_network_searched(const tw_gemm_problem *p) {
-    /* C is another matrix without a gate. */
-    tw_gemm_problem searched = tw_network_plain(p);
-    if (p->epilogue.activation || p->epilogue.gated) searched.epilogue = p->epilogue;
-    searched.epilogue.squares = searched.epilogue.means = false;
-    searched.weights = false;
-    return searched;
+/* Tells whether something is done to C that the vendor needs a map for. */
+static bool has_map(const tw_gemm_problem *p) {
+    const tw_gemm_epilogue *e = &p->epilogue;
+    return e->bias || e->mul || e->residual || e->activation;
 }
 
-tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_network_chosen *out, tw_diag *diag) {
+tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, const tw_gemm_problem *searched,
+                            tw_network_chosen *out, tw_diag *diag) {
     char words[512];
-    const tw_gemm_problem plain = tw_network_plain(p), searched = tw_network_searched(p);
+    const tw_gemm_problem plain = tw_network_plain(p);
     tw_cublaslt_problem vendor;
-    tw_gemm_problem_print(&searched, words, sizeof words);
-    if (n->plan && by_plan(n, p, words, out)) return TW_OK;
+    tw_gemm_problem_print(searched, words, sizeof words);
+    if (n->plan && by_plan(n, p, words, has_map(searched), out)) return TW_OK;
+    /* Earlier plans have what is done to C of activations and gates alone. */
+    tw_gemm_problem earlier = plain;
+    if (p->epilogue.activation || p->epilogue.gated) earlier.epilogue = searched->epilogue;
+    earlier.epilogue.squares = earlier.epilogue.means = earlier.weights = false;
+    tw_gemm_problem_print(&earlier, words, sizeof words);
+    if (n->plan && by_plan(n, p, words, has_map(&earlier), out)) return TW_OK;
     *out = (tw_network_chosen){.vendor = n->options.by == TW_NETWORK_VENDOR, .first = true};
-    if (out->vendor && !own_alone(p) && tw_gemm_vendor_problem(&plain, &vendor) && tw_network_library(n))
+    if (out->vendor && !tw_network_own_alone(p) && tw_gemm_vendor_problem(&plain, &vendor) && tw_network_library(n))
         return TW_OK;
     out->vendor = false;
     if (tw_network_estimate(n, p, &out->config)) return TW_OK;

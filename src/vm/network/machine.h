@@ -143,6 +143,10 @@ int64_t tw_network_parts(const tw_gemm_problem *p, const tw_gemm_config *c);
 /* Tells whether a step reads the sums that another one leaves. */
 bool tw_network_takes_sums(const tw_step *s, const tw_step *from);
 
+/* alike.c. What is measured of the product of a step, whoever wrote its operands: that of most steps whose matrices lie
+   alike and have the same activation, with all that is then done to C, and with as many sums of rows as is usual. */
+tw_status tw_network_searched(const tw_cuda_network *n, const tw_step *s, tw_gemm_problem *out, tw_diag *diag);
+
 /* Tells whether tables of addresses say where the matrices of a product's batch lie. */
 bool tw_network_by_pointers(const tw_program_product *p);
 
@@ -155,9 +159,6 @@ bool tw_network_may_split(const tw_cuda_network *n, const tw_gemm_problem *p);
 
 /* The product alone, which the vendor computes. */
 tw_gemm_problem tw_network_plain(const tw_gemm_problem *p);
-/* What is measured of a problem, whoever wrote its operands. An activation takes as long as a good part of the product,
-   so that another configuration may be the best. Products that differ in what is added to C count as one. */
-tw_gemm_problem tw_network_searched(const tw_gemm_problem *p);
 
 /* How a product is computed. */
 typedef struct tw_network_chosen {
@@ -179,8 +180,13 @@ typedef struct tw_network_way {
 /* steps.c. Finds how a step is computed by the plan. */
 tw_status tw_network_way_of(tw_cuda_network *n, int step, tw_network_way *out, tw_diag *diag);
 
-/* Chooses by the plan, or else by estimates. */
-tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, tw_network_chosen *out, tw_diag *diag);
+/* Tells whether the vendor computes a product otherwise, whatever a plan says that comes from a file: it would write
+   all columns of gates and values, and knows nothing of norms. */
+bool tw_network_own_alone(const tw_gemm_problem *p);
+
+/* Chooses by the plan, or else by estimates. `searched` is what the plan has of the problem's like. */
+tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, const tw_gemm_problem *searched,
+                            tw_network_chosen *out, tw_diag *diag);
 
 /* Chooses a configuration by estimates. False: no kernel computes the problem. */
 bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out);

@@ -38,12 +38,11 @@ static tw_status add(list *l, const item *x, tw_diag *diag) {
 }
 
 static tw_status add_product(const tw_cuda_network *n, const tw_step *s, list *l, tw_diag *diag) {
-    tw_gemm_problem p;
     tw_gemm_config c;
-    tw_status st = tw_network_problem(n, s, &p, diag);
+    item x = {.is_attention = false};
+    const tw_status st = tw_network_searched(n, s, &x.product, diag);
     if (st != TW_OK) return st;
-    if (p.pointers) return TW_OK; /* Matrices that lie anywhere are not measured. */
-    item x = {.product = tw_network_searched(&p)};
+    if (x.product.pointers) return TW_OK; /* Matrices that lie anywhere are not measured. */
     tw_gemm_problem_print(&x.product, x.words, sizeof x.words);
     if (tw_network_estimate(n, &x.product, &c)) x.us = tw_gemm_estimate(&x.product, &c, &n->info);
     return add(l, &x, diag);

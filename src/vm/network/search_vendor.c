@@ -83,7 +83,7 @@ tw_status tw_network_search_vendor(tw_cuda_network *n, tw_gemm_rig *rig, const t
     const tw_gemm_problem plain = tw_network_plain(p);
     way w = {{NULL, 0}, NULL, NULL, NULL};
     double us = 1e30;
-    if (p->epilogue.gated) return TW_OK; /* The vendor would write all columns of gates and values. */
+    if (tw_network_own_alone(p)) return TW_OK;
     tw_status st = tw_gemm_vendor_plan(tw_network_library(n), &plain, &w.vendor.plan, diag);
     if (st != TW_OK || !w.vendor.plan) return st;
     st = open_map(n, p, &w, diag);

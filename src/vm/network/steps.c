@@ -107,7 +107,9 @@ static tw_status add_vendor(tw_cuda_network *n, int step, const tw_gemm_problem 
 static tw_status product_way(tw_cuda_network *n, const tw_step *s, tw_network_way *out, tw_diag *diag) {
     char problem[TW_PLAN_TEXT - 8];
     tw_status st = tw_network_problem(n, s, &out->product, diag);
-    if (st == TW_OK) st = tw_network_choose(n, &out->product, &out->chosen, diag);
+    tw_gemm_problem searched;
+    if (st == TW_OK) st = tw_network_searched(n, s, &searched, diag);
+    if (st == TW_OK) st = tw_network_choose(n, &out->product, &searched, &out->chosen, diag);
     if (st != TW_OK) return st;
     tw_gemm_problem_print(&out->product, problem, sizeof problem);
     snprintf(out->words, sizeof out->words, "gemm %s", problem);
