@@ -87,6 +87,7 @@ void tw_network_close(tw_network *n) {
     for (int i = 0; i < n->n_buckets; i++) tw_bucket_free(n, n->buckets[i]);
     if (n->runner) n->runner->close(n);
     tw_network_plan_free(&n->plan);
+    tw_program_made_free(&n->made);
     tw_contents_free(&n->contents);
     tw_graph_free(n->model);
     tw_package_close(n->package);

@@ -59,6 +59,7 @@ struct tw_network {
     tw_network_plan plan; /* How products are computed. */
     tw_bucket *buckets[TW_BUCKETS];
     tw_contents contents; /* Constants of the buckets' graphs. */
+    tw_program_made made; /* Constants that their programs' lowering made. */
     int n_buckets, last;  /* last: the bucket that was prepared or run last. */
     /* Contents of the last run's inputs and outputs. */
     const void **in_data;

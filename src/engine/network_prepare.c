@@ -49,7 +49,8 @@ static tw_status lower(struct tw_network *n, tw_bucket *b, tw_diag *diag) {
     tw_program_options o = {.attention = n->options.apart ? TW_PROGRAM_FUSE_NONE
                                          : n->runner->gpu ? TW_PROGRAM_FUSE_GPU
                                                           : TW_PROGRAM_FUSE_ALL,
-                            .gpu = n->runner->gpu};
+                            .gpu = n->runner->gpu,
+                            .made = &n->made};
     if (n->runner->lowering) n->runner->lowering(n, &o);
     const tw_status st = tw_program_lower(&b->program, b->graph, &o, diag);
     return st == TW_OK ? tw_program_verify(b->program, diag) : st;

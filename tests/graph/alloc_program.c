@@ -41,6 +41,8 @@ static const char norms[] = "graph \"norms\" @23\n"
                             "  input %ids: i64[2, 4]\n"
                             "  constant %w: f16[16, 16] random 7\n"
                             "  constant %one: f16[16] random 9\n"
+                            "  constant %odd: f16[16, 12] random 8\n"
+                            "  constant %bias: f16[12] random 5\n"
                             "  %a = MatMul(%x, %w)\n"
                             "  %n = LayerNormalization(%a, %one, %one)\n"
                             "  %b = tilewright::Product(%n, %w, %one)\n"
@@ -51,7 +53,8 @@ static const char norms[] = "graph \"norms\" @23\n"
                             "  %d = MatMul(%h, %w)\n"
                             "  %o = LayerNormalization(%d, %one)\n"
                             "  %e = MatMul(%o, %w)\n"
-                            "  %y = Cast(%e) to=1\n"
+                            "  %f = tilewright::Product(%e, %odd, %bias)\n"
+                            "  %y = Cast(%f) to=1\n"
                             "  output %y\n";
 /* A map, for the emulator. */
 static const char few[] = "graph \"few\" @23\n"
@@ -94,6 +97,18 @@ static int attempt_norms(void *context) {
     return attempt(context, &(tw_program_options){.gpu = true, .norms = true});
 }
 
+/* What is made is kept for the next program. */
+static int attempt_shared(void *context) {
+    tw_program_made made = {0};
+    int found = 0;
+    for (int i = 0; i < 2 && !found; i++)
+        found = attempt(context, &(tw_program_options){.gpu = true, .norms = true, .made = &made});
+    for (int i = 0; i < made.n; i++)
+        if (!made.list[i].data) found = 2; /* Missing memory is no reason why it could not be made. */
+    tw_program_made_free(&made);
+    return found;
+}
+
 static int attempt_network(void *context) {
     static float x[2 * 4 * 16], y[2 * 4 * 16];
     static int64_t ids[2 * 4];
@@ -122,6 +137,7 @@ static void lowering(void **state) {
     tw_graph_free(g);
     if (read_graph(norms, &g, &diag) != TW_OK) fail_msg("%s", diag.message);
     alloc_fail_exhaust(attempt_norms, g);
+    alloc_fail_exhaust(attempt_shared, g);
     tw_graph_free(g);
 }
 

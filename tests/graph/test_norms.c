@@ -3,6 +3,7 @@
    their graphs do. */
 #include "base/diag.h"
 #include "base/random.h"
+#include "graph/contents.h"
 #include "graph/run.h"
 #include "graph/run_program.h"
 #include "support/graphs.h"
@@ -432,11 +433,14 @@ static size_t draw_value(tw_random *r, int value, char *out, size_t size) {
                             residual ? terms[2] : "_", more, activations[pick(r, residual ? 2 : 4)]);
 }
 
-/* Whatever is folded, programs compute what graphs do. */
+/* Whatever is folded, programs compute what graphs do. Half of them share what is made. */
 static void drawn_norms(void **state) {
     (void)state;
     enum { GRAPHS = TEST_SANITIZED ? 200 : 2000, NODES = 9 };
     counts all = {0};
+    tw_contents contents = {0};
+    tw_program_made made = {0};
+    tw_diag diag = {0};
     for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
         char text[8192];
         tw_random r = tw_random_seed(seed);
@@ -452,7 +456,10 @@ static void drawn_norms(void **state) {
         snprintf(text + n, sizeof text - n, " %%a = Relu(%%%d)\n output %%a\n output %%%d\n", NODES - 1,
                  pick(&r, 2) ? NODES - 1 : pick(&r, NODES - 1) + 1);
         tw_graph *before = test_graph(text), *g = test_concrete(before, "");
-        tw_program *p = check_graph(g, &folding, 0.1);
+        tw_program_options o = folding;
+        o.made = seed % 2 ? &made : NULL;
+        if (o.made) assert_status(tw_contents_share(&contents, g, &diag), &diag);
+        tw_program *p = check_graph(g, &o, 0.1);
         const counts c = count(p);
         all.normed += c.normed;
         all.residual += c.residual;
@@ -461,6 +468,9 @@ static void drawn_norms(void **state) {
         tw_graph_free(g);
         tw_graph_free(before);
     }
+    assert_in_range(made.n, 32, 200);
+    tw_program_made_free(&made);
+    tw_contents_free(&contents);
     assert_true(all.normed > GRAPHS / 2 && all.residual > GRAPHS / 20 && all.rows > GRAPHS / 2);
 }
 

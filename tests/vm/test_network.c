@@ -341,6 +341,53 @@ static void a_failure_leaves_no_constants(void **state) {
     tw_graph_free(c);
 }
 
+/* Makes a program that has rows of 3 padded. */
+static tw_program *lower_odd(tw_graph **c) {
+    tw_diag diag = {0};
+    tw_program *p;
+    tw_graph *g = tw_graph_new();
+    const tw_array in = {.type = TW_E_f32, .rank = 2, .dims = {4, 8}};
+    const tw_array *const at[] = {&in};
+    const int x = tw_graph_input(g, "x", TW_E_f32, 2, DIMS(4, 8));
+    const int w = constant(g, TW_E_f32, 2, (const int64_t[]){8, 3}, 3);
+    tw_graph_output(g, tw_graph_op(g, "MatMul", TW_OPERANDS(x, w), TW_NO_ATTRIBUTES), "y");
+    good(tw_graph_resolve(g, "", &diag), &diag);
+    good(tw_graph_specialize(c, g, at, &diag), &diag);
+    tw_graph_free(g);
+    good(tw_program_lower(&p, *c, &(tw_program_options){.gpu = true}, &diag), &diag);
+    return p;
+}
+
+/* Where a program was, another has its constants: those of the first are not taken for them. */
+static void a_programs_own_constants_go_with_it(void **state) {
+    (void)state;
+    float x[4 * 8], y[2][4 * 3];
+    const void *in[] = {x};
+    tw_diag diag = {0};
+    tw_gpu *gpu;
+    tw_network_weights *w;
+    tw_graph *g;
+    tw_program *p = lower_odd(&g);
+    assert_int_equal(p->made.n, 1);
+    for (int i = 0; i < 4 * 8; i++) x[i] = (float)i;
+    good(tw_gpu_open(&gpu, "emulator", &diag), &diag);
+    good(tw_network_weights_open(&w, gpu, &diag), &diag);
+    for (int times = 0; times < 2; times++) {
+        void *out[] = {y[times]};
+        tw_cuda_network *n;
+        float *made = p->made.list[0].data;
+        for (int i = 0; i < 8 * 4 && times; i++) made[i] *= 2;
+        good(tw_cuda_network_open(&n, p, w, &(tw_cuda_network_options){0}, NULL, &diag), &diag);
+        good(tw_cuda_network_run(n, in, out, &diag), &diag);
+        tw_cuda_network_close(n);
+    }
+    for (int i = 0; i < 4 * 3; i++) assert_true(y[0][i] != 0 && y[1][i] == 2 * y[0][i]);
+    tw_network_weights_close(w);
+    tw_gpu_close(gpu);
+    tw_program_free(p);
+    tw_graph_free(g);
+}
+
 static void rotated_heads_run(void **state) {
     (void)state;
     check_random(llama(false, 32), NULL, &(tw_program_options){.gpu = true}, 1e-3, TW_E_none, false);
@@ -440,6 +487,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(sets_are_split_by_plans),
         cmocka_unit_test(products_of_what_is_turned_round),
         cmocka_unit_test(a_failure_leaves_no_constants),
+        cmocka_unit_test(a_programs_own_constants_go_with_it),
         cmocka_unit_test(maps_run),
         cmocka_unit_test(products_and_attention_run),
         cmocka_unit_test(rotated_heads_run),

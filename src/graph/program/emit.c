@@ -26,13 +26,28 @@ tw_view tw_lower_scratch(tw_lowering *l, const char *name, tw_element type, int 
 }
 
 int tw_lower_constant(tw_lowering *l, const char *name, const void *content, int64_t bytes) {
-    void *kept = tw_arena_alloc(&l->p->arena, (size_t)bytes + 1);
-    if (kept) memcpy(kept, content, (size_t)bytes);
-    const tw_program_buffer b = {
-        .name = name, .kind = TW_PROGRAM_CONSTANT, .bytes = bytes, .content = kept, .number = -1, .offset = -1};
-    const int number = tw_program_add_buffer(l->p, &b);
+    return tw_lower_made(l, name, tw_made_copy(l->made, content, bytes), bytes);
+}
+
+int tw_lower_made(tw_lowering *l, const char *name, const void *content, int64_t bytes) {
+    const tw_program_buffer b = {.name = name,
+                                 .kind = TW_PROGRAM_CONSTANT,
+                                 .bytes = bytes,
+                                 .content = content,
+                                 .own = l->made == &l->p->made,
+                                 .number = -1,
+                                 .offset = -1};
+    const int number = content ? tw_program_add_buffer(l->p, &b) : -1;
     l->failed |= number < 0;
     return number;
+}
+
+bool tw_lower_keep(tw_lowering *l, tw_made *m) {
+    if (l->failed)
+        tw_made_drop(m);
+    else
+        l->failed = !tw_made_add(l->made, m);
+    return !l->failed && m->data;
 }
 
 /* The order in memory of a value that only a transposition wants, after which it is dense. NULL: there is none. */

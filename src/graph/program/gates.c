@@ -3,6 +3,8 @@
 #include "graph/program/norms.h"
 #include "graph/program/product.h"
 
+#include <stdlib.h>
+
 enum { TOGETHER = 8 /* Columns of gates, and of values, that follow one another. */ };
 
 bool tw_product_is_gate(const tw_lowering *l, const tw_product_node *g, int out, const tw_product_node *v, int to) {
@@ -25,16 +27,32 @@ bool tw_product_find_gate(const tw_lowering *l, const tw_product_node *v, int to
 }
 
 /* Packs gates and values together. Either is [k][n], or if transposed [n][k]. NULL: out of memory. */
-static void *pack_gates(tw_lowering *l, const tw_array *gates, const tw_array *values, bool trans) {
+static void *pack_gates(const tw_array *gates, const tw_array *values, bool trans) {
     const int64_t size = tw_element_bits(gates->type) / 8, rows = gates->dims[0], columns = gates->dims[1];
     const int64_t piece = (trans ? TOGETHER * columns : TOGETHER) * size, bytes = rows * columns * size;
-    char *packed = tw_arena_alloc(&l->p->arena, (size_t)(2 * bytes) + 1);
+    char *packed = malloc((size_t)(2 * bytes) + 1);
     for (int64_t at = 0; at < bytes && packed; at += piece) {
         memcpy(packed + 2 * at, (const char *)gates->data + at, (size_t)piece);
         memcpy(packed + 2 * at + piece, (const char *)values->data + at, (size_t)piece);
     }
-    l->failed |= !packed;
     return packed;
+}
+
+/* Gates and values packed, with the gains of a norm unless that is NULL. NULL: there is no such matrix, or no memory
+   for it. */
+static const void *packed(tw_lowering *l, const tw_array *gates, const tw_array *values, bool trans,
+                          const tw_norm *norm) {
+    const int64_t words[] = {(intptr_t)gates->data, (intptr_t)values->data, gates->type,
+                             gates->dims[0],        gates->dims[1],         trans};
+    tw_made m = {.key = {.kind = TW_MADE_GATES}};
+    tw_made_words(&m.key, words, 6);
+    if (norm) tw_norm_words(l, norm, false, &m.key);
+    if (tw_made_find(l->made, &m)) return m.data;
+    m.data = pack_gates(gates, values, trans);
+    l->failed |= !m.data;
+    if (norm && m.data && !tw_norm_scale(l, norm, m.data, m.data, 2 * gates->dims[!trans], trans, NULL))
+        tw_made_drop(&m);
+    return tw_lower_keep(l, &m) ? m.data : NULL;
 }
 
 /* The packed matrix as an operand, [k][2n]. Where A's norm is given, the matrix has its gains and the epilogue its
@@ -45,17 +63,10 @@ static tw_view operand_of(tw_lowering *l, const tw_product_node *gate, const tw_
     const bool trans = value->trans_b;
     const int64_t dims[] = {trans ? 2 * gates->dims[0] : gates->dims[0], trans ? gates->dims[1] : 2 * gates->dims[1]};
     tw_view v = tw_view_dense(-1, gates->type, 2, dims);
-    void *packed = pack_gates(l, gates, values, trans);
-    if (norm && packed && !tw_norm_scale(l, norm, packed, packed, dims[!trans], trans, NULL, e))
-        packed = pack_gates(l, gates, values, trans);
-    const tw_program_buffer b = {.name = "gates",
-                                 .kind = TW_PROGRAM_CONSTANT,
-                                 .bytes = 2 * tw_array_bytes(gates),
-                                 .content = packed,
-                                 .number = -1,
-                                 .offset = -1};
-    v.buffer = tw_program_add_buffer(l->p, &b);
-    l->failed |= v.buffer < 0;
+    const void *content = norm ? packed(l, gates, values, trans, norm) : NULL;
+    if (content) tw_norm_enter(norm, e);
+    if (!content && !l->failed) content = packed(l, gates, values, trans, NULL);
+    v.buffer = tw_lower_made(l, "gates", content, 2 * tw_array_bytes(gates));
     if (trans) tw_product_swap(&v);
     return v;
 }

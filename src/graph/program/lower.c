@@ -174,6 +174,7 @@ static void drop_steps(tw_program *p) {
 }
 
 static tw_status lower(tw_lowering *l, tw_diag *diag) {
+    l->made = l->options.made ? l->options.made : &l->p->made;
     count_uses(l);
     for (int i = 0; i < l->g->n_values; i++) l->targets[i].buffer = l->masks[i].buffer = -1;
     add_ends(l);

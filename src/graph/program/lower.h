@@ -66,6 +66,7 @@ typedef struct tw_lowering {
     tw_program *p;
     const tw_graph *g;
     tw_program_options options;
+    tw_program_made *made;  /* Has the constants that are made. */
     tw_lazy **values;       /* By number of a value. NULL: it is not lowered yet. */
     int *uses;              /* Operands of live nodes and outputs that a value is. */
     int *consumers;         /* The last node that has it as an operand. -1: none. */
@@ -90,6 +91,10 @@ tw_view tw_lower_scratch(tw_lowering *l, const char *name, tw_element type, int 
 tw_view tw_lower_target(tw_lowering *l, int value);
 /* A constant buffer with content of its own, which is copied. */
 int tw_lower_constant(tw_lowering *l, const char *name, const void *content, int64_t bytes);
+/* A constant buffer with content that is among those made. NULL: out of memory. */
+int tw_lower_made(tw_lowering *l, const char *name, const void *content, int64_t bytes);
+/* Keeps what was just made. False: it cannot be made, or there is no memory for it. */
+bool tw_lower_keep(tw_lowering *l, tw_made *m);
 void tw_lower_step(tw_lowering *l, tw_step_kind kind, const tw_step *s, const tw_view *in, int n_in, const tw_view *out,
                    int n_out);
 /* Stores an array. False: no kernel does. */

@@ -7,6 +7,8 @@
 #include "graph/program/product.h"
 #include "graph/program/scale.h"
 
+#include <stdlib.h>
+
 enum { EIGHT = 8 /* Elements of 16 bits that a GPU reads together. */ };
 
 static bool is_half(tw_element t) {
@@ -148,7 +150,7 @@ static tw_view constant(tw_lowering *l, const char *name, tw_element type, const
 }
 
 bool tw_norm_scale(tw_lowering *l, const tw_norm *norm, const void *from, void *to, int64_t n, bool trans,
-                   double *shift, tw_lower_epilogue *e) {
+                   double *shift) {
     const tw_value *y = tw_lower_of(l, norm->value);
     const int64_t k = y->dims[y->rank - 1];
     const double *gain = reals(l, norm->gain, k);
@@ -164,42 +166,60 @@ bool tw_norm_scale(tw_lowering *l, const tw_norm *norm, const void *from, void *
     l->failed |= !factors;
     if (l->failed) return false;
     for (int64_t i = 0; i < k; i++) factors[i] = (float)gain[i];
-    if (!tw_scale_rows(&s, from, to)) return false;
+    return tw_scale_rows(&s, from, to);
+}
+
+void tw_norm_words(const tw_lowering *l, const tw_norm *norm, bool beta, tw_made_key *key) {
+    const tw_array *of_gain = tw_lower_of(l, norm->gain)->content,
+                   *of_beta = beta ? tw_lower_of(l, norm->beta)->content : NULL;
+    const int64_t words[] = {norm->layer, (intptr_t)of_gain->data, of_gain->type, of_beta ? (intptr_t)of_beta->data : 0,
+                             of_beta ? (int64_t)of_beta->type : 0};
+    tw_made_words(key, words, 5);
+}
+
+void tw_norm_enter(const tw_norm *norm, tw_lower_epilogue *e) {
     e->norm = norm->layer ? TW_PROGRAM_NORM_LAYER : TW_PROGRAM_NORM_RMS;
     e->eps = norm->eps;
-    return !l->failed;
 }
 
 /* The bias with what beta adds to it. */
-static tw_view shifted(tw_lowering *l, const tw_product_node *p, tw_element type, double *shift, double alpha,
+static tw_view shifted(tw_lowering *l, const tw_product_node *p, tw_element type, const double *shift, double alpha,
                        int64_t n) {
-    const double *bias = p->bias < 0 ? NULL : reals(l, p->bias, n);
-    for (int64_t i = 0; i < n && !l->failed; i++) shift[i] = (bias ? bias[i] : 0) + alpha * shift[i];
-    return l->failed ? (tw_view){.buffer = -1} : constant(l, "shifted", type, shift, n);
+    double *sum = reals(l, p->bias, n);
+    for (int64_t i = 0; i < n && !l->failed; i++) sum[i] += alpha * shift[i];
+    return l->failed ? (tw_view){.buffer = -1} : constant(l, "shifted", type, sum, n);
 }
 
 /* ---- products */
 
+/* Finds or makes B with the norm's gains, and beta's shares of the bias. False: there is no such matrix, or no memory
+   for it. */
+static bool scale_b(tw_lowering *l, const tw_norm *norm, const tw_array *b, bool trans, tw_made *m) {
+    const int64_t n = b->dims[!trans], words[] = {(intptr_t)b->data, b->type, b->dims[0], b->dims[1], trans};
+    const bool beta = norm->beta >= 0;
+    *m = (tw_made){.key = {.kind = TW_MADE_SCALED}};
+    tw_made_words(&m->key, words, 5);
+    tw_norm_words(l, norm, beta, &m->key);
+    if (tw_made_find(l->made, m)) return m->data;
+    m->data = malloc((size_t)tw_array_bytes(b) + 1);
+    m->shift = beta ? calloc((size_t)n + 1, sizeof *m->shift) : NULL;
+    l->failed |= !m->data || (beta && !m->shift);
+    if (!l->failed && !tw_norm_scale(l, norm, b->data, m->data, n, trans, m->shift)) tw_made_drop(m);
+    return tw_lower_keep(l, m);
+}
+
 static bool fold_a(tw_lowering *l, const tw_norm *norm, const tw_product_node *p, const tw_view *to, tw_view *a,
                    tw_view *b, tw_lower_epilogue *e) {
     const tw_array *from = tw_lower_of(l, p->b)->content;
-    const int64_t n = from->dims[!p->trans_b], bytes = tw_array_bytes(from);
-    double *shift = norm->beta < 0 ? NULL : reals(l, -1, n);
-    void *scaled = tw_arena_alloc(&l->p->arena, (size_t)bytes + 1);
-    l->failed |= !scaled;
-    if (l->failed || !tw_norm_scale(l, norm, from->data, scaled, n, p->trans_b, shift, e)) return false;
-    const tw_program_buffer made = {.name = tw_lower_of(l, p->b)->name,
-                                    .kind = TW_PROGRAM_CONSTANT,
-                                    .bytes = bytes,
-                                    .content = scaled,
-                                    .number = -1,
-                                    .offset = -1};
+    const char *name = tw_lower_of(l, p->b)->name;
+    tw_made m;
+    if (!scale_b(l, norm, from, p->trans_b, &m)) return false;
+    tw_norm_enter(norm, e);
     *a = tw_norm_x(l, norm);
-    *b = tw_view_dense(tw_program_add_buffer(l->p, &made), from->type, 2, from->dims);
-    l->failed |= b->buffer < 0;
+    *b = tw_view_dense(tw_lower_made(l, name, m.data, tw_array_bytes(from)), from->type, 2, from->dims);
     if (p->trans_b) tw_product_swap(b);
-    if (shift) e->bias = shifted(l, p, to->type, shift, p->alpha, n);
-    return !l->failed && (shift || tw_product_operand(l, p->bias, to, true, &e->bias));
+    if (m.shift) e->bias = shifted(l, p, to->type, m.shift, p->alpha, from->dims[!p->trans_b]);
+    return !l->failed && (m.shift || tw_product_operand(l, p->bias, to, true, &e->bias));
 }
 
 static bool fold_residual(tw_lowering *l, const tw_norm *norm, const tw_product_node *p, const tw_view *to, tw_view *a,

@@ -24,10 +24,13 @@ const tw_norm *tw_norm_of(const tw_lowering *l, int value);
 void tw_norm_store(tw_lowering *l, int value);
 
 /* Multiplies k rows of a constant matrix by the norm's gains. `from` is k x n, or n x k where `trans`, and `to` may be
-   the same. Sets the epilogue's norm, which is then of A, and adds beta's share of each sum to `shift`, unless it is
-   NULL. False: an element leaves the type's range. */
+   the same. Adds beta's share of each sum to `shift`, unless it is NULL. False: an element leaves the type's range. */
 bool tw_norm_scale(tw_lowering *l, const tw_norm *norm, const void *from, void *to, int64_t n, bool trans,
-                   double *shift, tw_lower_epilogue *e);
+                   double *shift);
+/* Adds to a key what the norm's scaling depends on, and if wanted its shares of a bias. */
+void tw_norm_words(const tw_lowering *l, const tw_norm *norm, bool beta, tw_made_key *key);
+/* Makes it the norm of an epilogue's A. */
+void tw_norm_enter(const tw_norm *norm, tw_lower_epilogue *e);
 /* The view of what is normed, with the norm's extents. */
 tw_view tw_norm_x(const tw_lowering *l, const tw_norm *norm);
 /* Lets the last step, a product, read the sums of rows that the norm needs. */

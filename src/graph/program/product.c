@@ -3,6 +3,8 @@
 #include "graph/program/product.h"
 #include "base/divide.h"
 
+#include <stdlib.h>
+
 enum { WHOLE = 16 /* Bytes that a GPU reads together: rows begin at multiples of them. */ };
 
 /* A stack of matrices as a product reads it: the last two dimensions, and up to two strides of 1 among them. */
@@ -39,26 +41,38 @@ static bool describe_result(matrices *x) {
     return (v->dims[c] == 1 || v->strides[c] == 1) && x->ld >= v->dims[c];
 }
 
-/* Copies a constant's strided elements to a dense array with padded rows, when the program is made. */
-static int pack(tw_lowering *l, const tw_view *from, const tw_view *to, int64_t bytes) {
-    const tw_program_buffer *b = &l->p->buffers[from->buffer];
+/* Copies strided elements to a dense array with padded rows. NULL: out of memory. */
+static void *pack(const void *content, const tw_view *from, const tw_view *to, int64_t bytes) {
     const int64_t size = tw_element_bits(from->type) / 8, n = tw_view_elements(from);
     int64_t index[TW_ARRAY_RANK] = {0};
-    char *packed = tw_arena_alloc(&l->p->arena, (size_t)bytes + 1);
+    char *packed = calloc(1, (size_t)bytes + 1);
     for (int64_t i = 0; i < n && packed; i++) {
         int64_t at = 0, in = from->offset;
         for (int d = 0; d < from->rank; d++) {
             at += index[d] * to->strides[d] * size;
             in += index[d] * from->strides[d] * size;
         }
-        memcpy(packed + at, (const char *)b->content + in, (size_t)size);
+        memcpy(packed + at, (const char *)content + in, (size_t)size);
         for (int d = from->rank - 1; d >= 0 && ++index[d] == from->dims[d]; d--) index[d] = 0;
     }
-    const tw_program_buffer made = {
-        .name = b->name, .kind = TW_PROGRAM_CONSTANT, .bytes = bytes, .content = packed, .number = -1, .offset = -1};
-    const int number = tw_program_add_buffer(l->p, &made);
-    l->failed |= !packed || number < 0;
-    return number;
+    return packed;
+}
+
+/* A constant that is packed when the program is made. */
+static int packed(tw_lowering *l, const tw_view *from, const tw_view *to, int64_t bytes) {
+    const tw_program_buffer *b = &l->p->buffers[from->buffer];
+    const int64_t words[] = {(intptr_t)b->content, from->offset, from->type, bytes};
+    tw_made m = {.key = {.kind = TW_MADE_PACKED}};
+    tw_made_words(&m.key, words, 4);
+    tw_made_words(&m.key, from->dims, from->rank);
+    tw_made_words(&m.key, from->strides, from->rank);
+    tw_made_words(&m.key, to->strides, from->rank);
+    if (!tw_made_find(l->made, &m)) {
+        m.data = pack(b->content, from, to, bytes);
+        l->failed |= !m.data;
+        tw_lower_keep(l, &m);
+    }
+    return tw_lower_made(l, b->name, m.data, bytes);
 }
 
 /* Copies matrices to where products can read them. Dimensions that share elements are not multiplied. */
@@ -76,7 +90,7 @@ static bool copy(tw_lowering *l, matrices *x) {
         stride *= distinct.dims[i];
     }
     if (l->p->buffers[from.buffer].kind == TW_PROGRAM_CONSTANT) {
-        to.buffer = pack(l, &distinct, &to, stride * size);
+        to.buffer = packed(l, &distinct, &to, stride * size);
     } else {
         to.buffer = tw_lower_scratch(l, l->p->buffers[from.buffer].name, from.type, 1, &stride, NULL).buffer;
         tw_view stored = to;

@@ -19,6 +19,7 @@ void tw_program_free(tw_program *p) {
     if (!p) return;
     free(p->buffers);
     free(p->steps);
+    tw_program_made_free(&p->made);
     tw_arena_free(&p->arena);
     free(p);
 }

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "graph/graph.h"
+#include "graph/program/made.h"
 #include "kernels/gemm/gemm.h"
 
 struct tw_map_problem;  /* kernels/pointwise/map.h */
@@ -29,8 +30,9 @@ typedef struct tw_program_buffer {
     tw_program_buffer_kind kind;
     int64_t bytes;
     const void *content; /* A constant's. It may be aligned to nothing. */
-    int number;          /* Which input or output of the graph it is. */
-    int64_t offset;      /* Scratch: bytes from the beginning of scratch memory. -1: not planned yet. */
+    bool own;       /* A constant whose content goes with the program. Others must outlive what has uploaded them. */
+    int number;     /* Which input or output of the graph it is. */
+    int64_t offset; /* Scratch: bytes from the beginning of scratch memory. -1: not planned yet. */
 } tw_program_buffer;
 
 /* An array that lies in a buffer, with any strides. */
@@ -132,6 +134,7 @@ typedef struct tw_step {
 
 typedef struct tw_program {
     tw_arena arena;        /* Has what steps point to. */
+    tw_program_made made;  /* Constants of its own. */
     const tw_graph *graph; /* Must outlive the program. */
     tw_program_buffer *buffers;
     int n_buffers, room_buffers;
@@ -167,6 +170,9 @@ typedef struct tw_program_options {
     bool apart; /* Products of gates and values stay two products. */
     bool gpu;   /* Operands fit the GPU's kernels: rows of matrices begin at multiples of 16 bytes. */
     bool norms; /* Only with gpu: norms of products' 16-bit results become part of the products that read them. */
+    /* Has the constants that lowering makes, for all programs of a model. Must outlive the programs, and the contents
+       of the graphs' constants must outlive it. NULL: they are the program's own. */
+    tw_program_made *made;
 } tw_program_options;
 
 /* lower.c. Makes the program of a concrete graph: all types and extents are known, all nodes are resolved. Memory is

@@ -93,6 +93,12 @@ tw_status tw_network_alloc(tw_cuda_network *n, const char *name, int64_t bytes, 
     return st;
 }
 
+/* A constant that no other program may take for its own: another's content may come to lie where this one was. */
+static tw_status upload_own(tw_cuda_network *n, const tw_program_buffer *b, uint64_t *address, tw_diag *diag) {
+    const tw_status st = allocate(n, b->name, b->bytes, address, diag);
+    return st == TW_OK && b->bytes ? tw_gpu_upload(n->gpu, *address, b->content, (size_t)b->bytes, diag) : st;
+}
+
 /* Gives each buffer an address. */
 static tw_status place_buffers(tw_cuda_network *n, tw_diag *diag) {
     const tw_program *p = n->p;
@@ -102,7 +108,7 @@ static tw_status place_buffers(tw_cuda_network *n, tw_diag *diag) {
         if (b->kind == TW_PROGRAM_SCRATCH)
             n->at[i] = n->scratch + (uint64_t)(b->offset < 0 ? 0 : b->offset);
         else if (b->kind == TW_PROGRAM_CONSTANT)
-            st = upload(n->weights, b, &n->at[i], diag);
+            st = b->own ? upload_own(n, b, &n->at[i], diag) : upload(n->weights, b, &n->at[i], diag);
         else
             st = allocate(n, b->name, b->bytes, &n->at[i], diag);
     }

@@ -24,7 +24,8 @@ typedef struct tw_cuda_network_options {
     bool late;            /* No launch begins before the one before it is over. */
 } tw_cuda_network_options;
 
-/* Constants on a device, which programs with the same constants share: those of one graph for several extents. */
+/* Constants on a device, which programs with the same constants share: those of one graph for several extents. They are
+   known by where their contents lie, which must stay there until they are closed. */
 tw_status tw_network_weights_open(tw_network_weights **out, tw_gpu *gpu, tw_diag *diag);
 void tw_network_weights_close(tw_network_weights *w); /* NULL is fine. Networks on it are closed before. */
 int64_t tw_network_weights_bytes(const tw_network_weights *w);
