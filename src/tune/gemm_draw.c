@@ -132,11 +132,15 @@ typedef struct drawing {
 } drawing;
 
 static int draw_part(tw_gemm_drawer *d, int sampled, tw_gemm_drawn *out) {
+    /* Of all that there is, products with norms have too few legal configurations to wait for one. */
+    const tw_gemm_problem *p = d->space.problem;
+    const bool norms = p->sums || p->epilogue.squares;
     int n = 0;
     for (int i = 0; i < sampled; i++) {
         tw_gemm_config c;
         bool drawn = false;
-        for (int tries = 0; i % 2 && tries < 200 && !drawn; tries++) drawn = draw_regular(d, &c);
+        for (int tries = 0; (i % 2 || norms) && tries < 200 && !drawn; tries++) drawn = draw_regular(d, &c);
+        if (!drawn && norms) continue;
         if (!drawn && !tw_space_draw(&tw_gemm_space, &d->space, d->keep, &d->random, 20000, &c)) continue;
         if (!tw_gemm_drawer_allows(d, &c)) continue;
         out[n++] = (tw_gemm_drawn){c, tw_gemm_space.estimate(&d->space, &c)};

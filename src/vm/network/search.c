@@ -78,6 +78,13 @@ static void count_costs(tw_network_plan *p, const tw_gemm_search_report *r) {
     p->costs.threads += r->build_seconds + r->compile_seconds;
 }
 
+/* Keeps what all configurations of products with norms have, of which few others would be legal. */
+static void keep_norms(const tw_gemm_problem *p, tw_gemm_config *keep) {
+    if (!p->sums && !p->epilogue.squares) return;
+    keep->mma = 2;
+    if (p->centred || p->epilogue.means) keep->swap = 0;
+}
+
 static tw_status search_own(tw_cuda_network *n, tw_gemm_rig *rig, const tw_gemm_data *d, const char *words,
                             tw_diag *diag) {
     tw_gemm_found found[FINALISTS] = {0};
@@ -85,6 +92,7 @@ static tw_status search_own(tw_cuda_network *n, tw_gemm_rig *rig, const tw_gemm_
     tw_gemm_config keep = tw_gemm_config_any(), known[1 + TW_NETWORK_OVERLAPPING];
     int count = 0;
     if (!tw_network_may_split(n, &d->problem)) keep.kg = 1, keep.stream = 0;
+    keep_norms(&d->problem, &keep);
     const int measured = n->options.measured > 0 ? n->options.measured : MEASURED;
     tw_gemm_search_options o = {.sampled = SAMPLED / MEASURED * measured,
                                 .measured = measured,
