@@ -166,7 +166,7 @@ static void put(tw_gemm_gen *g, const patch *p, const place *at, tw_val box, int
             tw_val rounded = tw_part_pair(b, pair, x[0], x[1]);
             values[1 + 2 * half + lower] = tw_bitcast(b, TW_T_i32, rounded);
             for (int i = 0; i < 2 && g->v->epilogue.squares; i++)
-                tw_gemm_squares_add(g, cell + i, tw_part_half(b, pair, rounded, i));
+                tw_gemm_squares_add(g, cell + i, g->v->epilogue.means ? x[i] : tw_part_half(b, pair, rounded, i));
         }
     tw_val piece = tw_xor(b, tw_add_imm(b, at->piece, column / 8), at->swizzle);
     values[0] = tw_add(b, box, tw_add(b, at->row, tw_shl(b, piece, 4)));

@@ -74,9 +74,10 @@ static void store_run(tw_gemm_gen *g, const run *r, tw_val address, const tw_val
     }
     for (int i = 0; i < r->n && g->v->epilogue.squares; i++) {
         tw_gemm_squares_add(g, r->cells[i],
-                            pairs            ? tw_part_half(b, (tw_type)at.type, raw[i / 2], i % 2)
-                            : t == TW_T_e4m3 ? tw_part_e4m3(b, raw[i], 0)
-                                             : tw_part_widen(b, t, raw[i]));
+                            g->v->epilogue.means ? x[i]
+                            : pairs              ? tw_part_half(b, (tw_type)at.type, raw[i / 2], i % 2)
+                            : t == TW_T_e4m3     ? tw_part_e4m3(b, raw[i], 0)
+                                                 : tw_part_widen(b, t, raw[i]));
     }
     if (r->inside.id) tw_when(b, r->inside);
     tw_st(b, at, address, raw);

@@ -62,7 +62,7 @@ tw_val tw_gemm_activate(tw_builder *b, tw_gemm_activation a, tw_val x);
 /* squares.c: begins the sums of squares of the thread's rows of a tile, and stores them, if the epilogue has them. */
 void tw_gemm_squares_begin(tw_gemm_gen *g);
 void tw_gemm_squares_end(tw_gemm_gen *g);
-/* Adds the square of a cell as C holds it (f32). `cell` is the number of its sum. */
+/* Adds the square of a cell as C holds it, or of layer norms before that (f32). `cell` is the number of its sum. */
 void tw_gemm_squares_add(tw_gemm_gen *g, int cell, tw_val x);
 
 /* boxed.c: stores all sums through boxes in shared memory, as tw_gemm_config.staged says. */

@@ -67,7 +67,8 @@ typedef struct tw_gemm_epilogue {
     /* Also store sums of the squares of each row's cells, as rounded to C's type: buffer TW_GEMM_SQUARES. A sum is of
        neighbouring cells, as many as tw_gemm_squares says. */
     bool squares;
-    bool means; /* Only with squares: behind each sum of squares store the sum of the same cells. */
+    bool means; /* Only with squares: behind each sum of squares store the sum of the same cells, both before rounding.
+                 */
     /* Also store row i's cells, each times element j of a vector of n f32, as elements of A's type: buffer
        TW_GEMM_SCALED. C has f32. */
     bool scaled;

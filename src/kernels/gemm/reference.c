@@ -556,9 +556,15 @@ int64_t tw_gemm_data_squares(const tw_gemm_data *d, const void *c, const tw_gemm
             }
             /* A lane adds up at most a quarter of 256 squares, and then four lanes do. Squares have one sign. One that
                is subnormal is rounded to a multiple of 2^-149. */
-            const double tiny = (double)of->columns * 0x1p-149;
-            wrong += !(fabs(sum[0] - want[0]) <= 70 * 0x1p-24 * want[0] + tiny);
-            wrong += kinds > 1 && !(fabs(sum[1] - want[1]) <= 70 * 0x1p-24 * size + tiny);
+            const double tiny = (double)of->columns * 0x1p-149, sums = 70 * 0x1p-24;
+            if (kinds < 2) {
+                wrong += !(fabs(sum[0] - want[0]) <= sums * want[0] + tiny);
+                continue;
+            }
+            /* Cells were not rounded yet. */
+            const double unit = 1.01 * unit_of(p->out), small = (double)of->columns * subnormal_of(p->out);
+            wrong += !(fabs(sum[0] - want[0]) <= (sums + 3 * unit) * want[0] + small + tiny);
+            wrong += !(fabs(sum[1] - want[1]) <= (sums + unit) * size + small + tiny);
         }
     return wrong;
 }

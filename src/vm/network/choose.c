@@ -168,6 +168,19 @@ static best overlap(const tw_cuda_network *n, const tw_gemm_problem *p, int rows
     return o;
 }
 
+int tw_network_shared_tiles(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config out[TW_NETWORK_SHARED]) {
+    static const int columns[TW_NETWORK_SHARED] = {96, 128, 192, 256};
+    int count = 0;
+    for (int i = 0; i < TW_NETWORK_SHARED; i++) {
+        best o = {.n = n, .problem = p, .time = 1e30};
+        tw_gemm_config c = tile_of(p, 64, 128, columns[i]);
+        c.staged = TW_GEMM_BOXED;
+        consider(&o, c);
+        if (o.time < 1e30 && complete(n, p, &o.config)) out[count++] = o.config;
+    }
+    return count;
+}
+
 int tw_network_overlapping(const tw_cuda_network *n, const tw_gemm_problem *p,
                            tw_gemm_config out[TW_NETWORK_OVERLAPPING]) {
     enum { ROWS = 2, COLUMNS = 5, ALL = ROWS * COLUMNS };

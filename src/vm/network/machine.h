@@ -197,6 +197,10 @@ enum { TW_NETWORK_OVERLAPPING = 4 };
 int tw_network_overlapping(const tw_cuda_network *n, const tw_gemm_problem *p,
                            tw_gemm_config out[TW_NETWORK_OVERLAPPING]);
 
+/* Lists tiles that two warpgroups share, so that each has half of what is done to the sums. Returns their number. */
+enum { TW_NETWORK_SHARED = 4 };
+int tw_network_shared_tiles(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config out[TW_NETWORK_SHARED]);
+
 /* How attention is computed. */
 typedef struct tw_network_attending {
     int entry;                       /* Number of the plan's entry, from 1. 0: none. */

@@ -89,7 +89,7 @@ static tw_status search_own(tw_cuda_network *n, tw_gemm_rig *rig, const tw_gemm_
                             tw_diag *diag) {
     tw_gemm_found found[FINALISTS] = {0};
     tw_gemm_search_report report;
-    tw_gemm_config keep = tw_gemm_config_any(), known[1 + TW_NETWORK_OVERLAPPING];
+    tw_gemm_config keep = tw_gemm_config_any(), known[1 + TW_NETWORK_OVERLAPPING + TW_NETWORK_SHARED];
     int count = 0;
     if (!tw_network_may_split(n, &d->problem)) keep.kg = 1, keep.stream = 0;
     keep_norms(&d->problem, &keep);
@@ -107,6 +107,7 @@ static tw_status search_own(tw_cuda_network *n, tw_gemm_rig *rig, const tw_gemm_
     o.offspring = o.measured / 3;
     o.n_known = tw_network_estimate(n, &d->problem, &known[0]);
     if (d->problem.epilogue.activation) o.n_known += tw_network_overlapping(n, &d->problem, &known[o.n_known]);
+    if (d->problem.epilogue.residual) o.n_known += tw_network_shared_tiles(n, &d->problem, &known[o.n_known]);
     tw_status st = tw_gemm_search(rig, n->gpu->cuda, d, &o, FINALISTS, found, &count, &report, diag);
     count_costs(n->plan, &report);
     if (st == TW_OK) st = enter_own(n, rig, found, count, words, diag);
