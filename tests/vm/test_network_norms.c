@@ -230,12 +230,116 @@ static void failures_leave_the_readers(void **state) {
     assert_true(opened > 0);
 }
 
+/* Three products by hand, of one shape unless a test changes the first. */
+typedef struct like {
+    tw_step steps[3];
+    tw_view in[3][TW_PROGRAM_PRODUCT_IN], out[3][2];
+    tw_program_buffer buffers[4];
+    tw_program program;
+} like;
+
+static like *alike(void) {
+    static like l;
+    const tw_program_product p = {.type = TW_E_f16,
+                                  .out = TW_E_f16,
+                                  .m = 32,
+                                  .n = 64,
+                                  .k = 64,
+                                  .lda = 64,
+                                  .ldb = 64,
+                                  .ldc = 64,
+                                  .batch = {1, 1, 1},
+                                  .alpha = 1,
+                                  .norm = TW_PROGRAM_NORM_LAYER,
+                                  .eps = 0.5,
+                                  .moments = true};
+    memset(&l, 0, sizeof l);
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < TW_PROGRAM_PRODUCT_IN; k++) l.in[i][k].buffer = -1;
+        for (int k = 0; k < 2; k++) l.in[i][k] = tw_view_dense(k, TW_E_f16, 2, (int64_t[]){64, 64});
+        l.in[i][TW_PROGRAM_SUMS_IN].buffer = l.in[i][4].buffer = 2;
+        l.steps[i] = (tw_step){.kind = TW_STEP_PRODUCT, .of.product = p, .in = l.in[i], .out = l.out[i]};
+        l.steps[i].n_in = TW_PROGRAM_PRODUCT_IN;
+        l.steps[i].n_out = 2;
+    }
+    l.program.steps = l.steps;
+    l.program.n_steps = 3;
+    l.program.buffers = l.buffers;
+    l.program.n_buffers = 4;
+    return &l;
+}
+
+/* Tells whether the first and the second product are searched as one: as the second one. */
+static bool is_one(const like *l) {
+    const tw_cuda_network n = {.p = &l->program};
+    char words[2][256];
+    tw_diag diag = {0};
+    for (int i = 0; i < 2; i++) {
+        tw_gemm_problem p;
+        good(tw_network_searched(&n, &l->steps[i], &p, &diag), &diag);
+        tw_gemm_problem_print(&p, words[i], sizeof *words);
+    }
+    return !strcmp(words[0], words[1]);
+}
+
+/* Two products decide for a third one, which differs in what is done to C or in a norm. */
+static void most_decide_what_is_done_to_c(void **state) {
+    (void)state;
+    for (int i = 0; i < 7; i++) {
+        like *l = alike();
+        tw_step *s = &l->steps[0];
+        assert_true(is_one(l));
+        if (i == 0) s->n_out = 1;
+        if (i == 1) s->of.product.moments = false;
+        if (i == 2) s->of.product.norm = TW_PROGRAM_NORM_RMS;
+        if (i == 3) s->of.product.norm_residual = true;
+        if (i == 4) s->of.product.eps = 0.25;
+        if (i == 5) l->in[0][2].buffer = 3;
+        if (i == 6) l->in[0][3].buffer = 3;
+        assert_true(is_one(l));
+        /* Of one of either the first decides. */
+        l->program.n_steps = 2;
+        assert_true(is_one(l));
+        tw_gemm_problem p, own;
+        const tw_cuda_network n = {.p = &l->program};
+        good(tw_network_searched(&n, &l->steps[1], &p, NULL), NULL);
+        good(tw_network_problem(&n, &l->steps[0], &own, NULL), NULL);
+        assert_true(p.epilogue.squares == own.epilogue.squares && p.epilogue.means == own.epilogue.means &&
+                    p.centred == own.centred && p.norm_residual == own.norm_residual && p.eps == own.eps &&
+                    p.epilogue.bias == own.epilogue.bias && p.epilogue.mul == own.epilogue.mul);
+    }
+}
+
+/* Products of other matrices are no such products. */
+static void other_matrices_are_apart(void **state) {
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        like *l = alike();
+        tw_program_product *p = &l->steps[0].of.product;
+        if (i == 0) p->m = 16;
+        if (i == 1) p->n = 32;
+        if (i == 2) p->k = 32;
+        if (i == 3) p->trans_a = true;
+        if (i == 4) p->trans_b = true;
+        if (i == 5) p->lda = 72;
+        if (i == 6) p->ldb = 72;
+        if (i == 7) p->ldc = 72;
+        if (i == 8) p->alpha = 2;
+        if (i == 9) p->activation = TW_GEMM_SILU;
+        if (i == 10) p->type = p->out = TW_E_bf16;
+        if (i == 11) p->out = TW_E_f32;
+        assert_false(is_one(l));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(layers_are_searched_as_one, open_norms, close_all),
         cmocka_unit_test_setup_teardown(all_layers_follow_a_choice, open_norms, close_all),
         cmocka_unit_test_setup_teardown(the_vendor_is_left_out, open_norms, close_all),
         cmocka_unit_test_setup_teardown(wrong_entries_are_passed_over, open_norms, close_all),
+        cmocka_unit_test(most_decide_what_is_done_to_c),
+        cmocka_unit_test(other_matrices_are_apart),
         cmocka_unit_test_setup_teardown(sums_have_room, open_norms, close_all),
         cmocka_unit_test_setup_teardown(readers_follow_what_is_settled, open_norms, close_all),
         cmocka_unit_test_setup_teardown(failures_leave_the_readers, open_norms, close_all),
