@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The roots of means of squares by which rows of A lack a division. A row's sum of squares came in parts, from the
    tiles of the product before. Each sum is of the same parts in the same order in every launch. With layer norms there
-   are sums of elements beside those of squares, and roots of variances.
+   are sums of elements beside those of squares, and roots of variances. Rows may be the residual's in place of A's.
 
    With operands as they are, the four lanes that have a row of C take its parts in turn. The first ones are loaded
    before the tile is multiplied, and added up behind it, so that nobody waits for memory. With swapped operands many

@@ -288,7 +288,7 @@ tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, const 
     tw_cublaslt_problem vendor;
     tw_gemm_problem_print(searched, words, sizeof words);
     if (n->plan && by_plan(n, p, words, has_map(searched), out)) return TW_OK;
-    /* Earlier plans have what is done to C of activations and gates alone. */
+    /* Plans of earlier versions have products alone, and only with activations and gates what is done to C. */
     tw_gemm_problem earlier = plain;
     if (p->epilogue.activation || p->epilogue.gated) earlier.epilogue = searched->epilogue;
     earlier.epilogue.squares = earlier.epilogue.means = earlier.weights = false;
