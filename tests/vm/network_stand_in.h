@@ -39,7 +39,7 @@ static void good(tw_status st, const tw_diag *diag) {
 }
 
 /* Opens a machine, and lowers a graph for it. */
-static int open_text(const char *text) {
+static int open_lowered(const char *text, const tw_program_options *o) {
     const tw_array x = {.type = TW_E_f16, .rank = 3, .dims = {2, 16, 64}};
     const tw_array *in[] = {&x};
     tw_graph *g = NULL;
@@ -55,10 +55,14 @@ static int open_text(const char *text) {
     tw_graph_free(g);
     good(tw_graph_fuse(m.graph, NULL, &diag), &diag);
     good(tw_graph_resolve(m.graph, "text", &diag), &diag);
-    good(tw_program_lower(&m.program, m.graph, &(tw_program_options){.gpu = true}, &diag), &diag);
+    good(tw_program_lower(&m.program, m.graph, o, &diag), &diag);
     good(tw_gpu_open(&m.gpu, "cuda", &diag), &diag);
     good(tw_network_weights_open(&m.weights, m.gpu, &diag), &diag);
     return 0;
+}
+
+static inline int open_text(const char *text) {
+    return open_lowered(text, &(tw_program_options){.gpu = true});
 }
 
 static inline int open_products(void **state) {

@@ -175,7 +175,7 @@ void tw_gemm_cells_compute(tw_gemm_gen *g, const line *l, const run *r, const tw
     for (int i = 0; i < r->n && !e->gated; i++) x[i] = tw_gemm_activate(b, e->activation, x[i]);
     if (e->mul) apply(g, r, o->mul, tw_mul, x);
     for (int i = 0; i < r->n && g->v->norm_residual; i++)
-        x[i] = tw_fma(b, tw_fma(b, o->residual[i], l->factor_of, l->offset_of), o->residual_gains[i], x[i]);
+        x[i] = tw_fma(b, tw_fma(b, o->residual[i], l->residual_factor, l->residual_offset), o->residual_gains[i], x[i]);
     if (e->residual && !g->v->norm_residual) apply(g, r, o->residual, tw_add, x);
     for (int i = 0; i < r->n && g->v->scatter; i++) x[i] = tw_mul(b, x[i], l->factor);
 }
@@ -219,8 +219,8 @@ line tw_gemm_line_of(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val *i
     if (g->v->epilogue.residual) l.residual = tw_add(b, g->arg.residual, offset);
     if (g->v->norm_residual) {
         l.residual_gains = tw_add(b, g->arg.residual_gains, tw_mul_imm(b, tw_widen(b, of->place), es));
-        l.factor_of = tw_gemm_sums_factor(g, row);
-        l.offset_of = tw_gemm_sums_offset(g, row);
+        l.residual_factor = tw_gemm_sums_factor(g, row);
+        l.residual_offset = tw_gemm_sums_offset(g, row);
     }
     if (g->v->epilogue.scaled) {
         l.gains = tw_add(b, g->arg.gains, tw_mul_imm(b, tw_widen(b, of->place), es));

@@ -19,10 +19,12 @@ typedef struct tw_gemm_run {
 /* Addresses of the thread's first cell of a line. */
 typedef struct tw_gemm_line {
     tw_val c, bias, mul, residual;
-    tw_val residual_gains;       /* Only of a residual that lacks its norm, as are the next two (f32). */
-    tw_val factor_of, offset_of; /* What the line's residual is multiplied by, and what is then added to it. */
-    tw_val gains, scaled;        /* Only with scaled cells. */
-    tw_val factor;               /* The line's factor (f32). Only of products that scatter their rows. */
+    tw_val residual_gains; /* Only of a residual that lacks its norm. */
+    tw_val
+        residual_factor; /* What the line's residual is multiplied by (f32). Only of a residual that lacks its norm. */
+    tw_val residual_offset; /* What is then added to it (f32). */
+    tw_val gains, scaled;   /* Only with scaled cells. */
+    tw_val factor;          /* The line's factor (f32). Only of products that scatter their rows. */
 } tw_gemm_line;
 
 /* What a run is combined with, as loaded. */

@@ -209,10 +209,10 @@ typedef struct tw_gemm_gen {
     tw_val means[4];                         /* Variables: sums of these rows' cells. */
     int n_squares;                           /* Elements of `squares` in use. Only with swapped operands. */
     int line_of_square[TW_GEMM_MAX_ACC / 4]; /* Columns of Y from `first` to each sum's. */
-    tw_val parts[TW_GEMM_PARTS];             /* Parts of sums of squares of A's rows that were loaded ahead. */
+    tw_val parts[TW_GEMM_PARTS];             /* Parts of sums of the thread's rows that were loaded ahead. */
     tw_val next_part;                        /* Address of the next one of the thread's first row. */
     tw_val factors[4];                       /* What the thread's rows are multiplied by. */
-    tw_val offsets[4];                       /* What is added to rows of a residual, multiplied by that. */
+    tw_val offsets[4];                       /* What is added to rows of a residual that were multiplied by that. */
     struct {
         int offset; /* Bytes from the thread's first column of C to the column. */
         tw_val of;
@@ -290,10 +290,9 @@ void tw_gemm_sums_begin(tw_gemm_gen *g);
 void tw_gemm_sums_end(tw_gemm_gen *g); /* Ends that. All threads of a warp call it when the tile is multiplied. */
 /* Returns the factor of a row of X (with swapped operands: column of Y) of the thread, `row` behind its first. */
 tw_val tw_gemm_sums_factor(tw_gemm_gen *g, int row);
-/* Tells whether sums are multiplied by their row's factor where they are by alpha, which it has then, and not before.
- */
+/* Tells whether factors of A's rows have alpha in them, so that sums are multiplied by both at once, where alpha is. */
 bool tw_gemm_sums_late(const tw_gemm_gen *g);
-/* Returns what a sum is multiplied by when nothing else is left to multiply it by: alpha, and its row's factor. */
+/* Returns what a sum is multiplied by in the place of alpha: alpha, or with tw_gemm_sums_late its row's factor, too. */
 tw_val tw_gemm_alpha(tw_gemm_gen *g, int sum);
 tw_val tw_gemm_sums_offset(tw_gemm_gen *g, int row); /* What is added to a row of a residual that was multiplied. */
 int tw_gemm_sums_bytes(const tw_gemm_config *c, const tw_gemm_plan *p); /* Shared memory of a team. */

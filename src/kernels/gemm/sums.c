@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The roots of means of squares by which rows of A lack a division. A row's sum of squares came in parts, from the
    tiles of the product before. Each sum is of the same parts in the same order in every launch. With layer norms there
-   are sums of elements beside those of squares, and roots of variances.
+   are sums of elements beside those of squares, and roots of variances. Rows may be the residual's in place of A's.
 
    With operands as they are, four lanes have the same two or four rows of C. Each adds up the parts of one of them, or
    every other one, and tells the others. The first ones are loaded before the tile is multiplied, and added up behind

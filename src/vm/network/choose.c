@@ -17,8 +17,10 @@ typedef struct best {
     double time; /* Its estimated time. 1e30: there is none yet. */
 } best;
 
-/* Tells whether a kernel leaves no more sums of a row than a program has memory for. */
-static bool fits(const tw_gemm_problem *p, const tw_gemm_config *c) {
+/* Tells whether there is a kernel that leaves no more sums of a row than a program has memory for. A configuration from
+   a file may have tiles of no columns, of which nothing can be counted. */
+static bool computes(const tw_cuda_network *n, const tw_gemm_problem *p, const tw_gemm_config *c) {
+    if (!tw_gemm_legal(p, c, n->gpu->target, NULL, NULL)) return false;
     return !p->epilogue.squares || tw_network_parts(p, c) <= tw_program_parts(p->n);
 }
 
@@ -30,7 +32,7 @@ bool tw_network_may_split(const tw_cuda_network *n, const tw_gemm_problem *p) {
 static void consider(best *o, tw_gemm_config c) {
     enum { MOST = 8 };
     for (c.stages = MOST; c.stages >= 2; c.stages--) {
-        if (!tw_gemm_legal(o->problem, &c, o->n->gpu->target, NULL, NULL) || !fits(o->problem, &c)) continue;
+        if (!computes(o->n, o->problem, &c)) continue;
         const double time = tw_gemm_estimate(o->problem, &c, &o->n->info);
         if (time >= o->time) return;
         o->config = c;
@@ -125,10 +127,9 @@ static int start_of(const tw_cuda_network *n, const tw_gemm_problem *p, const tw
 /* Completes a configuration. False: no kernel computes the problem so. */
 static bool complete(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *c) {
     c->early = start_of(n, p, c);
-    if (!fits(p, c)) return false;
-    if (tw_gemm_legal(p, c, n->gpu->target, NULL, NULL)) return true;
+    if (computes(n, p, c)) return true;
     c->early = TW_GEMM_LATE;
-    return tw_gemm_legal(p, c, n->gpu->target, NULL, NULL);
+    return computes(n, p, c);
 }
 
 /* Tells whether warpgroups that take tiles by turns have one tile for both. One of them then idles. */
@@ -183,7 +184,7 @@ bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_
     }
     if (estimate(n, p, out) && complete(n, p, out)) return true;
     *out = tw_gemm_config_default(p);
-    return tw_gemm_legal(p, out, n->gpu->target, NULL, NULL) && fits(p, out);
+    return computes(n, p, out);
 }
 
 /* Considers a tile whose epilogue overlaps the products of the next one. */
@@ -307,7 +308,7 @@ tw_status tw_network_choose(tw_cuda_network *n, const tw_gemm_problem *p, const 
     tw_cublaslt_problem vendor;
     tw_gemm_problem_print(searched, words, sizeof words);
     if (n->plan && by_plan(n, p, words, has_map(searched), out)) return TW_OK;
-    /* Earlier plans have what is done to C of activations and gates alone. */
+    /* Plans of earlier versions have products alone, and only with activations and gates what is done to C. */
     tw_gemm_problem earlier = plain;
     if (p->epilogue.activation || p->epilogue.gated) earlier.epilogue = searched->epilogue;
     earlier.epilogue.squares = earlier.epilogue.means = earlier.weights = false;

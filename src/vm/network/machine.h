@@ -138,7 +138,7 @@ tw_status tw_network_attention(const tw_step *s, tw_attention_problem *out, tw_d
 /* product.c. The product of a step as kernels know it. TW_ERR_UNSUPPORTED: they do not. */
 tw_status tw_network_problem(const tw_cuda_network *n, const tw_step *s, tw_gemm_problem *out, tw_diag *diag);
 
-/* Counts the sums of squares of a row that a product leaves. 0: it leaves none. */
+/* Counts the parts of a row whose sums a product leaves. 0: it leaves none. */
 int64_t tw_network_parts(const tw_gemm_problem *p, const tw_gemm_config *c);
 /* Tells whether a step reads the sums that another one leaves. */
 bool tw_network_takes_sums(const tw_step *s, const tw_step *from);
