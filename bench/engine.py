@@ -8,13 +8,14 @@
 
 ZOO has a folder a model, by tools/make_zoo.py; its --structure is enough, weights are made here. The most important models come
 first, and no model is begun after --minutes. A model's peers are timed (peers/engine.py), which also computes the outputs in
-f32; ours is `tilewright bench MODEL.onnx --golden CASE.npz`, which compares its outputs with those before it times. A row is of a
-model, type and batch: `peer` is the fastest of PyTorch's ways, `ours_worst` and `peer_worst` the largest differences from f32
-and `ours_rms` and `peer_rms` the root of their mean square, of that of the outputs; it is correct if ours_rms is within 1e-2
-in f16 and 1e-4 in f32. `ceiling` is the least microseconds that the pass's operations take at the rate of the fastest product
-measured on an H200. --settings times ours again with further flags, a row each. --ahead first lets the peers of all models compile
-side by side, which fills PyTorch's cache; nothing is timed meanwhile, and none goes on after --minutes. The peers run on $PYTHON,
-which must have torch with CUDA and transformers."""
+f32; ours is `tilewright bench MODEL.onnx --golden CASE.npz`, which compares its outputs with those before it times. A time is
+the median of 20 replays of a CUDA graph, each of which is waited for, on both sides. A row is of a model, type and batch:
+`peer` is the fastest of PyTorch's ways, `ours_worst` and `peer_worst` the largest differences from f32 and `ours_rms` and
+`peer_rms` the root of their mean square, of that of the outputs; it is correct if ours_rms is within 1e-2 in f16 and 1e-4 in
+f32. `ceiling` is the least microseconds that the pass's operations take at the rate of the fastest product measured on an H200.
+--settings times ours again with further flags, a row each. --ahead first lets the peers of all models compile side by side,
+which fills PyTorch's cache; nothing is timed meanwhile, and none goes on after --minutes. The peers run on $PYTHON, which must
+have torch with CUDA and transformers."""
 import argparse
 import json
 import os
