@@ -352,6 +352,22 @@ static void no_warpgroup_idles(void **state) {
     }
 }
 
+/* What a single warpgroup would do to all of a tile's sums, two do where no other tile is multiplied meanwhile. */
+static void residuals_are_shared(void **state) {
+    (void)state;
+    tw_gpu gpu = {.target = tw_target_find("sm_90a")};
+    const tw_cuda_network n = {.gpu = &gpu, .info = {.sms = 132, .clock_khz = 1980000, .target = gpu.target}};
+    for (int i = 0; i < 4; i++) {
+        tw_gemm_problem p = {.type = TW_GEMM_F16, .m = 4096, .n = 768, .k = i % 2 ? 3072 : 768, .alpha = 1};
+        tw_gemm_config c;
+        p.epilogue.residual = i > 1;
+        assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+        assert_true(tw_network_estimate(&n, &p, &c));
+        assert_int_equal(c.ml / c.ms, i > 1 ? 2 : 1);
+        assert_int_equal(c.pingpong, i < 2);
+    }
+}
+
 /* What zeroes counters stands between a product and the launch before, which it may then not overtake. */
 static void cleared_products_begin_late(void **state) {
     (void)state;
@@ -406,6 +422,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(attention_is_the_vendors, open_all, close_layer),
         cmocka_unit_test_setup_teardown(attention_is_the_vendors_alone, open_all, close_layer),
         cmocka_unit_test_setup_teardown(engines_are_made_once, open_all, close_layer),
+        cmocka_unit_test(residuals_are_shared),
         cmocka_unit_test_setup_teardown(the_vendors_best_is_taken, open_all, close_layer),
         cmocka_unit_test_setup_teardown(attention_of_all_kinds_is_the_vendors, open_all, close_layer),
         cmocka_unit_test_setup_teardown(attention_without_the_library, open_all, close_layer),

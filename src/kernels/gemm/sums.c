@@ -3,11 +3,11 @@
    tiles of the product before. Each sum is of the same parts in the same order in every launch. With layer norms there
    are sums of elements beside those of squares, and roots of variances. Rows may be the residual's in place of A's.
 
-   With operands as they are, the four lanes that have a row of C take its parts in turn. The first ones are loaded
-   before the tile is multiplied, and added up behind it, so that nobody waits for memory. With swapped operands many
-   threads have cells of a row. A team adds up the parts of its tile's rows while the first stages are fetched, and
-   leaves the sums in shared memory. Threads take rows in turn, and a row's parts in turn if there are more threads than
-   rows. */
+   With operands as they are, four lanes have the same two or four rows of C. Each adds up the parts of one of them, or
+   every other one, and tells the others. The first ones are loaded before the tile is multiplied, and added up behind
+   it, so that nobody waits for memory. With swapped operands many threads have cells of a row. A team adds up the parts
+   of its tile's rows while the first stages are fetched, and leaves the sums in shared memory. Threads take rows in
+   turn, and a row's parts in turn if there are more threads than rows. */
 #include "kernels/gemm/generate.h"
 
 enum {
@@ -23,100 +23,105 @@ static int rows_of(const tw_gemm_gen *g) {
     return g->c->ms / TW_WGMMA_ROWS * 2;
 }
 
-/* Returns the rows from the thread's first to its row number i. */
-static int row_of(int i) {
-    return i / 2 * TW_WGMMA_ROWS + i % 2 * 8;
+/* Returns the lanes that share the parts of a row. */
+static int ways_of_row(const tw_gemm_gen *g) {
+    return LANES / rows_of(g);
 }
 
-/* Returns the sums of a row: of squares, and of elements if there are such. */
+/* Returns the sums of a part: of squares, and of elements if there are such. */
 static int kinds_of(const tw_gemm_gen *g) {
     return g->v->centred ? 2 : 1;
 }
 
-/* Returns the sums of a thread: those of its first row, and so on. */
-static int sums_of(const tw_gemm_gen *g) {
-    return rows_of(g) * kinds_of(g);
-}
-
-/* Returns the parts of a row that a lane loads ahead. */
+/* Returns the parts that a lane loads ahead. */
 static int ahead_of(const tw_gemm_gen *g) {
-    const int parts = g->v->centred ? TW_GEMM_PARTS / 2 : TW_GEMM_PARTS, most = parts / sums_of(g);
-    const int left = (REGISTERS - OTHERS - g->plan.accumulators) / sums_of(g);
-    return left >= most ? most : most / 2;
+    const int kinds = kinds_of(g), most = (g->v->centred ? TW_GEMM_PARTS / 2 : TW_GEMM_PARTS) / kinds;
+    return g->plan.accumulators + kinds * most + OTHERS <= REGISTERS ? most : most / 2;
 }
 
-/* Computes the bytes between the parts that a lane takes one after another. */
-static tw_val step_of(tw_gemm_gen *g) {
-    return tw_mul_imm(g->b, tw_widen(g->b, g->arg.m), (int64_t)LANES * kinds_of(g) * 4);
+/* A lane's row of the four lanes', and its part of it. */
+typedef struct mine {
+    tw_val inside; /* Predicate: C has the row. TW_NONE: it does. */
+    tw_val row;    /* Number of the row (i32). */
+    tw_val part;   /* The lane's first part. */
+    tw_val step;   /* Bytes from a part of the lane's to the next. */
+} mine;
+
+static mine mine_of(tw_gemm_gen *g) {
+    tw_builder *b = g->b;
+    const int rows = rows_of(g), bytes = 4 * kinds_of(g);
+    tw_val lane = tw_rem(b, g->lane, LANES), of = rows < LANES ? tw_rem(b, lane, rows) : lane;
+    tw_val from = tw_mul_imm(b, tw_rem(b, of, 2), 8);
+    if (rows > 2) from = tw_add(b, from, tw_mul_imm(b, tw_div(b, of, 2), TW_WGMMA_ROWS));
+    mine x = {.row = tw_add(b, tw_add(b, g->x.origin, g->x.first), from)};
+    x.part = rows < LANES ? tw_div(b, lane, rows) : tw_i32(b, 0);
+    x.step = tw_mul_imm(b, tw_widen(b, g->arg.m), (int64_t)ways_of_row(g) * bytes);
+    x.inside = g->x.whole ? TW_NONE : tw_lt(b, x.row, g->x.limit);
+    return x;
 }
 
-/* Loads a part of each of the thread's sums. `at` is the address of the part of its first row. */
-static void load_parts(tw_gemm_gen *g, tw_val at, tw_val there, tw_val *out) {
+/* Loads the sums of a part of the lane's row. `there` is a predicate that there is such a part. TW_NONE: there is. */
+static void load_part(tw_gemm_gen *g, const mine *x, tw_val at, tw_val there, tw_val *out) {
     tw_builder *b = g->b;
     const int kinds = kinds_of(g);
-    tw_val first = tw_add(b, g->x.origin, g->x.first);
-    for (int i = 0; i < rows_of(g); i++) {
-        tw_val inside = there;
-        if (!g->x.whole) inside = tw_and(b, inside, tw_lt(b, tw_add_imm(b, first, row_of(i)), g->x.limit));
-        tw_val x[2] = {{0}};
-        tw_when(b, inside);
-        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = kinds, .offset = 4 * kinds * row_of(i)}, at, x);
-        for (int k = 0; k < kinds; k++) out[kinds * i + k] = x[k];
-    }
+    tw_val sums[2] = {{0}}, loads = there.id && x->inside.id ? tw_and(b, there, x->inside)
+                                    : there.id               ? there
+                                                             : x->inside;
+    if (loads.id) tw_when(b, loads);
+    tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = kinds}, at, sums);
+    for (int i = 0; i < kinds; i++) out[i] = sums[i];
 }
 
 static void load_ahead(tw_gemm_gen *g) {
     tw_builder *b = g->b;
-    tw_val part = tw_rem(b, g->lane, LANES), row = tw_add(b, g->x.origin, g->x.first), apart = step_of(g);
-    tw_val at = tw_add(b, tw_binary(b, TW_OP_mul_wide_u32, part, g->arg.m), tw_widen(b, row));
+    const mine x = mine_of(g);
+    tw_val at = tw_add(b, tw_binary(b, TW_OP_mul_wide_u32, x.part, g->arg.m), tw_widen(b, x.row));
     at = tw_add(b, g->arg.sums, tw_mul_imm(b, at, 4 * kinds_of(g)));
     for (int i = 0; i < ahead_of(g); i++) {
-        load_parts(g, at, tw_lt(b, tw_add_imm(b, part, (int64_t)i * LANES), g->arg.parts), g->parts + i * sums_of(g));
-        at = tw_add(b, at, apart);
+        tw_val there = tw_lt(b, tw_add_imm(b, x.part, (int64_t)i * ways_of_row(g)), g->arg.parts);
+        load_part(g, &x, at, there, g->parts + i * kinds_of(g));
+        at = tw_add(b, at, x.step);
     }
     g->next_part = at;
 }
 
-/* Adds up the sums of the lanes that share a row. */
-static tw_val join_lanes(tw_builder *b, tw_val sum) {
-    for (int by = 1; by < LANES; by *= 2)
-        sum = tw_add(b, sum, tw_shfl(b, TW_MODE_bfly, sum, tw_i32(b, by), tw_i32(b, -1)));
-    return sum;
-}
-
-/* Finds what row number i is multiplied by, and what is then added to it, from the sum of its squares, and that of its
-   elements. A variance that is not a number stays so. */
-static void find_factor(tw_gemm_gen *g, int i, tw_val squares, tw_val elements) {
+/* Finds what the lane's row is multiplied by, and what is then added to it, from the sum of its squares, and that of
+   its elements. A variance that is not a number stays so. */
+static tw_val find_factor(tw_gemm_gen *g, const tw_val *sums, tw_val *offset) {
     tw_builder *b = g->b;
-    tw_val variance = tw_fma(b, squares, g->arg.share, g->arg.eps), mean = TW_NONE, zero = tw_f32(b, 0);
-    if (elements.id) {
-        mean = tw_mul(b, elements, g->arg.share);
-        variance = tw_sub(b, tw_mul(b, squares, g->arg.share), tw_mul(b, mean, mean));
+    tw_val variance = tw_fma(b, sums[0], g->arg.share, g->arg.eps), mean = TW_NONE, zero = tw_f32(b, 0);
+    if (g->v->centred) {
+        mean = tw_mul(b, sums[1], g->arg.share);
+        variance = tw_sub(b, tw_mul(b, sums[0], g->arg.share), tw_mul(b, mean, mean));
         variance = tw_add(b, tw_select(b, tw_lt(b, variance, zero), zero, variance), g->arg.eps);
     }
-    g->factors[i] = tw_unary(b, TW_OP_rsqrt_f32, variance);
-    if (g->v->norm_residual) g->offsets[i] = tw_mul(b, tw_sub(b, zero, mean), g->factors[i]);
-    if (tw_gemm_sums_late(g)) g->factors[i] = tw_mul(b, g->factors[i], g->arg.alpha);
+    tw_val factor = tw_unary(b, TW_OP_rsqrt_f32, variance);
+    if (g->v->norm_residual) *offset = tw_mul(b, tw_sub(b, zero, mean), factor);
+    return tw_gemm_sums_late(g) ? tw_mul(b, factor, g->arg.alpha) : factor;
 }
 
-/* Adds up the parts that were loaded, and the others. */
+/* Adds up the parts that were loaded, and the others, and tells the lanes of each other's rows. */
 static void add_lanes(tw_gemm_gen *g) {
     tw_builder *b = g->b;
-    enum { MOST = 8 };
-    const int rows = rows_of(g), n = sums_of(g), ahead = ahead_of(g);
-    tw_val sums[MOST], at = tw_var_of(b, g->next_part), apart = step_of(g);
-    for (int i = 0; i < n; i++) sums[i] = tw_var_of(b, g->parts[i]);
-    for (int i = n; i < n * ahead; i++) tw_add_to(b, sums[i % n], g->parts[i]);
-    tw_val part = tw_add_imm(b, tw_rem(b, g->lane, LANES), (int64_t)ahead * LANES);
-    TW_FOR (b, i, part, g->arg.parts, tw_i32(b, LANES), false) {
-        tw_val x[MOST];
-        load_parts(g, at, tw_const(b, TW_T_pred, 1), x);
-        for (int j = 0; j < n; j++) tw_add_to(b, sums[j], x[j]);
-        tw_add_to(b, at, apart);
+    const int rows = rows_of(g), kinds = kinds_of(g), ahead = ahead_of(g), ways = ways_of_row(g);
+    const mine x = mine_of(g);
+    tw_val sums[2], at = tw_var_of(b, g->next_part), offset = TW_NONE;
+    for (int i = 0; i < kinds; i++) sums[i] = tw_var_of(b, g->parts[i]);
+    for (int i = kinds; i < kinds * ahead; i++) tw_add_to(b, sums[i % kinds], g->parts[i]);
+    tw_val part = tw_add_imm(b, x.part, (int64_t)ahead * ways);
+    TW_FOR (b, i, part, g->arg.parts, tw_i32(b, ways), false) {
+        tw_val more[2];
+        load_part(g, &x, at, TW_NONE, more);
+        for (int k = 0; k < kinds; k++) tw_add_to(b, sums[k], more[k]);
+        tw_add_to(b, at, x.step);
     }
+    for (int i = 0; i < kinds && ways > 1; i++)
+        sums[i] = tw_add(b, sums[i], tw_shfl(b, TW_MODE_bfly, sums[i], tw_i32(b, rows), tw_i32(b, -1)));
+    tw_val factor = find_factor(g, sums, &offset), first = tw_sub(b, g->lane, tw_rem(b, g->lane, LANES));
     for (int i = 0; i < rows; i++) {
-        const tw_val *of_row = sums + i * kinds_of(g);
-        find_factor(g, i, join_lanes(b, of_row[0]), n > rows ? join_lanes(b, of_row[1]) : TW_NONE);
+        tw_val from = tw_add_imm(b, first, i);
+        g->factors[i] = tw_shfl(b, TW_MODE_idx, factor, from, tw_i32(b, -1));
+        if (offset.id) g->offsets[i] = tw_shfl(b, TW_MODE_idx, offset, from, tw_i32(b, -1));
     }
 }
 

@@ -138,14 +138,47 @@ static bool idles(const tw_cuda_network *n, const tw_gemm_problem *p, const tw_g
     return c->pingpong && tw_gemm_legal(p, c, n->gpu->target, &need, NULL) && need.tiles <= n->info.sms;
 }
 
+int tw_network_shared_tiles(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config out[TW_NETWORK_SHARED]) {
+    static const int columns[TW_NETWORK_SHARED] = {96, 128, 192, 256};
+    int count = 0;
+    for (int i = 0; i < TW_NETWORK_SHARED; i++) {
+        best o = {.n = n, .problem = p, .time = 1e30};
+        tw_gemm_config c = tile_of(p, 64, 128, columns[i]);
+        c.staged = TW_GEMM_BOXED;
+        consider(&o, c);
+        if (o.time < 1e30 && complete(n, p, &o.config)) out[count++] = o.config;
+    }
+    return count;
+}
+
+/* Chooses the best of these tiles by estimates, unless that takes much longer than `time`. What is done to a residual
+   takes a good part of a tile's time, of which estimates know nothing. */
+static bool share_tile(const tw_cuda_network *n, const tw_gemm_problem *p, double time, tw_gemm_config *out) {
+    const double most = 1.15;
+    tw_gemm_config all[TW_NETWORK_SHARED];
+    double least = most * time;
+    bool found = false;
+    for (int i = tw_network_shared_tiles(n, p, all) - 1; i >= 0; i--) {
+        const double of = tw_gemm_estimate(p, &all[i], &n->info);
+        if (of >= least) continue;
+        least = of;
+        *out = all[i];
+        found = true;
+    }
+    return found;
+}
+
 bool tw_network_estimate(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config *out) {
     const bool tile = !p->pointers && n->gpu->target->sm == 90 &&
                       tw_prefill_tile(p, NULL, n->gpu->target, n->info.sms, out) &&
                       (out->kg == 1 || tw_network_may_split(n, p));
     if (tile && complete(n, p, out)) {
         tw_gemm_config other;
-        if (idles(n, p, out) && estimate(n, p, &other) && complete(n, p, &other) &&
-            tw_gemm_estimate(p, &other, &n->info) < tw_gemm_estimate(p, out, &n->info))
+        if (!idles(n, p, out)) return true;
+        if (p->epilogue.residual && share_tile(n, p, tw_gemm_estimate(p, out, &n->info), &other))
+            *out = other;
+        else if (estimate(n, p, &other) && complete(n, p, &other) &&
+                 tw_gemm_estimate(p, &other, &n->info) < tw_gemm_estimate(p, out, &n->info))
             *out = other;
         return true;
     }
@@ -167,19 +200,6 @@ static best overlap(const tw_cuda_network *n, const tw_gemm_problem *p, int rows
     }
     if (o.time < 1e30 && (idles(n, p, &o.config) || !complete(n, p, &o.config))) o.time = 1e30;
     return o;
-}
-
-int tw_network_shared_tiles(const tw_cuda_network *n, const tw_gemm_problem *p, tw_gemm_config out[TW_NETWORK_SHARED]) {
-    static const int columns[TW_NETWORK_SHARED] = {96, 128, 192, 256};
-    int count = 0;
-    for (int i = 0; i < TW_NETWORK_SHARED; i++) {
-        best o = {.n = n, .problem = p, .time = 1e30};
-        tw_gemm_config c = tile_of(p, 64, 128, columns[i]);
-        c.staged = TW_GEMM_BOXED;
-        consider(&o, c);
-        if (o.time < 1e30 && complete(n, p, &o.config)) out[count++] = o.config;
-    }
-    return count;
 }
 
 int tw_network_overlapping(const tw_cuda_network *n, const tw_gemm_problem *p,

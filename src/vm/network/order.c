@@ -6,6 +6,7 @@
 #include "kernels/gemm/estimate.h"
 #include "vm/network/machine.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,11 +66,14 @@ static int longest_first(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Returns the seconds for an item: its share of what is left. What others did not need is shared by those behind it. */
+/* Returns the seconds for an item: its share of what is left, but for what those behind it take at least. What others
+   did not need is shared by those behind it. */
 static double share(const list *l, int i, double left) {
+    const double least = 0.8; /* Seconds for the reference, the usual choice and a few others. */
+    const double shared = fmax(left - least * (l->n - 1 - i), fmin(left, least));
     double all = 0;
     for (int k = i; k < l->n; k++) all += l->items[k].us;
-    return all > 0 ? left * l->items[i].us / all : left / (l->n - i);
+    return all > 0 ? shared * l->items[i].us / all : shared / (l->n - i);
 }
 
 static tw_status search_list(tw_cuda_network *n, const list *l, tw_diag *diag) {
