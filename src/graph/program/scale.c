@@ -5,6 +5,8 @@
 
 #include "base/dtype.h"
 
+#include <math.h>
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -74,6 +76,7 @@ static double dot(const float *x, const double *by, int64_t n) {
 /* A run of elements of a row as stored. */
 typedef struct run {
     int64_t row, column, n;
+    float *off; /* Of matrices that are not transposed: what rounding has taken from each column so far. */
 } run;
 
 /* Loads a run, and multiplies it by gains. */
@@ -105,6 +108,36 @@ static void subtract(const tw_scaling *s, const run *r, float *x) {
         for (int64_t i = 0; i < r->n; i++) x[i] -= (float)mean[i];
 }
 
+/* Rounds n elements, the next ones of n sums. What rounding takes from a sum is given to an element behind, once it is
+   half of what elements of that size differ by, and no more than a few times as much: the least change that keeps the
+   sum. */
+static void round_sums(tw_dtype t, float *off, const float *x, unsigned char *to, int64_t n) {
+    enum { MOST = 4 };
+    const float step = t == TW_F16 ? 0x1p-10f : 0x1p-7f;
+    float rounded[RUN], given[RUN];
+    tw_from_f32(t, x, to, (size_t)n);
+    widen(t, to, rounded, n);
+    for (int64_t i = 0; i < n; i++) {
+        const float then = fabsf(off[i] + (x[i] - rounded[i])), apart = fabsf(x[i]) * step;
+        given[i] = then > apart / 2 && then < MOST * apart ? x[i] + off[i] : x[i];
+    }
+    tw_from_f32(t, given, to, (size_t)n);
+    widen(t, to, rounded, n);
+    for (int64_t i = 0; i < n; i++) off[i] += x[i] - rounded[i];
+}
+
+/* Rounds a run whose columns have a mean of 0, so that they keep it: a row's mean, which may be far from 0, is
+   multiplied by what they are off it. */
+static void round_run(const tw_scaling *s, const run *r, const float *x, unsigned char *to) {
+    float off[LANES] = {0};
+    if (!s->trans) {
+        round_sums(s->type, r->off, x, to, r->n);
+        return;
+    }
+    for (int64_t i = 0; i < r->n; i += LANES)
+        round_sums(s->type, off, x + i, to + 2 * i, r->n - i < LANES ? r->n - i : LANES);
+}
+
 static bool scale_run(const tw_scaling *s, const run *r, const unsigned char *from, unsigned char *to) {
     float x[RUN];
     if (s->beta) {
@@ -115,8 +148,12 @@ static bool scale_run(const tw_scaling *s, const run *r, const unsigned char *fr
             add(s->shift + r->column, x, s->beta[r->row], r->n);
     }
     load_run(s, r, from, x);
-    if (s->means) subtract(s, r, x);
-    tw_from_f32(s->type, x, to, (size_t)r->n);
+    if (s->means) {
+        subtract(s, r, x);
+        round_run(s, r, x, to);
+    } else {
+        tw_from_f32(s->type, x, to, (size_t)r->n);
+    }
     return !beyond(to, r->n, s->type == TW_F16 ? 0x7c00 : 0x7f80);
 }
 
@@ -126,12 +163,14 @@ typedef bool visit(const tw_scaling *s, const run *r, const unsigned char *from,
 static bool walk(const tw_scaling *s, visit *each, const unsigned char *from, unsigned char *to) {
     const int64_t rows = s->trans ? s->n : s->k, columns = s->trans ? s->k : s->n;
     bool good = true;
-    for (int64_t c = 0; c < columns && good; c += RUN)
+    for (int64_t c = 0; c < columns && good; c += RUN) {
+        float off[RUN] = {0};
         for (int64_t r = 0; r < rows && good; r++) {
-            const run of = {r, c, columns - c < RUN ? columns - c : RUN};
+            const run of = {r, c, columns - c < RUN ? columns - c : RUN, off};
             const int64_t at = 2 * (r * columns + c);
             good = each(s, &of, from + at, to + at);
         }
+    }
     return good;
 }
 

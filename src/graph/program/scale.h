@@ -11,8 +11,10 @@ typedef struct tw_scaling {
     bool trans;         /* Matrices are stored n x k. Otherwise k x n. */
     const float *gain;  /* Factors of the k rows. */
     const double *beta; /* Other factors of the rows. NULL: nobody wants them. */
-    double *means;      /* Becomes the n means of the columns, which are subtracted. NULL: they stay as they are. */
-    double *shift;      /* The n sums of the rows times beta, not times gains, are added to it. Goes with beta. */
+    double *means; /* Becomes the n means of the columns, which are subtracted. NULL: they stay as they are. Elements
+                      are then rounded so that columns keep a mean of 0, about a quarter of them not to the nearest
+                      number. */
+    double *shift; /* The n sums of the rows times beta, not times gains, are added to it. Goes with beta. */
 } tw_scaling;
 
 /* Elements may be aligned to nothing, and `to` may be `from`. False: an element leaves the type's range, or is none. */
