@@ -165,6 +165,10 @@ void attention_case_print(const attention_case *c, char *out, size_t size) {
     X(slices_of_two_strips, c->slices > 1 && c->strips == 2)                                                           \
     X(slices_of_split_keys, c->slices > 1 && c->splits > 1 && p->keys > c->columns)                                    \
     X(slices_causal, c->slices > 1 && p->causal)                                                                       \
+    X(warpgroups_that_share, c->slices > 1 && c->mma == 2 && p->keys > c->columns)                                     \
+    X(warpgroups_that_share_causal, c->slices > 1 && c->mma == 2 && p->causal)                                         \
+    X(warpgroups_that_share_split_keys, c->slices > 1 && c->mma == 2 && c->splits > 1)                                 \
+    X(warpgroups_that_share_tiles, c->slices > 1 && c->mma == 2 && c->persistent)                                      \
     X(slices_of_e4m3, c->slices > 1 && p->kv)                                                                          \
     X(e4m3, p->kv && p->type == TW_T_bf16)                                                                             \
     X(e4m3_of_f16, p->kv && p->type == TW_T_f16)                                                                       \

@@ -84,6 +84,19 @@ static void edges_of_masks_of_warpgroups_are_right(void **state) {
                                                           .slices = 1}});
 }
 
+static void edges_of_masks_of_shared_queries_are_right(void **state) {
+    (void)state;
+    edges_of_masks_are_right(&(attention_case){.config = {.rows = 64,
+                                                          .columns = 32,
+                                                          .stages = 2,
+                                                          .overlap = 1,
+                                                          .splits = 1,
+                                                          .band = 1,
+                                                          .mma = 2,
+                                                          .strips = 1,
+                                                          .slices = 2}});
+}
+
 static void edges_of_masks_of_warps_are_right(void **state) {
     (void)state;
     edges_of_masks_are_right(&(attention_case){
@@ -331,6 +344,7 @@ static void a_mask_hides_all_keys_of_a_query(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_attention_is_right),
                                        cmocka_unit_test(edges_of_masks_of_warpgroups_are_right),
+                                       cmocka_unit_test(edges_of_masks_of_shared_queries_are_right),
                                        cmocka_unit_test(edges_of_masks_of_warps_are_right),
                                        cmocka_unit_test(kept_answers_find_what_is_wrong),
                                        cmocka_unit_test(a_mask_hides_all_keys_of_a_query),

@@ -77,7 +77,7 @@ typedef struct tw_attention_config {
     int early;      /* TW_ATTENTION_LATE, _EARLY or _BESIDE. */
     int mma;        /* TW_ATTENTION_BY_*: how to multiply. */
     int strips;     /* By mma.sync: sixteens of queries of each warp. */
-    int slices;     /* By mma.sync: warps that share queries, each of which has other keys of every block. */
+    int slices;     /* Warps, or by wgmma warpgroups, that share queries, each with other keys of every block. */
 } tw_attention_config;
 
 typedef enum tw_attention_buffer {

@@ -12,6 +12,11 @@ typedef struct state {
     tw_val block;            /* Variable: number of the next block. */
 } state;
 
+/* Returns the keys of a block that a warpgroup has. */
+static int keys_of_slice(const tw_attention_gen *g) {
+    return g->c->columns / g->c->slices;
+}
+
 static tw_wgmma_kind kind_of(const tw_attention_gen *g) {
     return g->p->type == TW_T_f16 ? TW_WGMMA_f16 : TW_WGMMA_bf16;
 }
@@ -25,9 +30,11 @@ static void give_back(tw_attention_gen *g, const tw_ring *ring, const tw_ring_cu
 /* Issues the product of the queries and a block of keys. */
 static void score(tw_attention_gen *g, const state *s) {
     tw_builder *b = g->b;
+    tw_tile keys = g->plan.k;
+    keys.extent = keys_of_slice(g);
     const tw_tile_product product = {.kind = kind_of(g),
                                      .x = &g->plan.q,
-                                     .y = &g->plan.k,
+                                     .y = &keys,
                                      .rows = TW_WGMMA_ROWS,
                                      .x_at = s->q_at,
                                      .y_at = tw_add(b, s->k_at, tw_shr(b, s->k->stage, 4)),
@@ -44,7 +51,7 @@ static void sum_values(tw_attention_gen *g, const state *s) {
     const tw_attrs at = {.wgmma = kind_of(g), .columns = g->plan.depth, .trans_b = true};
     tw_val v_at = tw_add(b, s->v_at, tw_shr(b, s->v->stage, 4)), yes = tw_const(b, TW_T_pred, 1);
     tw_tile_begin_named(b, TW_ATTENTION_SUM);
-    for (int k = 0; k < g->c->columns; k += STEP)
+    for (int k = 0; k < keys_of_slice(g); k += STEP)
         tw_wgmma_rs(b, at, g->sums, g->weights + k / STEP * REGISTERS, tw_tile_at(b, &g->plan.v, v_at, 0, k), yes);
     tw_do(b, TW_OP_wgmma_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
 }
@@ -94,6 +101,7 @@ static void end_turns(tw_attention_gen *g) {
 static void weigh(tw_attention_gen *g, const state *s, bool masked, tw_val keep[2]) {
     tw_builder *b = g->b;
     tw_val key = masked || g->p->mask ? tw_mul_imm(b, s->block, g->c->columns) : TW_NONE;
+    if (key.id && g->c->slices > 1) key = tw_add(b, key, tw_mul_imm(b, g->group, keys_of_slice(g)));
     tw_add_to(b, s->block, tw_i32(b, -1));
     tw_record_begin(b, TW_ATTENTION_WEIGH, TW_ENGINE_OF_alu);
     tw_attention_weigh(g, s->sight, key, masked, keep);
@@ -184,7 +192,9 @@ static void compute_tile(tw_attention_gen *g, state *s, const tw_attention_tile 
     if (g->p->window) blocks_down_to(g, s, blocks->first, true);
     if (g->plan.results) give_back(g, &g->q, q);
     sum_block(g, s);
-    tw_attention_store(g, t, blocks->parts);
+    if (g->c->slices > 1) tw_attention_join_slices(g, g->group);
+    TW_BLOCK (b, g->c->slices > 1 ? tw_push_if(b, tw_eq(b, g->group, tw_i32(b, 0))) : TW_NO_BLOCK)
+        tw_attention_store(g, t, blocks->parts);
     if (!g->plan.results) give_back(g, &g->q, q);
 }
 
@@ -195,13 +205,19 @@ void tw_attention_compute(tw_attention_gen *g) {
     tw_attention_declare(g);
     const tw_ring_cursor q = tw_ring_begin(b, &g->q, 0), k = tw_ring_begin(b, &g->keys, 0),
                          v = tw_ring_begin(b, &g->values, 0);
-    const int apart = tw_tile_offset(&g->plan.q, TW_WGMMA_ROWS, 0);
-    tw_val queries = tw_add(b, g->shared, tw_mul_imm(b, g->group, apart));
+    tw_val queries = g->shared, keys = tw_add_imm(b, g->shared, g->keys.first),
+           values = tw_add_imm(b, g->shared, g->values.first);
+    if (g->c->slices > 1) {
+        keys = tw_add(b, keys, tw_mul_imm(b, g->group, tw_tile_offset(&g->plan.k, keys_of_slice(g), 0)));
+        values = tw_add(b, values, tw_mul_imm(b, g->group, tw_tile_offset(&g->plan.v, 0, keys_of_slice(g))));
+    } else {
+        queries = tw_add(b, queries, tw_mul_imm(b, g->group, tw_tile_offset(&g->plan.q, TW_WGMMA_ROWS, 0)));
+    }
     state s = {.k = &k,
                .v = &v,
                .q_at = tw_tile_descriptor(b, &g->plan.q, queries),
-               .k_at = tw_tile_descriptor(b, &g->plan.k, tw_add_imm(b, g->shared, g->keys.first)),
-               .v_at = tw_tile_descriptor(b, &g->plan.v, tw_add_imm(b, g->shared, g->values.first)),
+               .k_at = tw_tile_descriptor(b, &g->plan.k, keys),
+               .v_at = tw_tile_descriptor(b, &g->plan.v, values),
                .block = tw_var_of(b, tw_i32(b, 0))};
     const tw_attrs begin = {.count = g->plan.threads};
     tw_do(b, TW_OP_barrier_sync, begin, tw_i32(b, TW_ATTENTION_BEGIN), TW_NONE);

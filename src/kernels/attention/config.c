@@ -36,7 +36,7 @@ static void plain(const void *context, void *config) {
     if (c->mma == TW_ATTENTION_BY_WARPS)
         c->overlap = c->pingpong = c->persistent = 0;
     else
-        c->strips = c->slices = 1;
+        c->strips = 1;
     if (of->problem->heads == of->problem->kv_heads) c->pack = 0;
     if (of->problem->ragged) c->band = 1; /* Ragged tiles come by rows. */
 }

@@ -22,8 +22,9 @@ enum {
     TW_ATTENTION_TILE_BYTES = 32,  /* Bytes by which a tile is told. */
     TW_ATTENTION_BEGIN = 1,        /* The barrier behind the initialisation of mbarriers. */
     TW_ATTENTION_STORE, /* The first barrier of a warpgroup whose queries were multiplied for the last time. */
-    TW_ATTENTION_TURN = TW_ATTENTION_STORE + TW_ATTENTION_GROUPS,   /* The first barrier of a turn to issue products. */
-    TW_ATTENTION_PRODUCER = TW_ATTENTION_TURN + TW_ATTENTION_GROUPS /* The barrier of the producer's warps. */
+    TW_ATTENTION_TURN = TW_ATTENTION_STORE + TW_ATTENTION_GROUPS, /* The first barrier of a turn to issue products. */
+    TW_ATTENTION_PRODUCER = TW_ATTENTION_TURN + TW_ATTENTION_GROUPS, /* The barrier of the producer's warps. */
+    TW_ATTENTION_JOIN                                                /* The barrier of warpgroups that share queries. */
 };
 
 typedef struct tw_attention_plan {
@@ -44,6 +45,7 @@ typedef struct tw_attention_plan {
     int threads, registers; /* Of a block, and of a thread at launch. */
     int producer_registers; /* Registers that setmaxnreg leaves to the producer. 0: it is not used. */
     int consumer_registers; /* Registers of a thread that multiplies. */
+    int exchange;           /* By wgmma: offset of the memory where warpgroups that share queries leave their sums. */
     int results;       /* Offset of results in shared memory, each warp's rows as those of Q's tile. 0: Q's place. */
     int shared_bytes;  /* All of a block's shared memory. */
     int barrier_bytes; /* Of it, for mbarriers and tiles that are told. */
@@ -109,7 +111,8 @@ typedef struct tw_attention_gen {
     tw_ring q, keys, values, told; /* Rings. Q's has one stage. */
     tw_val key_scale, value_scale; /* Of e4m3: the scales of the tile's keys and values (f32). */
     tw_val tid, lane, warp, group; /* The thread's number, and those of its lane, warp and warpgroup. */
-    tw_val team; /* The number of the warp, or of the warps that share its queries. They have the same strips. */
+    tw_val team; /* The number of the warp, or of the warps that share its queries. They have the same strips. By wgmma
+                    a warp shares queries with the warp of the other warpgroup. */
     tw_attention_registers of[TW_ATTENTION_STRIPS]; /* What the thread has of each strip of its warp. */
     /* The strip that code is made for: its number in the tile, and what the thread has of it. */
     tw_val strip, *scores, *weights, *sums, *max, *sum;
@@ -182,8 +185,9 @@ void tw_attention_compute(tw_attention_gen *g);
 /* split.c: leaves the sums of a part of a tile's keys in the workspace. The warp that is the last to do so for its rows
    gets the sums of all parts. Returns the predicate that it is. */
 tw_val tw_attention_merge(tw_attention_gen *g, const tw_attention_tile *t, tw_val parts);
-/* Adds up the sums of the warps that share queries. All threads call it, who are done with the tile's keys and values,
-   in whose place sums are exchanged. `slice` is the warp's number among those. That with number 0 gets the sums. */
+/* Adds up the sums of the warps that share queries. All threads call it, or by wgmma all that multiply. They are done
+   with the tile's keys and values, in whose place sums are exchanged by mma.sync. `slice` is the warp's number among
+   those. That with number 0 gets the sums. */
 void tw_attention_join_slices(tw_attention_gen *g, tw_val slice);
 
 /* A row of a tile: a query, and its head of Q. */

@@ -99,6 +99,7 @@ static void build(tw_attention_gen *g) {
         return;
     }
     g->group = tw_div(b, g->warp, TW_ATTENTION_WARPS);
+    if (g->c->slices > 1) g->team = tw_rem(b, g->warp, TW_ATTENTION_WARPS);
     const tw_scope roles = tw_push_roles(b, ranges, 2);
     tw_name_roles(b, roles, "consumer producer");
     tw_attention_compute(g);

@@ -27,7 +27,11 @@ static const char *check(const tw_attention_problem *p, const tw_attention_confi
     REFUSE(c->mma != TW_ATTENTION_BY_WARPS && !groups, "tensor cores are used by warps (1) or by warpgroups (2)");
     REFUSE(t && groups && t->sm != 90, "warpgroups' products (mma=2) are of sm_90a alone");
     REFUSE(groups && p->kv, "keys and values of e4m3 need mma=1");
-    REFUSE(groups && (c->strips != 1 || c->slices != 1), "strips and slices need mma=1");
+    REFUSE(groups && c->strips != 1, "strips need mma=1");
+    REFUSE(groups && (c->slices < 1 || c->slices > 2), "one or two warpgroups have the same queries");
+    REFUSE(groups && c->slices > 1 && (c->rows != TW_WGMMA_ROWS || c->early == TW_ATTENTION_BESIDE),
+           "warpgroups that share queries have 64, and a multiprocessor");
+    REFUSE(groups && c->columns % (TW_ATTENTION_STRIP * c->slices), "a warpgroup's slice has whole sixteens of keys");
     REFUSE(groups && c->rows < TW_WGMMA_ROWS, "a warpgroup has 64 queries");
     REFUSE(!groups && (c->overlap || c->pingpong || c->persistent), "overlap, pingpong and persistent need mma=2");
     REFUSE(!groups && (c->strips < 1 || c->strips > TW_ATTENTION_STRIPS), "a warp has one or two strips");
@@ -121,8 +125,9 @@ static const char *plan_groups(tw_attention_plan *plan, const tw_attention_probl
     enum { MBARRIERS = 2 * TW_RING_MBARRIER };
     const int blocks = c->early == TW_ATTENTION_BESIDE ? 2 : 1;
     const char *why;
-    plan->groups = c->rows / TW_WGMMA_ROWS;
-    plan->warps = plan->strips;
+    plan->groups = c->rows / TW_WGMMA_ROWS * c->slices;
+    plan->warps = plan->strips * c->slices;
+    plan->scores /= c->slices;
     plan->own = 1;
     plan->gathers = tw_attention_gathers(p, c->columns);
     if (p->page && p->page < c->columns && !plan->gathers) plan->lines = (int)p->page;
@@ -132,9 +137,11 @@ static const char *plan_groups(tw_attention_plan *plan, const tw_attention_probl
     const int stage = tw_tile_bytes(&plan->k) + tw_tile_bytes(&plan->v), q = tw_tile_bytes(&plan->q);
     REFUSE(stage % (2 * TW_TILE_ALIGN), "blocks do not end where the swizzle begins anew");
     plan->barrier_bytes = TW_ATTENTION_TOLD * (TW_ATTENTION_TILE_BYTES + MBARRIERS) + (1 + 2 * c->stages) * MBARRIERS;
-    plan->shared_bytes = q + stage * c->stages + plan->barrier_bytes;
+    plan->exchange = q + stage * c->stages;
+    const int tiles = plan->exchange + tw_attention_slices_bytes(p, c);
+    plan->shared_bytes = tiles + plan->barrier_bytes;
     if (plan->shared_bytes + q <= t->shared_block / blocks) {
-        plan->results = q + stage * c->stages;
+        plan->results = tiles;
         plan->shared_bytes += q;
     }
     REFUSE(plan->shared_bytes > t->shared_block, "more shared memory than a block may have");

@@ -156,22 +156,27 @@ tw_val tw_attention_merge(tw_attention_gen *g, const tw_attention_tile *t, tw_va
 static tw_val first_slice(tw_attention_gen *g) {
     tw_builder *b = g->b;
     const int64_t all = (int64_t)(g->c->slices - 1) * vectors_of(g) * LINE;
+    const int first = g->c->mma == TW_ATTENTION_BY_WARPS ? g->keys.first : g->plan.exchange;
     tw_val strip = tw_mul_imm(b, g->strip, all);
-    return tw_add(b, tw_add_imm(b, g->shared, g->keys.first), tw_add(b, strip, tw_mul_imm(b, g->lane, BYTES)));
+    return tw_add(b, tw_add_imm(b, g->shared, first), tw_add(b, strip, tw_mul_imm(b, g->lane, BYTES)));
 }
 
 void tw_attention_join_slices(tw_attention_gen *g, tw_val slice) {
     tw_builder *b = g->b;
     const int bytes = vectors_of(g) * LINE;
+    const bool all = g->c->mma == TW_ATTENTION_BY_WARPS;
+    const tw_meeting meeting = {.threads = all ? 0 : g->plan.groups * TW_ATTENTION_WARPS * 32,
+                                .number = all ? 0 : TW_ATTENTION_JOIN};
     tw_val zero = tw_i32(b, 0);
-    tw_part_meet(b, &(tw_meeting){0});
+    /* By wgmma: the sums of the tile before have been read. */
+    tw_part_meet(b, &meeting);
     TW_IF (b, tw_lt(b, zero, slice))
         for (int i = 0; i < g->plan.own; i++) {
             tw_attention_turn_to(g, i);
             tw_val at = tw_add(b, first_slice(g), tw_mul_imm(b, tw_add_imm(b, slice, -1), bytes));
             leave(g, at, TW_SPACE_shared);
         }
-    tw_part_meet(b, &(tw_meeting){0});
+    tw_part_meet(b, &meeting);
     TW_IF (b, tw_eq(b, slice, zero))
         for (int i = 0; i < g->plan.own; i++) {
             tw_attention_turn_to(g, i);

@@ -2,6 +2,7 @@
 /* Configurations of attention: what a search found, or else the usual one. */
 #include "base/clock.h"
 #include "base/diag.h"
+#include "base/divide.h"
 #include "base/stats.h"
 #include "base/thread.h"
 #include "vm/network/machine.h"
@@ -39,6 +40,26 @@ static int promising_first(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Lists tiles whose queries two warpgroups share, if there are so few tiles that multiprocessors would idle. Returns
+   their number, at most `most`. */
+static int list_shared(const tw_cuda_network *n, const tw_attention_problem *p, const tw_attention_config *usual,
+                       candidate *out, int most) {
+    static const int columns[] = {64, 128, 192, 256};
+    int count = 0;
+    if (p->batch * p->heads * tw_ceil_div(p->queries, 64) > 2 * n->info.sms) return 0;
+    for (int i = 0; i < 4 * 2 && count < most; i++) {
+        tw_attention_config c = *usual;
+        c.rows = 64;
+        c.columns = columns[i % 4];
+        c.slices = 2;
+        c.splits = 1;
+        c.pingpong = c.pack = 0;
+        c.persistent = i / 4 ? n->info.sms : 0;
+        if (tw_attention_legal(p, &c, n->gpu->target, NULL, NULL)) out[count++] = (candidate){.config = c, .us = 1e30};
+    }
+    return count;
+}
+
 static int list(const tw_cuda_network *n, const tw_attention_problem *p, candidate *out) {
     static const int rows[] = {64, 128, 192, 64}, columns[] = {64, 80, 96, 112, 128, 160, 176, 192};
     const tw_attention_config usual = tw_attention_config_default(p, n->gpu->target, 0);
@@ -48,6 +69,7 @@ static int list(const tw_cuda_network *n, const tw_attention_problem *p, candida
     out[count++] = (candidate){.config = usual, .us = 1e30};
     tw_network_attention_tile(p, n->gpu->target, n->info.sms, &first);
     if (most > 1 && memcmp(&first, &usual, sizeof first) != 0) out[count++] = (candidate){.config = first, .us = 1e30};
+    count += list_shared(n, p, &usual, out + count, most - count);
     for (int i = 0; i < 4 * 8 * 2 * 2 * 2 && count < most; i++) {
         tw_attention_config c = usual;
         c.rows = rows[i % 4];

@@ -12,6 +12,7 @@ static double block_time(int rows) {
 
 double tw_network_attention_time(const tw_attention_problem *p, const tw_attention_config *c, int sms) {
     const double join = 192; /* Keys that take as long as joining the parts of a split. */
+    const double share = 64; /* The same of warpgroups that share queries, each of which has half of the keys. */
     const int64_t heads = c->pack ? p->kv_heads : p->heads, height = c->rows / (p->heads / heads);
     const int64_t tiles = p->batch * heads * tw_ceil_div(p->queries, height < 1 ? 1 : height);
     const int64_t blocks = tw_ceil_div(p->keys, c->columns), each = tw_ceil_div(blocks, c->splits < 1 ? 1 : c->splits),
@@ -25,7 +26,9 @@ double tw_network_attention_time(const tw_attention_problem *p, const tw_attenti
         turn = tw_ceil_div(tiles * (blocks + 1), 2 * places);
         if (turn < blocks) turn = blocks;
     }
-    return block_time(pairs ? 2 * c->rows : c->rows) * ((double)(turn * c->columns) + (parts > 1 ? join : 0));
+    const double keys = (double)(turn * c->columns) + (parts > 1 ? join : 0);
+    if (c->slices > 1) return block_time(2 * c->rows) / 2 * (keys + share);
+    return block_time(pairs ? 2 * c->rows : c->rows) * keys;
 }
 
 void tw_network_attention_tile(const tw_attention_problem *p, const tw_target *t, int sms, tw_attention_config *out) {
