@@ -368,6 +368,23 @@ static void residuals_are_shared(void **state) {
     }
 }
 
+/* A matrix whose rows are padded for the kernels is on the device as it is padded, and not as it was. */
+static int open_padded(void **state) {
+    (void)state;
+    return open_text("graph \"padded\" @23\n"
+                     "  input %x: f16[2, 16, 64]\n"
+                     "  constant %v: f16[64, 510] random 7\n"
+                     "  %y = MatMul(%x, %v)\n"
+                     "  output %y\n");
+}
+
+static void what_nobody_reads_is_not_uploaded(void **state) {
+    (void)state;
+    use(&(tw_cuda_network_options){0}, NULL);
+    /* What is padded belongs to the network. */
+    assert_int_equal(tw_network_weights_bytes(m.weights), 0);
+}
+
 /* What zeroes counters stands between a product and the launch before, which it may then not overtake. */
 static void cleared_products_begin_late(void **state) {
     (void)state;
@@ -423,6 +440,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(attention_is_the_vendors_alone, open_all, close_layer),
         cmocka_unit_test_setup_teardown(engines_are_made_once, open_all, close_layer),
         cmocka_unit_test(residuals_are_shared),
+        cmocka_unit_test_setup_teardown(what_nobody_reads_is_not_uploaded, open_padded, close_all),
         cmocka_unit_test_setup_teardown(the_vendors_best_is_taken, open_all, close_layer),
         cmocka_unit_test_setup_teardown(attention_of_all_kinds_is_the_vendors, open_all, close_layer),
         cmocka_unit_test_setup_teardown(attention_without_the_library, open_all, close_layer),

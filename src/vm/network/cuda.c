@@ -99,12 +99,23 @@ static tw_status upload_own(tw_cuda_network *n, const tw_program_buffer *b, uint
     return st == TW_OK && b->bytes ? tw_gpu_upload(n->gpu, *address, b->content, (size_t)b->bytes, diag) : st;
 }
 
-/* Gives each buffer an address. */
+/* Notes which buffers steps read. What lowering made other constants of is not read any more. */
+static void note_read(const tw_program *p, bool *read) {
+    for (int i = 0; i < p->n_steps; i++)
+        for (int k = 0; k < p->steps[i].n_in; k++)
+            if (p->steps[i].in[k].buffer >= 0) read[p->steps[i].in[k].buffer] = true;
+}
+
+/* Gives each buffer an address, but for constants that nobody reads. */
 static tw_status place_buffers(tw_cuda_network *n, tw_diag *diag) {
     const tw_program *p = n->p;
+    bool *read = tw_arena_array(&n->arena, (size_t)p->n_buffers + 1, sizeof *read);
+    if (!read) return tw_fail_memory(diag);
+    note_read(p, read);
     tw_status st = allocate(n, "scratch", p->scratch_bytes, &n->scratch, diag);
     for (int i = 0; i < p->n_buffers && st == TW_OK; i++) {
         const tw_program_buffer *b = &p->buffers[i];
+        if (b->kind == TW_PROGRAM_CONSTANT && !read[i]) continue;
         if (b->kind == TW_PROGRAM_SCRATCH)
             n->at[i] = n->scratch + (uint64_t)(b->offset < 0 ? 0 : b->offset);
         else if (b->kind == TW_PROGRAM_CONSTANT)
