@@ -3,7 +3,6 @@
 #include "base/divide.h"
 #include "kernels/gemm/generate.h"
 
-#include <stdio.h>
 #include <string.h>
 
 const struct tw_gemm_type_info tw_gemm_types[TW_GEMM_TYPES] = {
@@ -301,67 +300,6 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
     if (st == TW_OK) st = check_narrow(p, diag);
     if (st == TW_OK) st = check_tape(p, diag);
     return st == TW_OK ? tw_gemm_batch_complete(p, diag) : st;
-}
-
-void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
-    const struct {
-        const char *name;
-        int64_t value, usual;
-    } numbers[] = {
-        {"ta", p->trans_a, 0},
-        {"tb", p->trans_b, 0},
-        {"lda", p->lda, p->trans_a ? p->m : p->k},
-        {"ldb", p->ldb, p->trans_b ? p->k : p->n},
-        {"ldc", p->ldc, tw_gemm_columns(p)},
-        {"batch", p->batch, 1},
-        {"sa", p->stride_a, p->lda * (p->trans_a ? p->k : p->m)},
-        {"sb", p->stride_b, p->ldb * (p->trans_b ? p->n : p->k)},
-        {"sc", p->stride_c, p->ldc * p->m},
-        {"sets", p->sets, 1},
-        {"set_a", p->set_a, tw_gemm_next_set(p, p->stride_a)},
-        {"set_b", p->set_b, tw_gemm_next_set(p, p->stride_b)},
-        {"set_c", p->set_c, tw_gemm_next_set(p, p->stride_c)},
-        {"pointers", p->pointers, 0},
-        {"sums", p->sums, 0},
-        {"centred", p->centred, 0},
-        {"norm_residual", p->norm_residual, 0},
-        {"addends", p->addends, 0},
-        {"groups", p->groups, 0},
-        {"masked", p->masked, 0},
-        {"gather", p->gather, 0},
-        {"rows_a", p->rows_a, p->m},
-        {"scatter", p->scatter, 0},
-        {"weights", p->weights, 0},
-        {"promote", p->promote && !p->scale_blocks, 0},
-        {"scale_blocks", p->scale_blocks, 0},
-        {"scales", p->scales, 0},
-        {"scale_sums", p->scale_sums, 0},
-        {"bias", p->epilogue.bias, 0},
-        {"mul", p->epilogue.mul, 0},
-        {"residual", p->epilogue.residual, 0},
-        {"gated", p->epilogue.gated, 0},
-        {"squares", p->epilogue.squares, 0},
-        {"means", p->epilogue.means, 0},
-        {"scaled", p->epilogue.scaled, 0},
-        {"scale_rows", p->epilogue.scale_rows, 0},
-        {"scale_columns", p->epilogue.scale_columns, 0},
-    };
-    size_t n = (size_t)snprintf(out, size, "type=%s m=%lld n=%lld k=%lld", tw_gemm_types[p->type].name, (long long)p->m,
-                                (long long)p->n, (long long)p->k);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && n < size; i++)
-        if (numbers[i].value && numbers[i].value != numbers[i].usual)
-            n += (size_t)snprintf(out + n, size - n, " %s=%lld", numbers[i].name, (long long)numbers[i].value);
-    if (n < size && p->out != TW_T_none && p->out != tw_gemm_types[p->type].out)
-        n += (size_t)snprintf(out + n, size - n, " out=%s", tw_type_name(p->out));
-    if (n < size && p->narrow) n += (size_t)snprintf(out + n, size - n, " narrow=%s", tw_gemm_narrow_names[p->narrow]);
-    if (n < size && p->tape.warps)
-        n += (size_t)snprintf(out + n, size - n, " tape=%dx%dx%d%s", p->tape.warps, p->tape.blocks, p->tape.run,
-                              p->tape.apart ? "a" : "");
-    if (n < size && p->alpha != 1) n += (size_t)snprintf(out + n, size - n, " alpha=%.17g", p->alpha);
-    if (n < size && p->eps != 0) n += (size_t)snprintf(out + n, size - n, " eps=%.9g", p->eps);
-    if (n < size && p->beta != 0) n += (size_t)snprintf(out + n, size - n, " beta=%.17g", p->beta);
-    if (n < size && p->epilogue.activation)
-        snprintf(out + n, size - n, " activation=%s", activations[p->epilogue.activation]);
 }
 
 /* Computes the largest power of two, at most `most`, that divides the bytes from row to row, from matrix to matrix and

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/gemm/reference.h"
+#include "kernels/gemm/reference_parts.h"
 
 #include "base/diag.h"
 #include "base/random.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double element_read(tw_type t, const void *data, int64_t i) {
+double tw_gemm_element_read(tw_type t, const void *data, int64_t i) {
     return t == TW_T_f64    ? ((const double *)data)[i]
            : t == TW_T_f32  ? (double)((const float *)data)[i]
            : t == TW_T_f16  ? (double)tw_f16_to_f32(((const uint16_t *)data)[i])
@@ -118,11 +118,11 @@ static double narrow_element(const tw_gemm_data *d, int64_t column, int64_t k) {
     const double q = tw_gemm_packed(p, d->of[TW_GEMM_B], column, k);
     if (!p->scales) return q;
     const tw_type t = tw_gemm_types[p->type].element;
-    const double scale = element_read(t, d->of[TW_GEMM_SCALES], tw_gemm_scale_place(p, column, k / p->scales));
+    const double scale = tw_gemm_element_read(t, d->of[TW_GEMM_SCALES], tw_gemm_scale_place(p, column, k / p->scales));
     if (p->scale_sums) return q * scale;
     double rounded = 0; /* Room for an element of any type. */
     element_write(t, &rounded, 0, q * scale);
-    return element_read(t, &rounded, 0);
+    return tw_gemm_element_read(t, &rounded, 0);
 }
 
 /* Tells whether A has rows in memory that the product is not of. */
@@ -145,7 +145,7 @@ static void widen(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, 
     const bool rows_first = which == TW_GEMM_A ? !d->problem.trans_a : d->problem.trans_b;
     for (int64_t i = 0; i < m.rows; i++)
         for (int64_t j = 0; j < m.columns; j++) {
-            double x = element_read(m.type, d->of[which], place + i * m.ld + j);
+            double x = tw_gemm_element_read(m.type, d->of[which], place + i * m.ld + j);
             if (d->problem.type == TW_GEMM_TF32) {
                 uint32_t bits = tw_f32_bits((float)x);
                 x = (double)tw_bits_f32((bits + 0x1000u) & ~0x1fffu);
@@ -164,8 +164,7 @@ static double activate(tw_gemm_activation a, double x) {
     return x;
 }
 
-/* Returns the largest relative error of rounding to a type. */
-static double unit_of(tw_type t) {
+double tw_gemm_unit_of(tw_type t) {
     return t == TW_T_f64    ? 0x1p-53
            : t == TW_T_f32  ? 0x1p-24
            : t == TW_T_f16  ? 0x1p-11
@@ -174,8 +173,7 @@ static double unit_of(tw_type t) {
                             : 0;
 }
 
-/* Returns twice the largest error of rounding to a subnormal number of a type whose subnormal numbers are not tiny. */
-static double subnormal_of(tw_type t) {
+double tw_gemm_subnormal_of(tw_type t) {
     return t == TW_T_f16 ? 0x1p-24 : t == TW_T_e4m3 ? 0x1p-9 : 0;
 }
 
@@ -220,7 +218,7 @@ static void judge_by(tw_gemm_data *d, int64_t index, result r, double unit, bool
     if (p->out == TW_T_e4m3) x = x < -448 ? -448 : x > 448 ? 448 : x;
     d->want[index] = x;
     /* Integers are exact, but a tolerance is above zero. */
-    double tolerance = 16 * unit * r.size + 1.01 * unit_of(p->out) * fabs(x) + subnormal_of(p->out);
+    double tolerance = 16 * unit * r.size + 1.01 * tw_gemm_unit_of(p->out) * fabs(x) + tw_gemm_subnormal_of(p->out);
     d->tolerance[index] = exact ? 0.5f : (float)(tolerance * 1.001 + 1e-30);
     d->twice[index] = exact ? 0.5f : (float)((tolerance + r.between) * 1.001 + 1e-30);
 }
@@ -259,7 +257,7 @@ static bool mark_written(tw_gemm_data *d) {
     return d->written;
 }
 
-static bool is_written(const tw_gemm_data *d, int64_t row) {
+bool tw_gemm_is_written(const tw_gemm_data *d, int64_t row) {
     return !d->written || d->written[row];
 }
 
@@ -275,8 +273,9 @@ static void scale(const tw_gemm_data *d, int64_t row, result *r) {
 static void add_normed(const tw_gemm_data *d, int64_t at, int64_t row, int64_t column, result *r) {
     const tw_gemm_problem *p = &d->problem;
     double mean;
-    const double factor = factor_of(d, row, &mean), gain = element_read(p->out, d->of[TW_GEMM_RESIDUAL_GAINS], column);
-    const double x = element_read(p->out, d->of[TW_GEMM_RESIDUAL], at);
+    const double factor = factor_of(d, row, &mean),
+                 gain = tw_gemm_element_read(p->out, d->of[TW_GEMM_RESIDUAL_GAINS], column);
+    const double x = tw_gemm_element_read(p->out, d->of[TW_GEMM_RESIDUAL], at);
     r->x += (x - mean) * factor * gain;
     r->size += (fabs(x) + fabs(mean)) * factor * fabs(gain);
 }
@@ -290,19 +289,19 @@ static void finish(tw_gemm_data *d, int64_t index, int64_t at, int64_t row, int6
     const bool exact = p->out == TW_T_i32 || p->out == TW_T_i8;
     const double unit = p->type == TW_GEMM_F64 ? 0x1p-53 : exact ? 0 : 0x1p-24;
     result r = {p->alpha * sum, fabs(p->alpha) * (magnitude + cut_off(p, sum, magnitude) / 16),
-                1.01 * unit_of(p->out) * fabs(p->alpha * sum) + subnormal_of(p->out)};
-    if (p->beta != 0) add(&r, p->beta * element_read(p->out, d->of[TW_GEMM_C], at));
-    if (e->bias) add(&r, element_read(p->out, d->of[TW_GEMM_BIAS], column));
+                1.01 * tw_gemm_unit_of(p->out) * fabs(p->alpha * sum) + tw_gemm_subnormal_of(p->out)};
+    if (p->beta != 0) add(&r, p->beta * tw_gemm_element_read(p->out, d->of[TW_GEMM_C], at));
+    if (e->bias) add(&r, tw_gemm_element_read(p->out, d->of[TW_GEMM_BIAS], column));
     r.x = activate(e->activation, r.x);
     r.size *= e->activation ? 1.2 : 1;
     r.between *= e->activation ? 1.2 : 1;
     if (e->mul) {
-        double by = element_read(p->out, d->of[TW_GEMM_MUL], at);
+        double by = tw_gemm_element_read(p->out, d->of[TW_GEMM_MUL], at);
         r.x *= by;
         r.size *= fabs(by);
         r.between *= fabs(by);
     }
-    if (e->residual && !p->norm_residual) add(&r, element_read(p->out, d->of[TW_GEMM_RESIDUAL], at));
+    if (e->residual && !p->norm_residual) add(&r, tw_gemm_element_read(p->out, d->of[TW_GEMM_RESIDUAL], at));
     if (p->norm_residual) add_normed(d, at, row, column, &r);
     scale(d, row, &r);
     judge_by(d, index, r, unit, exact);
@@ -321,7 +320,7 @@ static void finish_gated(tw_gemm_data *d, int64_t index, int64_t at, int64_t row
     of[0].x = activate(e->activation, of[0].x);
     of[0].size *= e->activation ? 1.2 : 1;
     result r = {.x = of[0].x * of[1].x, .size = of[0].size * fabs(of[1].x) + fabs(of[0].x) * of[1].size};
-    if (e->residual) add(&r, element_read(p->out, d->of[TW_GEMM_RESIDUAL], at));
+    if (e->residual) add(&r, tw_gemm_element_read(p->out, d->of[TW_GEMM_RESIDUAL], at));
     scale(d, row, &r);
     judge_by(d, index, r, unit, false);
 }
@@ -334,7 +333,7 @@ static void finish_product(tw_gemm_data *d, int64_t product, const double *sum, 
     const int64_t first = tw_gemm_matrix_place(p, &c, product);
     for (int64_t row = 0; row < p->m; row++) {
         const int64_t place = place_of(d, row);
-        if (place < 0 || !is_written(d, place)) continue; /* A row of no group has no sums. */
+        if (place < 0 || !tw_gemm_is_written(d, place)) continue; /* A row of no group has no sums. */
         for (int64_t column = 0; column < columns; column++) {
             const int64_t cell = (product * p->m + place) * columns + column;
             const int64_t at = first + place * p->ldc + column;
@@ -475,7 +474,7 @@ static bool make_matrices(tw_gemm_data *d, uint64_t seed) {
     /* Rows of C that are not written hold NaNs, too. */
     const tw_gemm_matrix c = tw_gemm_matrix_of(&d->problem, TW_GEMM_C);
     for (int64_t i = 0; i < c.rows; i++) {
-        if (is_written(d, i)) continue;
+        if (tw_gemm_is_written(d, i)) continue;
         const size_t es = (size_t)tw_type_bits(c.type) / 8;
         memset((char *)d->of[TW_GEMM_C] + (size_t)(i * c.ld) * es, 0xff, (size_t)c.columns * es);
     }
@@ -503,86 +502,4 @@ void tw_gemm_data_free(tw_gemm_data *d) {
     free(d->twice);
     free(d->written);
     *d = (tw_gemm_data){0};
-}
-
-int64_t tw_gemm_data_compare(const tw_gemm_data *d, const void *c, double *worst, int64_t *first) {
-    const tw_gemm_problem *p = &d->problem;
-    const int64_t columns = tw_gemm_columns(p);
-    const tw_gemm_matrix m = tw_gemm_matrix_of(p, TW_GEMM_C);
-    int64_t wrong = 0;
-    double most = 0;
-    for (int64_t cell = 0; cell < d->cells; cell++) {
-        int64_t in = cell % (p->m * columns);
-        int64_t at = tw_gemm_matrix_place(p, &m, cell / (p->m * columns)) + in / columns * p->ldc + in % columns;
-        if (!is_written(d, in / columns)) continue;
-        double x = element_read(p->out, c, at);
-        for (int64_t i = 1; i < p->addends; i++) x += element_read(p->out, c, at + i * p->stride_c);
-        double error = fabs(x - d->want[cell]) / (double)d->tolerance[cell];
-        if (!(error <= most)) most = error;
-        if (error < 1) continue;
-        if (!wrong++ && first) *first = cell;
-    }
-    if (worst) *worst = most;
-    return wrong;
-}
-
-int64_t tw_gemm_data_scaled(const tw_gemm_data *d, const float *c, const uint16_t *scaled) {
-    const tw_gemm_problem *p = &d->problem;
-    const float *gains = d->of[TW_GEMM_GAINS];
-    int64_t wrong = 0;
-    for (int64_t i = 0; i < p->m * p->n; i++) {
-        const float x = c[i] * gains[i % p->n];
-        if (is_written(d, i / p->n))
-            wrong += scaled[i] != (p->type == TW_GEMM_F16 ? tw_f32_to_f16(x) : tw_f32_to_bf16(x));
-    }
-    return wrong;
-}
-
-int64_t tw_gemm_data_squares(const tw_gemm_data *d, const void *c, const tw_gemm_squares *of, const float *squares) {
-    const tw_gemm_problem *p = &d->problem;
-    const int64_t all = tw_gemm_columns(p), kinds = 1 + p->epilogue.means;
-    int64_t wrong = 0;
-    for (int64_t from = 0; from < all; from += of->columns, squares += p->m * of->parts * kinds)
-        for (int64_t row = 0; row < p->m; row++) {
-            double want[2] = {0}, sum[2] = {0}, size = 0;
-            if (!is_written(d, row)) continue;
-            for (int i = 0; i < of->parts * kinds; i++)
-                sum[i % kinds] += (double)squares[kinds * (i / kinds * p->m + row) + i % kinds];
-            for (int64_t j = from; j < all && j < from + of->columns; j++) {
-                const double x = element_read(p->out, c, row * p->ldc + j);
-                want[0] += x * x;
-                want[1] += x;
-                size += fabs(x);
-            }
-            /* A lane adds up at most a quarter of 256 squares, and then four lanes do. Squares have one sign. One that
-               is subnormal is rounded to a multiple of 2^-149. */
-            const double tiny = (double)of->columns * 0x1p-149, sums = 70 * 0x1p-24;
-            if (kinds < 2) {
-                wrong += !(fabs(sum[0] - want[0]) <= sums * want[0] + tiny);
-                continue;
-            }
-            /* Cells were not rounded yet. */
-            const double unit = 1.01 * unit_of(p->out), small = (double)of->columns * subnormal_of(p->out);
-            wrong += !(fabs(sum[0] - want[0]) <= (sums + 3 * unit) * want[0] + small + tiny);
-            wrong += !(fabs(sum[1] - want[1]) <= (sums + unit) * size + small + tiny);
-        }
-    return wrong;
-}
-
-int64_t tw_gemm_data_gaps(const tw_gemm_data *d, const void *now, const void *before) {
-    const unsigned char *x = now, *y = before;
-    const tw_gemm_problem *p = &d->problem;
-    const tw_gemm_matrix m = tw_gemm_matrix_of(p, TW_GEMM_C);
-    const int64_t es = tw_type_bits(p->out) / 8, all = (int64_t)d->bytes[TW_GEMM_C] / es;
-    bool *is_cell = calloc((size_t)all, sizeof *is_cell);
-    int64_t n = 0;
-    if (!is_cell) return -1;
-    const int64_t matrices = p->addends ? p->addends : p->batch;
-    for (int64_t i = 0; i < matrices * p->m; i++) {
-        const int64_t row = tw_gemm_matrix_place(p, &m, i / p->m) + i % p->m * p->ldc;
-        if (is_written(d, i % p->m)) memset(is_cell + row, true, (size_t)m.columns * sizeof *is_cell);
-    }
-    for (int64_t i = 0; i < all; i++) n += !is_cell[i] && memcmp(x + i * es, y + i * es, (size_t)es) != 0;
-    free(is_cell);
-    return n;
 }
