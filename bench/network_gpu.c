@@ -144,6 +144,7 @@ static tw_status run(made *m, const settings *s, tw_diag *diag) {
     const double graph_s = (double)(tw_now_ns() - began) * 1e-9;
     began = tw_now_ns();
     if (st == TW_OK) st = tw_gpu_open(&m->gpu, s->device, diag);
+    lowering.norm_rows = TW_CUDA_NETWORK_NORM_ROWS;
     if (st == TW_OK) lowering.norms = s->norms && s->by != 2 && tw_cuda_network_joins_norms(m->gpu);
     if (st == TW_OK) st = tw_program_lower(&m->program, m->graph, &lowering, diag);
     if (st == TW_OK) st = tw_network_weights_open(&m->weights, m->gpu, diag);

@@ -107,6 +107,7 @@ static tw_status open_cuda(struct tw_network *n, const char *device, tw_diag *di
 static void lowering_cuda(const struct tw_network *n, tw_program_options *o) {
     const tw_gpu_machine *m = n->machine;
     const bool vendor_alone = n->options.products == TW_PRODUCTS_VENDOR;
+    o->norm_rows = TW_CUDA_NETWORK_NORM_ROWS;
     o->norms = !vendor_alone && !n->options.norms_apart && tw_cuda_network_joins_norms(m->gpu);
 }
 

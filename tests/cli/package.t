@@ -9,7 +9,7 @@ $ printf '%s\n' '#!/bin/sh' 'while [ $# -gt 1 ]; do case $1 in -o) out=$2; shift
 > tilewright build data/onnx/encoder/model.onnx -o x.tw --dim batch=1 --dim length=5 --target sm_1
 > TILEWRIGHT_PTXAS=./none tilewright build data/onnx/encoder/model.onnx -o x.tw --dim batch=1 --dim length=5 --target sm_90a
 > ls x.tw
-  code.tw: 1 shape in f16, 10 steps, 0.0 MB of weights
+  code.tw: 1 shape in f16, 11 steps, 0.0 MB of weights
         1  programs' graphs in f16
         7  constants (0.0 MB)
        10  kernels of sm_90a (0.0 MB)

@@ -27,12 +27,12 @@ static void extents_share_weights(void **state) {
     tw_network *n;
     tw_diag d = {0};
     succeed(tw_network_open(&n, TEST_DATA "/onnx/encoder/model.onnx", &o, &d), &d);
-    prepare(n, 1, 5);
+    prepare(n, 1, 70); /* Layer norms of fewer rows stay apart. */
     const tw_gpu_machine *m = n->machine;
     const int64_t bytes = tw_network_weights_bytes(m->weights);
     const int made = n->made.n;
     assert_true(bytes > 1000 && made > 0);
-    prepare(n, 2, 7);
+    prepare(n, 2, 37);
     assert_int_equal(n->n_buckets, 2);
     assert_int_equal(n->made.n, made);
     assert_int_equal(tw_network_weights_bytes(m->weights), bytes);

@@ -311,7 +311,8 @@ static void norms_that_are_stored(void **state) {
 
 static void only_where_it_is_asked_for(void **state) {
     (void)state;
-    static const tw_program_options others[] = {{.gpu = true}, {.norms = true}, {.gpu = false}};
+    static const tw_program_options others[] = {
+        {.gpu = true}, {.norms = true}, {.gpu = true, .norms = true, .norm_rows = 5}};
     static const char text[] = "graph g @23\n input %x: %s[4, 16]\n constant %w: %s[16, 16] random 1\n"
                                " constant %g: %s[16] random 2\n %o = MatMul(%x, %w)\n"
                                " %n = LayerNormalization(%o, %g)\n %y = MatMul(%n, %w)\n output %y\n";

@@ -103,6 +103,7 @@ bool tw_norm_wait(tw_lowering *l, const tw_norm *norm) {
         return false;
     if (!is_vector(l, norm->gain, columns) || (norm->beta >= 0 && !is_vector(l, norm->beta, columns))) return false;
     waits.step = find_product(l, &waits.x);
+    if (norm->layer && tw_view_elements(&waits.x) / columns < l->options.norm_rows) return false;
     if (waits.step < 0 || !all_fit(l, norm) || differs(l, &waits)) return false;
     tw_norm *kept = l->norms[norm->value] = tw_arena_alloc(&l->p->arena, sizeof *kept);
     l->failed |= !kept;

@@ -32,6 +32,9 @@ int64_t tw_network_weights_bytes(const tw_network_weights *w);
 
 /* Tells whether a GPU's kernels compute norms as parts of products (tw_program_options.norms). */
 bool tw_cuda_network_joins_norms(const tw_gpu *gpu);
+/* The fewest rows for which they do so well (tw_program_options.norm_rows). Tiles of fewer rows have B's columns in the
+   place of rows, and know no layer norm. */
+enum { TW_CUDA_NETWORK_NORM_ROWS = 64 };
 
 /* Makes kernels and launches of a program that was lowered for a GPU. The program, the weights and their GPU must
    outlive the result. `plan` says how products are computed, and gets what a search finds. It may be NULL, and need not
