@@ -372,6 +372,41 @@ static void gains_that_are_too_large(void **state) {
     }
 }
 
+/* Weights times gains, and beta's shares of a bias, that f16 has no good numbers for. */
+static void what_f16_has_no_numbers_for(void **state) {
+    (void)state;
+#define SIZES                                                                                                          \
+    BEGIN " constant %small: $[1] {0.00001}\n constant %large: $[1] {40000.0}\n constant %one: $[1] {1.0}\n"           \
+          " constant %rows: i64[3] {2, 3, 16}\n constant %square: i64[2] {16, 16}\n constant %tiny: $[1] "             \
+          "{0.001}\n" PRODUCT " %ones = Expand(%one, %square)\n %l = Expand(%large, %sixteen)\n"
+    static const struct {
+        const char *lines;
+        counts f16, bf16;
+    } all[] = {
+        {SIZES " %s = Expand(%small, %sixteen)\n %n = RMSNormalization(%o, %s)\n" END,
+         {2, 0, 0, 1, 3},
+         {2, 1, 0, 0, 2}},
+        {SIZES " %n = LayerNormalization(%o, %g, %l)\n %y = tilewright::Product(%n, %ones) alpha=0.001\n output %y\n",
+         {2, 1, 0, 0, 2},
+         {2, 1, 0, 0, 2}},
+        {SIZES " %n = LayerNormalization(%o, %g, %l)\n %m = Expand(%tiny, %rows)\n"
+               " %y = tilewright::Product(%n, %ones, _, %m)\n output %y\n",
+         {2, 0, 0, 1, 3},
+         {2, 1, 0, 0, 2}},
+        {SIZES " %n = LayerNormalization(%o, %g, %l)\n %y = tilewright::Product(%t, %w, %l, _, %n)\n output %y\n",
+         {2, 0, 0, 1, 3},
+         {2, 0, 1, 0, 2}},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        for (int k = 0; k < 2; k++) {
+            tw_graph *g;
+            const counts want = k ? all[i].bf16 : all[i].f16;
+            tw_program_free(check(all[i].lines, k ? "bf16" : "f16", want, k ? 5e-2 : 6e-3, &g));
+            tw_graph_free(g);
+        }
+    }
+}
+
 /* A norm that is stored after all is stored once, and is what the step computes. */
 static void norms_are_stored_late(void **state) {
     (void)state;
@@ -477,19 +512,13 @@ static void drawn_norms(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms_behind_sums),
-        cmocka_unit_test(norms_before_gemms),
-        cmocka_unit_test(norms_before_layers),
-        cmocka_unit_test(norms_before_gates),
-        cmocka_unit_test(gates_have_no_beta),
-        cmocka_unit_test(norms_of_two_kinds),
-        cmocka_unit_test(one_norm_a_product),
-        cmocka_unit_test(norms_that_are_stored),
-        cmocka_unit_test(only_where_it_is_asked_for),
-        cmocka_unit_test(gains_that_are_too_large),
-        cmocka_unit_test(norms_are_stored_late),
-        cmocka_unit_test(steps_say_what_they_have),
-        cmocka_unit_test(drawn_norms),
+        cmocka_unit_test(norms_behind_sums),           cmocka_unit_test(norms_before_gemms),
+        cmocka_unit_test(norms_before_layers),         cmocka_unit_test(norms_before_gates),
+        cmocka_unit_test(gates_have_no_beta),          cmocka_unit_test(norms_of_two_kinds),
+        cmocka_unit_test(one_norm_a_product),          cmocka_unit_test(norms_that_are_stored),
+        cmocka_unit_test(only_where_it_is_asked_for),  cmocka_unit_test(gains_that_are_too_large),
+        cmocka_unit_test(what_f16_has_no_numbers_for), cmocka_unit_test(norms_are_stored_late),
+        cmocka_unit_test(steps_say_what_they_have),    cmocka_unit_test(drawn_norms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

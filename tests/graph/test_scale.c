@@ -70,7 +70,31 @@ static void matrices_are_scaled(void **state) {
         tw_scale_rows(&(tw_scaling){.type = TW_BF16, .k = K, .n = N, .trans = true, .gain = gain}, from + 1, to));
 }
 
+/* Numbers below f16's normal ones have few bits, and those of bf16 do not. */
+static void elements_keep_their_bits(void **state) {
+    (void)state;
+    enum { K = 37, N = 1037 };
+    static const float gains[] = {0, 1e-5f, 1e-4f};
+    static unsigned char from[2 * K * N], to[2 * K * N];
+    static float gain[K];
+    static double means[N];
+    tw_random r = tw_random_seed(5);
+    for (int way = 0; way < 24; way++) {
+        const tw_dtype t = way & 1 ? TW_BF16 : TW_F16;
+        const bool trans = way & 2, centred = way & 4;
+        for (int i = 0; i < K * N; i++) {
+            const float x = (float)(2 * tw_random_unit(&r) - 1);
+            tw_from_f32(t, &x, from + 2 * i, 1);
+        }
+        for (int k = 0; k < K; k++) gain[k] = gains[way / 8];
+        memset(means, 0, sizeof means);
+        const tw_scaling s = {t, K, N, trans, gain, NULL, centred ? means : NULL, NULL};
+        assert_int_equal(tw_scale_rows(&s, from, to), t == TW_BF16 || way / 8 != 1);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(matrices_are_scaled)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(matrices_are_scaled),
+                                       cmocka_unit_test(elements_keep_their_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -385,6 +385,35 @@ static void what_nobody_reads_is_not_uploaded(void **state) {
     assert_int_equal(tw_network_weights_bytes(m.weights), 0);
 }
 
+/* A constant that is an output, a table that is gathered from, and a mask. */
+static int open_read(void **state) {
+    (void)state;
+    return open_text("graph \"read\" @23\n"
+                     "  input %x: f16[2, 16, 64]\n"
+                     "  constant %c: f16[3, 128] random 7\n"
+                     "  constant %t: f16[32, 64] random 8\n"
+                     "  constant %m: f16[16, 16] random 9\n"
+                     "  %i = Cast(%x) to=7\n"
+                     "  %g = Gather(%t, %i)\n"
+                     "  %a = Attention(%x, %x, %x, %m) q_num_heads=2 kv_num_heads=2\n"
+                     "  output %c\n"
+                     "  output %g\n"
+                     "  output %a\n");
+}
+
+static void what_steps_read_is_uploaded(void **state) {
+    (void)state;
+    enum { UNIT = 256 };
+    const int64_t bytes[] = {3 * 128 * 2, 32 * 64 * 2, 16 * 16 * 2};
+    tw_cuda_network *n;
+    tw_diag diag = {0};
+    int64_t all = 0;
+    for (int i = 0; i < 3; i++) all += (bytes[i] + UNIT) / UNIT * UNIT;
+    good(tw_cuda_network_open(&n, m.program, m.weights, &(tw_cuda_network_options){0}, NULL, &diag), &diag);
+    assert_int_equal(tw_network_weights_bytes(m.weights), all);
+    tw_cuda_network_close(n);
+}
+
 /* What zeroes counters stands between a product and the launch before, which it may then not overtake. */
 static void cleared_products_begin_late(void **state) {
     (void)state;
@@ -441,6 +470,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(engines_are_made_once, open_all, close_layer),
         cmocka_unit_test(residuals_are_shared),
         cmocka_unit_test_setup_teardown(what_nobody_reads_is_not_uploaded, open_padded, close_all),
+        cmocka_unit_test_setup_teardown(what_steps_read_is_uploaded, open_read, close_all),
         cmocka_unit_test_setup_teardown(the_vendors_best_is_taken, open_all, close_layer),
         cmocka_unit_test_setup_teardown(attention_of_all_kinds_is_the_vendors, open_all, close_layer),
         cmocka_unit_test_setup_teardown(attention_without_the_library, open_all, close_layer),

@@ -26,7 +26,8 @@ typedef struct tw_made {
     double *shift; /* Shares of a bias that go with it, given to free. NULL: there are none. */
 } tw_made;
 
-/* Begins with all 0. Contents whose addresses are in keys must stay where they are as long as it lives. */
+/* Begins with all 0. Contents whose addresses are in keys must stay where they are as long as it lives. Not safe for
+   threads: programs that share a list are lowered one after another. */
 typedef struct tw_program_made {
     tw_made *list;
     int n, room;

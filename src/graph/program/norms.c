@@ -7,6 +7,8 @@
 #include "graph/program/product.h"
 #include "graph/program/scale.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 
 enum { EIGHT = 8 /* Elements of 16 bits that a GPU reads together. */ };
@@ -183,12 +185,18 @@ void tw_norm_enter(const tw_norm *norm, tw_lower_epilogue *e) {
     e->eps = norm->eps;
 }
 
-/* The bias with what beta adds to it. */
-static tw_view shifted(tw_lowering *l, const tw_product_node *p, tw_element type, const double *shift, double alpha,
-                       int64_t n) {
+/* The bias with what beta adds to it. False: it leaves the type's range. */
+static bool shifted(tw_lowering *l, const tw_product_node *p, tw_element type, const double *shift, double alpha,
+                    int64_t n, tw_view *out) {
+    const double most = type == TW_E_f16 ? 65504 : (double)FLT_MAX / 2;
     double *sum = reals(l, p->bias, n);
-    for (int64_t i = 0; i < n && !l->failed; i++) sum[i] += alpha * shift[i];
-    return l->failed ? (tw_view){.buffer = -1} : constant(l, "shifted", type, sum, n);
+    bool fits = !l->failed;
+    for (int64_t i = 0; i < n && !l->failed; i++) {
+        sum[i] += alpha * shift[i];
+        fits &= fabs(sum[i]) <= most;
+    }
+    if (fits) *out = constant(l, "shifted", type, sum, n);
+    return fits && !l->failed;
 }
 
 /* ---- products */
@@ -219,7 +227,8 @@ static bool fold_a(tw_lowering *l, const tw_norm *norm, const tw_product_node *p
     *a = tw_norm_x(l, norm);
     *b = tw_view_dense(tw_lower_made(l, name, m.data, tw_array_bytes(from)), from->type, 2, from->dims);
     if (p->trans_b) tw_product_swap(b);
-    if (m.shift) e->bias = shifted(l, p, to->type, m.shift, p->alpha, from->dims[!p->trans_b]);
+    const int64_t n = from->dims[!p->trans_b];
+    if (m.shift && !shifted(l, p, to->type, m.shift, p->alpha, n, &e->bias)) return false;
     return !l->failed && (m.shift || tw_product_operand(l, p->bias, to, true, &e->bias));
 }
 
@@ -235,7 +244,7 @@ static bool fold_residual(tw_lowering *l, const tw_norm *norm, const tw_product_
     e->eps = norm->eps;
     e->vector = constant(l, tw_lower_of(l, norm->gain)->name, to->type, gain, n);
     e->residual = tw_norm_x(l, norm);
-    if (shift) e->bias = shifted(l, p, to->type, shift, 1, n);
+    if (shift && !shifted(l, p, to->type, shift, 1, n, &e->bias)) return false;
     return !l->failed && (shift || tw_product_operand(l, p->bias, to, true, &e->bias));
 }
 

@@ -64,6 +64,15 @@ static double sum_of(const float *x, int64_t n) {
     return total(lanes);
 }
 
+static double size_of(const float *x, int64_t n) {
+    double lanes[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) lanes[k] += (double)fabsf(x[i + k]);
+    for (; i < n; i++) lanes[0] += (double)fabsf(x[i]);
+    return total(lanes);
+}
+
 static double dot(const float *x, const double *by, int64_t n) {
     double lanes[LANES] = {0};
     int64_t i = 0;
@@ -76,7 +85,8 @@ static double dot(const float *x, const double *by, int64_t n) {
 /* A run of elements of a row as stored. */
 typedef struct run {
     int64_t row, column, n;
-    float *off; /* Of matrices that are not transposed: what rounding has taken from each column so far. */
+    float *off;   /* Of matrices that are not transposed: what rounding has taken from each column so far. */
+    double *size; /* The sum of all elements' sizes so far. */
 } run;
 
 /* Loads a run, and multiplies it by gains. */
@@ -154,19 +164,21 @@ static bool scale_run(const tw_scaling *s, const run *r, const unsigned char *fr
     } else {
         tw_from_f32(s->type, x, to, (size_t)r->n);
     }
+    *r->size += size_of(x, r->n);
     return !beyond(to, r->n, s->type == TW_F16 ? 0x7c00 : 0x7f80);
 }
 
 typedef bool visit(const tw_scaling *s, const run *r, const unsigned char *from, unsigned char *to);
 
-/* Calls a function for all runs, those of the same columns one after another. */
-static bool walk(const tw_scaling *s, visit *each, const unsigned char *from, unsigned char *to) {
+/* Calls a function for all runs, those of the same columns one after another. *size: the sum of the elements'
+   sizes, if they are scaled. */
+static bool walk(const tw_scaling *s, visit *each, const unsigned char *from, unsigned char *to, double *size) {
     const int64_t rows = s->trans ? s->n : s->k, columns = s->trans ? s->k : s->n;
     bool good = true;
     for (int64_t c = 0; c < columns && good; c += RUN) {
         float off[RUN] = {0};
         for (int64_t r = 0; r < rows && good; r++) {
-            const run of = {r, c, columns - c < RUN ? columns - c : RUN, off};
+            const run of = {r, c, columns - c < RUN ? columns - c : RUN, off, size};
             const int64_t at = 2 * (r * columns + c);
             good = each(s, &of, from + at, to + at);
         }
@@ -175,6 +187,9 @@ static bool walk(const tw_scaling *s, visit *each, const unsigned char *from, un
 }
 
 bool tw_scale_rows(const tw_scaling *s, const void *from, void *to) {
-    if (s->means) walk(s, sum_run, from, to);
-    return walk(s, scale_run, from, to);
+    const double few = 0x1p-16; /* Numbers of f16 around it have 8 bits, and some 4 times the usual errors. */
+    double size = 0;
+    if (s->means) walk(s, sum_run, from, to, &size);
+    if (!walk(s, scale_run, from, to, &size)) return false;
+    return s->type != TW_F16 || size == 0 || size >= few * (double)s->k * (double)s->n;
 }

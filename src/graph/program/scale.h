@@ -17,7 +17,8 @@ typedef struct tw_scaling {
     double *shift; /* The n sums of the rows times beta, not times gains, are added to it. Goes with beta. */
 } tw_scaling;
 
-/* Elements may be aligned to nothing, and `to` may be `from`. False: an element leaves the type's range, or is none. */
+/* Elements may be aligned to nothing, and `to` may be `from`. False: an element leaves the type's range, or is none,
+   or elements are so small that f16 has few of their bits. */
 bool tw_scale_rows(const tw_scaling *s, const void *from, void *to);
 
 #endif

@@ -46,6 +46,7 @@ static int list_shared(const tw_cuda_network *n, const tw_attention_problem *p, 
                        candidate *out, int most) {
     static const int columns[] = {64, 128, 192, 256};
     int count = 0;
+    if (usual->mma != TW_ATTENTION_BY_WARPGROUPS) return 0;
     if (p->batch * p->heads * tw_ceil_div(p->queries, 64) > 2 * n->info.sms) return 0;
     for (int i = 0; i < 4 * 2 && count < most; i++) {
         tw_attention_config c = *usual;

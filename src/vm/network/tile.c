@@ -27,7 +27,8 @@ double tw_network_attention_time(const tw_attention_problem *p, const tw_attenti
         if (turn < blocks) turn = blocks;
     }
     const double keys = (double)(turn * c->columns) + (parts > 1 ? join : 0);
-    if (c->slices > 1) return block_time(2 * c->rows) / 2 * (keys + share);
+    const bool shares = c->slices > 1 && c->mma == TW_ATTENTION_BY_WARPGROUPS;
+    if (shares) return block_time(2 * c->rows) / 2 * (keys + share);
     return block_time(pairs ? 2 * c->rows : c->rows) * keys;
 }
 
