@@ -44,6 +44,14 @@ static bool regular(const tw_gemm_problem *p) {
            (p->batch == 1 || p->stride_c == p->m * p->ldc);
 }
 
+/* Runs a kernel that adds to words of r->verdict, from 0, and fetches them. */
+static tw_status ask(tw_gemm_rig *r, const tw_cuda_launch *l, void *said, size_t bytes, tw_diag *diag) {
+    tw_status st = tw_cuda_fill(r->cuda, r->verdict, 0, bytes / 4, diag);
+    if (st == TW_OK) st = tw_cuda_run(r->cuda, l, diag);
+    if (st == TW_OK) st = tw_cuda_sync(r->cuda, diag);
+    return st == TW_OK ? tw_cuda_download(r->cuda, said, r->verdict, bytes, diag) : st;
+}
+
 static tw_status count_here(tw_gemm_rig *r, bool twice, int64_t *wrong, tw_diag *diag) {
     struct {
         int32_t wrong;
@@ -62,10 +70,7 @@ static tw_status count_here(tw_gemm_rig *r, bool twice, int64_t *wrong, tw_diag 
                               .arguments = arguments,
                               .argument_bytes = bytes,
                               .n_arguments = sizeof bytes / sizeof *bytes};
-    tw_status st = tw_cuda_fill(r->cuda, r->verdict, 0, 2, diag);
-    if (st == TW_OK) st = tw_cuda_run(r->cuda, &l, diag);
-    if (st == TW_OK) st = tw_cuda_sync(r->cuda, diag);
-    if (st == TW_OK) st = tw_cuda_download(r->cuda, &said, r->verdict, sizeof said, diag);
+    const tw_status st = ask(r, &l, &said, sizeof said, diag);
     *wrong = said.wrong;
     if (said.worst > r->worst) r->worst = said.worst;
     return st;
@@ -109,10 +114,7 @@ static tw_status count_sums(tw_gemm_rig *r, const tw_gemm_squares *of, int64_t *
         .arguments = arguments,
         .argument_bytes = bytes,
         .n_arguments = sizeof bytes / sizeof *bytes};
-    tw_status st = tw_cuda_fill(r->cuda, r->verdict, 0, 1, diag);
-    if (st == TW_OK) st = tw_cuda_run(r->cuda, &l, diag);
-    if (st == TW_OK) st = tw_cuda_sync(r->cuda, diag);
-    if (st == TW_OK) st = tw_cuda_download(r->cuda, &said, r->verdict, sizeof said, diag);
+    const tw_status st = ask(r, &l, &said, sizeof said, diag);
     *wrong += said;
     return st;
 }
