@@ -55,7 +55,8 @@ static int mask_sees_one_key_more(tw_kernel *k) {
         uint64_t column, limit;
         const bool of_mask = tw_value_constant(k, found[i]->operands[0], &column) && column < 256 &&
                              !tw_value_constant(k, found[i]->operands[1], &limit);
-        if (!of_mask) continue;
+        const bool of_branch = found[i]->next && found[i]->next->code == TW_OP_if;
+        if (!of_mask || of_branch) continue;
         found[i]->operands[0] = tw_edit_constant(k, TW_T_i32, (uint32_t)(column - 1));
         changed++;
     }
@@ -176,6 +177,22 @@ static int queries_in_other_places(tw_kernel *k) {
     return changed;
 }
 
+/* Warpgroups that share queries: one or the other of the two meetings before sums are added is left out. */
+static int drop_meetings(tw_kernel *k, int of_two) {
+    int met = 0, dropped = 0;
+    for (int i = 0, n = all(k, TW_OP_barrier_sync); i < n; i++)
+        if (found[i]->at.count == 256 && met++ % 2 == of_two) tw_edit_remove(found[i]), dropped++;
+    return dropped;
+}
+
+static int slices_overwritten(tw_kernel *k) {
+    return drop_meetings(k, 0);
+}
+
+static int slices_joined_too_early(tw_kernel *k) {
+    return drop_meetings(k, 1);
+}
+
 /* One page is fetched in the place of all. */
 static int stale_page(tw_kernel *k) {
     const int n = all(k, TW_OP_min_u32);
@@ -208,45 +225,51 @@ static const struct {
     int (*plant)(tw_kernel *k);
     unsigned by;    /* A set of verdicts, any of which fits. */
     const char *of; /* Words of a problem of its own, with the small configuration. NULL: of the usual ones. */
-    bool warps;     /* The kernel is one by mma.sync. */
+    enum { GROUPS, WARPS, SHARED } kind; /* By wgmma, by mma.sync, or by wgmma with queries that are shared. */
 } faults[] = {
-    {"the mask sees one key more", mask_sees_one_key_more, WRONG, NULL, false},
-    {"sums are not rescaled", sums_are_not_rescaled, WRONG, NULL, false},
-    {"stale keys", stale_keys, ASYNC, NULL, false},
-    {"stale values", stale_values, ASYNC, NULL, false},
-    {"stale queries", stale_queries, ASYNC, NULL, false},
-    {"keys overwritten", keys_overwritten, ASYNC, NULL, false},
-    {"queries overwritten", queries_overwritten, ASYNC, NULL, false},
-    {"scores not waited for", scores_not_waited_for, ASYNC, NULL, false},
-    {"sums not waited for", sums_not_waited_for, ASYNC, NULL, false},
-    {"no fence before products", no_fence_before_products, ASYNC, NULL, false},
-    {"results not fenced", results_not_fenced, BIT(TW_EMU_PROXY), NULL, false},
-    {"results overwritten", results_overwritten, ASYNC | BIT(TW_EMU_LEAK), NULL, false},
-    {"the counter stays", counter_stays, WRONG, NULL, false},
-    {"turns not passed", turns_not_passed, BIT(TW_EMU_DEADLOCK) | BIT(TW_EMU_LEAK) | BIT(TW_EMU_BARRIER), NULL, false},
-    {"a stale page", stale_page, WRONG, "heads=2 head=64 queries=90 keys=120 page=16 pool=20 causal=1", false},
+    {"the mask sees one key more", mask_sees_one_key_more, WRONG, NULL, GROUPS},
+    {"sums are not rescaled", sums_are_not_rescaled, WRONG, NULL, GROUPS},
+    {"stale keys", stale_keys, ASYNC, NULL, GROUPS},
+    {"stale values", stale_values, ASYNC, NULL, GROUPS},
+    {"stale queries", stale_queries, ASYNC, NULL, GROUPS},
+    {"keys overwritten", keys_overwritten, ASYNC, NULL, GROUPS},
+    {"queries overwritten", queries_overwritten, ASYNC, NULL, GROUPS},
+    {"scores not waited for", scores_not_waited_for, ASYNC, NULL, GROUPS},
+    {"sums not waited for", sums_not_waited_for, ASYNC, NULL, GROUPS},
+    {"no fence before products", no_fence_before_products, ASYNC, NULL, GROUPS},
+    {"results not fenced", results_not_fenced, BIT(TW_EMU_PROXY), NULL, GROUPS},
+    {"results overwritten", results_overwritten, ASYNC | BIT(TW_EMU_LEAK), NULL, GROUPS},
+    {"the counter stays", counter_stays, WRONG, NULL, GROUPS},
+    {"turns not passed", turns_not_passed, BIT(TW_EMU_DEADLOCK) | BIT(TW_EMU_LEAK) | BIT(TW_EMU_BARRIER), NULL, GROUPS},
+    {"a stale page", stale_page, WRONG, "heads=2 head=64 queries=90 keys=120 page=16 pool=20 causal=1", GROUPS},
     {"gathered too early", gathered_too_early, ASYNC, "heads=2 head=64 queries=90 keys=120 page=3 pool=50 causal=1",
-     false},
+     GROUPS},
     {"gathered, not fenced", gathered_not_fenced, BIT(TW_EMU_PROXY),
-     "heads=2 head=64 queries=90 keys=120 page=3 pool=50 causal=1", false},
+     "heads=2 head=64 queries=90 keys=120 page=3 pool=50 causal=1", GROUPS},
     {"gathered elsewhere", gathered_elsewhere, WRONG | ASYNC | BIT(TW_EMU_BOUNDS),
-     "heads=2 head=64 queries=90 keys=120 page=3 pool=50 causal=1", false},
+     "heads=2 head=64 queries=90 keys=120 page=3 pool=50 causal=1", GROUPS},
     {"a mask of other keys", array_of_other_keys, WRONG | BIT(TW_EMU_BOUNDS),
-     "heads=2 head=64 queries=90 keys=120 mask=f32 mask_heads=2", false},
-    {"a part merged twice", part_merged_twice, WRONG, "heads=4 kv_heads=2 head=64 queries=30 keys=140", false},
-    {"parts merged too early", merged_too_early, ASYNC, "heads=4 kv_heads=2 head=64 queries=30 keys=140", false},
-    {"warps: the mask sees one key more", mask_sees_one_key_more, WRONG, NULL, true},
-    {"warps: sums are not rescaled", sums_are_not_rescaled, WRONG, NULL, true},
-    {"warps: copies not waited for", gathered_too_early, ASYNC, NULL, true},
-    {"warps: threads not waited for", copies_not_met, ASYNC, NULL, true},
-    {"warps: fragments not swizzled", fragments_not_swizzled, WRONG | BIT(TW_EMU_BOUNDS) | ASYNC, NULL, true},
-    {"warps: copied elsewhere", gathered_elsewhere, WRONG | ASYNC | BIT(TW_EMU_BOUNDS), NULL, true},
+     "heads=2 head=64 queries=90 keys=120 mask=f32 mask_heads=2", GROUPS},
+    {"a part merged twice", part_merged_twice, WRONG, "heads=4 kv_heads=2 head=64 queries=30 keys=140", GROUPS},
+    {"parts merged too early", merged_too_early, ASYNC, "heads=4 kv_heads=2 head=64 queries=30 keys=140", GROUPS},
+    {"warps: the mask sees one key more", mask_sees_one_key_more, WRONG, NULL, WARPS},
+    {"warps: sums are not rescaled", sums_are_not_rescaled, WRONG, NULL, WARPS},
+    {"warps: copies not waited for", gathered_too_early, ASYNC, NULL, WARPS},
+    {"warps: threads not waited for", copies_not_met, ASYNC, NULL, WARPS},
+    {"warps: fragments not swizzled", fragments_not_swizzled, WRONG | BIT(TW_EMU_BOUNDS) | ASYNC, NULL, WARPS},
+    {"warps: copied elsewhere", gathered_elsewhere, WRONG | ASYNC | BIT(TW_EMU_BOUNDS), NULL, WARPS},
     {"warps: queries in other places", queries_in_other_places, WRONG, "heads=2 head=64 queries=90 keys=120 kv=e4m3",
-     true},
-    {"warps: a stale page", stale_page, WRONG, "heads=2 head=64 queries=90 keys=120 page=16 pool=20 causal=1", true},
+     WARPS},
+    {"warps: a stale page", stale_page, WRONG, "heads=2 head=64 queries=90 keys=120 page=16 pool=20 causal=1", WARPS},
     {"warps: a part merged twice", part_merged_twice, WRONG, "heads=4 kv_heads=2 head=64 queries=70 keys=140 causal=1",
-     true},
-    {"warps: parts merged too early", merged_too_early, ASYNC, "heads=4 kv_heads=2 head=64 queries=30 keys=140", true},
+     WARPS},
+    {"warps: parts merged too early", merged_too_early, ASYNC, "heads=4 kv_heads=2 head=64 queries=30 keys=140", WARPS},
+    {"shared: the mask sees one key more", mask_sees_one_key_more, WRONG, NULL, SHARED},
+    {"shared: sums are not rescaled", sums_are_not_rescaled, WRONG, NULL, SHARED},
+    {"shared: stale keys", stale_keys, ASYNC, NULL, SHARED},
+    {"shared: keys overwritten", keys_overwritten, ASYNC, NULL, SHARED},
+    {"shared: slices overwritten", slices_overwritten, ASYNC, NULL, SHARED},
+    {"shared: slices joined too early", slices_joined_too_early, ASYNC, NULL, SHARED},
 };
 
 static int verdict_of(const char *words, const char *configuration, int fault, tw_diag *diag) {
@@ -281,13 +304,17 @@ static void every_planted_fault_is_caught(void **state) {
     static const char small[] = "rows=64 columns=32 stages=2 persistent=2 overlap=1 pack=1 splits=3";
     static const char usual_of_warps[] = "rows=64 columns=32 stages=2 mma=1 strips=2 pack=0 splits=1";
     static const char small_of_warps[] = "rows=64 columns=32 stages=2 mma=1 strips=1 pack=1 splits=3";
+    static const char shared[] = "rows=64 columns=64 stages=2 persistent=2 overlap=1 pack=0 splits=1 slices=2";
     int missed = 0;
     for (int f = -1; f < (int)(sizeof faults / sizeof *faults); f++)
         for (int i = 0; i < 2; i++) {
             tw_diag d = {0};
             const char *own = f < 0 ? NULL : faults[f].of, *words = own ? own : problems[i];
-            const bool warps = f >= 0 && faults[f].warps;
-            const char *configuration = warps ? own ? small_of_warps : usual_of_warps : own ? small : usual;
+            const int kind = f < 0 ? GROUPS : (int)faults[f].kind;
+            const char *configuration = kind == SHARED  ? shared
+                                        : kind == WARPS ? own ? small_of_warps : usual_of_warps
+                                        : own           ? small
+                                                        : usual;
             const int v = verdict_of(words, configuration, f, &d);
             if (f < 0 ? v == -1 : v >= 0 && faults[f].by >> v & 1) continue;
             print_message("%s, %s: %s\n", words, f < 0 ? "no fault" : faults[f].name,
@@ -301,8 +328,8 @@ static void split_and_paged_attention_without_faults_is_right(void **state) {
     (void)state;
     for (int f = 0; f < (int)(sizeof faults / sizeof *faults); f++) {
         tw_diag d = {0};
-        const char *configuration = faults[f].warps ? "mma=1 rows=64 columns=32 pack=1 splits=3"
-                                                    : "rows=64 columns=32 persistent=2 pack=1 splits=3";
+        const char *configuration = faults[f].kind == WARPS ? "mma=1 rows=64 columns=32 pack=1 splits=3"
+                                                            : "rows=64 columns=32 persistent=2 pack=1 splits=3";
         if (faults[f].of && verdict_of(faults[f].of, configuration, -1, &d) != -1)
             fail_msg("%s: %s", faults[f].of, d.message);
     }
