@@ -71,30 +71,26 @@ static void edges_of_masks_are_right(const attention_case *plain) {
             }
 }
 
-static void edges_of_masks_of_warpgroups_are_right(void **state) {
-    (void)state;
+static void edges_of_masks_of_warpgroups(int columns, int slices) {
     edges_of_masks_are_right(&(attention_case){.config = {.rows = 64,
-                                                          .columns = 16,
+                                                          .columns = columns,
                                                           .stages = 2,
                                                           .overlap = 1,
                                                           .splits = 1,
                                                           .band = 1,
                                                           .mma = 2,
                                                           .strips = 1,
-                                                          .slices = 1}});
+                                                          .slices = slices}});
+}
+
+static void edges_of_masks_of_warpgroups_are_right(void **state) {
+    (void)state;
+    edges_of_masks_of_warpgroups(16, 1);
 }
 
 static void edges_of_masks_of_shared_queries_are_right(void **state) {
     (void)state;
-    edges_of_masks_are_right(&(attention_case){.config = {.rows = 64,
-                                                          .columns = 32,
-                                                          .stages = 2,
-                                                          .overlap = 1,
-                                                          .splits = 1,
-                                                          .band = 1,
-                                                          .mma = 2,
-                                                          .strips = 1,
-                                                          .slices = 2}});
+    edges_of_masks_of_warpgroups(32, 2);
 }
 
 static void edges_of_masks_of_warps_are_right(void **state) {

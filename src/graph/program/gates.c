@@ -38,8 +38,8 @@ static void *pack_gates(const tw_array *gates, const tw_array *values, bool tran
     return packed;
 }
 
-/* Gates and values packed, with the gains of a norm unless that is NULL. NULL: there is no such matrix, or no memory
-   for it. */
+/* Packs gates and values into one constant matrix, once for a model. Its rows are multiplied by the gains of the norm,
+   if one is given. NULL: an element times its gain has no good number of the type, or there is no memory. */
 static const void *packed(tw_lowering *l, const tw_array *gates, const tw_array *values, bool trans,
                           const tw_norm *norm) {
     const int64_t words[] = {(intptr_t)gates->data, (intptr_t)values->data, gates->type,

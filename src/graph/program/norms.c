@@ -65,7 +65,7 @@ static bool fits_residual(const tw_lowering *l, const tw_norm *norm, const tw_pr
            tw_lower_of(l, p->b)->rank == 2;
 }
 
-/* Tells whether all that read the norm can have it as a part of themselves. */
+/* Tells whether the norm can be a part of every node that reads it. */
 static bool all_fit(const tw_lowering *l, const tw_norm *norm) {
     int found = 0;
     for (int i = norm->node + 1; i < l->g->n_nodes; i++) {

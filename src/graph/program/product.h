@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products as nodes have them, and what is done to their operands. */
+/* Nodes that are products, read into one struct, and the views of their operands. */
 #ifndef TW_GRAPH_PROGRAM_PRODUCT_H
 #define TW_GRAPH_PROGRAM_PRODUCT_H
 

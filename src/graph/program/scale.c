@@ -82,7 +82,7 @@ static double dot(const float *x, const double *by, int64_t n) {
     return total(lanes);
 }
 
-/* A run of elements of a row as stored. */
+/* Elements that lie side by side in a row of the stored matrix, and their place in it. */
 typedef struct run {
     int64_t row, column, n;
     float *off;   /* Of matrices that are not transposed: what rounding has taken from each column so far. */

@@ -206,13 +206,13 @@ typedef struct tw_gemm_gen {
     int columns;               /* Columns of C that a block stores of a tile. Only with wgmma. */
     tw_gemm_tape_walk walk;    /* The next stages of a tape. Only in its producer. */
     tw_val squares[TW_GEMM_MAX_ACC / 4];     /* Variables: sums of squares of the thread's rows of C in a tile. */
-    tw_val means[4];                         /* Variables: sums of these rows' cells. */
+    tw_val means[4];                         /* Variables: sums of the cells of the thread's rows of C in a tile. */
     int n_squares;                           /* Elements of `squares` in use. Only with swapped operands. */
     int line_of_square[TW_GEMM_MAX_ACC / 4]; /* Columns of Y from `first` to each sum's. */
     tw_val parts[TW_GEMM_PARTS];             /* Parts of sums of the thread's rows that were loaded ahead. */
     tw_val next_part;                        /* Address of the next one of the thread's first row. */
     tw_val factors[4];                       /* What the thread's rows are multiplied by. */
-    tw_val offsets[4];                       /* What is added to rows of a residual that were multiplied by that. */
+    tw_val offsets[4];                       /* What is added to a residual's rows behind their factors. */
     struct {
         int offset; /* Bytes from the thread's first column of C to the column. */
         tw_val of;

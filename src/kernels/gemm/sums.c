@@ -85,8 +85,9 @@ static void load_ahead(tw_gemm_gen *g) {
     g->next_part = at;
 }
 
-/* Finds what the lane's row is multiplied by, and what is then added to it, from the sum of its squares, and that of
-   its elements. A variance that is not a number stays so. */
+/* Computes what a norm multiplies the lane's row by, from the sum of the row's squares and, for a layer norm, the sum
+   of its elements. For a residual `offset` becomes what is added to the multiplied row. A variance that is not a number
+   stays so. */
 static tw_val find_factor(tw_gemm_gen *g, const tw_val *sums, tw_val *offset) {
     tw_builder *b = g->b;
     tw_val variance = tw_fma(b, sums[0], g->arg.share, g->arg.eps), mean = TW_NONE, zero = tw_f32(b, 0);

@@ -14,7 +14,7 @@
 enum {
     MOST = 96,   /* Configurations that a search measures. */
     SAMPLES = 7, /* Of each configuration. */
-    KEPT = 6     /* Configurations that are entered into the plan. */
+    KEPT = 6     /* The fastest of them, which the plan keeps. */
 };
 
 /* Configurations that are this many times slower than the fastest so far are sampled once. */
@@ -40,8 +40,8 @@ static int promising_first(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Lists tiles whose queries two warpgroups share, if there are so few tiles that multiprocessors would idle. Returns
-   their number, at most `most`. */
+/* Lists configurations in which two warpgroups share a tile's queries. There are none where tiles are many enough to
+   fill the SMs twice. Returns their number, at most `most`. */
 static int list_shared(const tw_cuda_network *n, const tw_attention_problem *p, const tw_attention_config *usual,
                        candidate *out, int most) {
     static const int columns[] = {64, 128, 192, 256};
