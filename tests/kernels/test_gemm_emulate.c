@@ -67,7 +67,7 @@ static void warpgroups_are_right(void **state) {
     int bytes = 0, promoted = 0, scaled = 0, blocks = 0, squares = 0, terms = 0;
     int narrow[TW_GEMM_NARROWS] = {0}, shared_scales = 0, many_scales = 0, narrow_ahead = 0, narrow_together = 0,
         sums = 0;
-    int centred = 0, residuals = 0, means = 0; /* Layer norms: of A, of the residual, and sums for such. */
+    int centred = 0, residuals = 0, means = 0;             /* Layer norms: of A, of the residual, and sums for such. */
     int masked = 0, gathered[2] = {0}, scattered[2] = {0}; /* As they are, and with swapped operands. */
     int by_lanes[16] = {0}, batches_by_lanes = 0;          /* Boxes by the bytes that a lane stores. */
     for (int i = from; i < from + n; i++) {
@@ -212,6 +212,37 @@ static void warpgroups_without_rows_meet_others(void **state) {
     }
 }
 
+/* What cells are combined with is loaded before the tile is multiplied: all of it, a part, or nothing, as there are
+   registers. */
+static void boxes_load_ahead_what_fits(void **state) {
+    (void)state;
+    static const char *const configs[] = {
+        "ms=64 ns=32 ml=64 nl=32", "ms=64 ns=256 ml=64 nl=256", "ms=64 ns=128 ml=128 nl=128 kg=2",
+        "ms=64 ns=96 ml=64 nl=96 persistent=2 pingpong=1", "ms=128 ns=192 ml=128 nl=192 persistent=2 pingpong=1"};
+    enum { CONFIGS = sizeof configs / sizeof *configs, KINDS = 3 /* Of epilogues. */ };
+    for (int i = 0; i < CONFIGS * KINDS; i += TEST_SANITIZED ? 4 : 1) {
+        const bool gated = i % KINDS == 0, all = i % KINDS == 1;
+        tw_gemm_problem p = {.type = TW_GEMM_F16,
+                             .m = 150,
+                             .n = gated ? 544 : 276,
+                             .k = 72,
+                             .ldb = gated ? 544 : 280,
+                             .alpha = 1,
+                             .beta = all ? 0.5 : 0,
+                             .epilogue = {.gated = gated, .bias = !gated, .mul = all, .residual = true}};
+        tw_gemm_data d;
+        tw_diag diag;
+        assert_int_equal(tw_gemm_problem_complete(&p, &diag), TW_OK);
+        tw_gemm_config c = tw_gemm_config_default(&p);
+        assert_int_equal(tw_gemm_config_parse(&c, "mma=2 u=64 vec=16 stages=2 staged=3 kg=1", &diag), TW_OK);
+        assert_int_equal(tw_gemm_config_parse(&c, configs[i / KINDS], &diag), TW_OK);
+        assert_int_equal(tw_gemm_data_make(&d, &p, 3, &diag), TW_OK);
+        if (tw_gemm_emulate(&d, &c, tw_target_find("sm_90a"), 5, NULL, &diag) != TW_OK)
+            fail_msg("%s, epilogue %d: %s", configs[i / KINDS], i % KINDS, diag.message);
+        tw_gemm_data_free(&d);
+    }
+}
+
 /* Tiles of several blocks of scales, whole ones and halves, along either side. */
 static void tiles_have_several_blocks_of_scales(void **state) {
     (void)state;
@@ -270,8 +301,9 @@ static void gathered_tiles_of_one_stage_land(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_configurations_are_right),  cmocka_unit_test(warpgroups_are_right),
-        cmocka_unit_test(ends_that_are_wrong_are_bounded),  cmocka_unit_test(tiles_have_several_blocks_of_scales),
-        cmocka_unit_test(gathered_tiles_of_one_stage_land), cmocka_unit_test(warpgroups_without_rows_meet_others)};
+        cmocka_unit_test(random_configurations_are_right),     cmocka_unit_test(warpgroups_are_right),
+        cmocka_unit_test(ends_that_are_wrong_are_bounded),     cmocka_unit_test(boxes_load_ahead_what_fits),
+        cmocka_unit_test(tiles_have_several_blocks_of_scales), cmocka_unit_test(gathered_tiles_of_one_stage_land),
+        cmocka_unit_test(warpgroups_without_rows_meet_others)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,10 +48,10 @@ static int early_of(const char *configuration, bool late) {
 
 static void blocks_beside_others_stay_there(void **state) {
     (void)state;
-    assert_int_equal(early_of("rows=64 columns=64 pingpong=0 early=2", false), TW_ATTENTION_BESIDE);
-    assert_int_equal(early_of("rows=64 columns=64 pingpong=0 early=0", false), 1);
-    assert_int_equal(early_of("rows=64 columns=64 pingpong=0 early=2", true), 0);
-    assert_int_equal(early_of("rows=64 columns=64 pingpong=0 early=1", true), 0);
+    assert_int_equal(early_of("rows=64 columns=64 slices=1 pingpong=0 early=2", false), TW_ATTENTION_BESIDE);
+    assert_int_equal(early_of("rows=64 columns=64 slices=1 pingpong=0 early=0", false), 1);
+    assert_int_equal(early_of("rows=64 columns=64 slices=1 pingpong=0 early=2", true), 0);
+    assert_int_equal(early_of("rows=64 columns=64 slices=1 pingpong=0 early=1", true), 0);
 }
 
 /* Two blocks with a warpgroup each take the time of one with two, if there are tiles for them. */

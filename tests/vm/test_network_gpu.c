@@ -303,16 +303,16 @@ static void a_limit_ends_searches(void **state) {
     assert_true(parts >= 0 && parts <= m.plan.seconds + 1e-6);
 }
 
-/* Few tiles get fewer rows. Many keep the usual ones. */
+/* Few tiles get fewer rows, and if there is one for each SM two warpgroups. Many keep the usual ones. */
 static void few_heads_have_small_tiles(void **state) {
     (void)state;
     static const struct {
         int64_t heads, head, length, batch;
         bool causal;
-        int rows;
-    } cases[] = {{12, 64, 512, 1, false, 64},   {12, 64, 512, 1, true, 64},     {12, 64, 512, 4, false, 128},
-                 {16, 64, 512, 4, false, 128},  {16, 64, 4096, 4, false, 192},  {32, 64, 8192, 1, true, 192},
-                 {32, 128, 512, 1, false, 128}, {16, 128, 4096, 4, false, 128}, {12, 64, 128, 1, false, 64}};
+        int rows, slices;
+    } cases[] = {{12, 64, 512, 1, false, 64, 2},   {12, 64, 512, 1, true, 64, 2},     {12, 64, 512, 4, false, 128, 1},
+                 {16, 64, 512, 4, false, 128, 1},  {16, 64, 4096, 4, false, 192, 1},  {32, 64, 8192, 1, true, 192, 1},
+                 {32, 128, 512, 1, false, 128, 1}, {16, 128, 4096, 4, false, 128, 1}, {12, 64, 128, 1, false, 64, 1}};
     const tw_target *t = tw_target_find("sm_90a");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tw_attention_problem p = {.type = TW_T_f16,
@@ -328,7 +328,8 @@ static void few_heads_have_small_tiles(void **state) {
         tw_diag diag = {0};
         good(tw_attention_complete(&p, &diag), &diag);
         tw_network_attention_tile(&p, t, 132, &c);
-        if (c.rows != cases[i].rows) fail_msg("case %zu has %d rows", i, c.rows);
+        if (c.rows != cases[i].rows || c.slices != cases[i].slices)
+            fail_msg("case %zu has %d rows and %d slices", i, c.rows, c.slices);
         assert_true(tw_attention_legal(&p, &c, t, NULL, NULL));
     }
 }

@@ -244,7 +244,8 @@ static void settled_attention_is_taken(void **state) {
     tw_attention_print(&p, words, sizeof words);
     good(tw_network_choose_attention(&n, &p, &c, NULL), NULL);
     assert_int_equal(c.entry, 0);
-    static const char *const tiles[] = {"rows=64 columns=64", "rows=128 columns=128", "rows=192 columns=96"};
+    static const char *const tiles[] = {"rows=64 columns=64 slices=1", "rows=128 columns=128 slices=1",
+                                        "rows=192 columns=96 slices=1"};
     for (int i = 0; i < 3; i++)
         good(tw_network_plan_add(&plan, &(tw_network_choice){"attention", words, tiles[i], i + 1, false}, NULL), NULL);
     good(tw_network_choose_attention(&n, &p, &c, NULL), NULL);

@@ -8,12 +8,19 @@
    Without boxes a store's pieces would be as small, and those of neighbouring columns would come from several
    instructions.
 
-   A load behind a box's store would wait for memory where a tile has no other work. So what cells are combined with is
-   loaded up to a box ahead: 16 rows of 16 columns each time as many sums are done with, whose registers it takes. */
+   A load behind a tile's products, or behind a box's store, would wait for memory where a tile has no other work. So
+   what cells are combined with is loaded ahead, in patches of 16 rows of 16 columns: as many as there are registers for
+   before the tile is multiplied, and others as sums are done with, whose registers they take. */
 #include "kernels/gemm/epilogue.h"
 #include "kernels/parts/convert.h"
 
-enum { ROWS = 16 /* Rows of a box. */, BOXES = 2 /* Boxes of a warp. */, MATRIX = 8 /* Rows of a stmatrix. */ };
+enum {
+    ROWS = 16,  /* Rows of a box. */
+    BOXES = 2,  /* Boxes of a warp. */
+    MATRIX = 8, /* Rows of a stmatrix, and sums that a thread has of a patch. */
+    WIDE = TW_GEMM_PATCH,
+    COUPLES = TW_GEMM_COUPLES
+};
 
 /* Returns the columns of a box: the most that divide a tile's columns. */
 static int box_columns(int columns) {
@@ -79,98 +86,105 @@ static place place_of(tw_gemm_gen *g) {
     return (place){.row = line, .piece = tw_shr(b, g->lane, 4), .swizzle = swizzle_of(b, line, pitch / 16)};
 }
 
-/* Two neighbouring cells, and what they are combined with. Cells of rows that are aligned to one are runs by
-   themselves. */
-typedef struct couple {
-    int n; /* Runs. */
-    tw_gemm_run r[2];
-    tw_gemm_line l[2];
-    tw_gemm_others raw[2];
-} couple;
+/* Returns the number of runs of two neighbouring cells. */
+static int runs_of(const tw_gemm_gen *g) {
+    return g->v->vec_c < 4 ? 2 : 1;
+}
 
-static void fetch_couple(tw_gemm_gen *g, const tw_gemm_cells *of, int cell, couple *p) {
-    p->n = g->v->vec_c < 4 ? 2 : 1;
-    for (int i = 0; i < p->n; i++) {
+/* Finds a run of two neighbouring cells. Cells of rows that are aligned to one are runs by themselves: number i. */
+static tw_gemm_run run_of(const tw_gemm_gen *g, int cell, int i) {
+    return (tw_gemm_run){.cells = {cell + i, cell + 1}, .n = runs_of(g) == 2 ? 1 : 2, .offset = g->y.of[cell + i] * 2};
+}
+
+static void fetch_couple(tw_gemm_gen *g, const tw_gemm_cells *of, int cell, tw_gemm_others *raw) {
+    for (int i = 0; i < runs_of(g); i++) {
         tw_val inside;
-        p->l[i] = tw_gemm_line_of(g, of, cell + i, &inside);
-        p->r[i] = (tw_gemm_run){.cells = {cell + i, cell + 1}, .n = 2 / p->n, .offset = of->along->of[cell + i] * 2};
-        p->r[i].inside = tw_gemm_inside(g, of, cell + i, inside);
-        tw_gemm_cells_fetch(g, &p->l[i], &p->r[i], &p->raw[i]);
+        const tw_gemm_line l = tw_gemm_line_of(g, of, cell + i, &inside);
+        tw_gemm_run r = run_of(g, cell, i);
+        r.inside = tw_gemm_inside(g, of, cell + i, inside);
+        tw_gemm_cells_fetch(g, &l, &r, &raw[i]);
     }
 }
 
-static void compute_couple(tw_gemm_gen *g, const couple *p, tw_val *x) {
-    for (int i = 0; i < p->n; i++) {
+static void compute_couple(tw_gemm_gen *g, int cell, const tw_gemm_others *raw, tw_val *x) {
+    tw_gemm_line l = {0};
+    tw_gemm_line_norm(g, g->x.of[cell], &l);
+    for (int i = 0; i < runs_of(g); i++) {
         tw_val y[TW_GEMM_RUN];
         tw_gemm_others others;
-        tw_gemm_cells_widen(g, &p->r[i], &p->raw[i], &others);
-        tw_gemm_cells_compute(g, &p->l[i], &p->r[i], &others, y);
-        for (int k = 0; k < p->r[i].n; k++) x[i + k] = y[k];
+        const tw_gemm_run r = run_of(g, cell, i);
+        tw_gemm_cells_widen(g, &r, &raw[i], &others);
+        tw_gemm_cells_compute(g, &l, &r, &others, y);
+        for (int k = 0; k < r.n; k++) x[i + k] = y[k];
     }
 }
 
-/* 16 rows of 16 columns of a tile. A thread has eight sums in them. */
-typedef struct patch {
-    int sum;         /* The first of the eight. */
-    couple of[2][2]; /* By eight columns, and by the upper and the lower rows. */
-} patch;
-
-static void fetch_patch(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, patch *p) {
-    p->sum = sum;
-    for (int half = 0; half < 2; half++)
-        for (int lower = 0; lower < 2; lower++) fetch_couple(g, of, sum + 4 * half + 2 * lower, &p->of[half][lower]);
+/* Fetches the next patch. A thread has four couples of it: in each half of its columns an upper and a lower row. */
+static void fetch_patch(tw_gemm_gen *g, const tw_gemm_cells *of, tw_gemm_ahead *q) {
+    tw_gemm_others(*raw)[2] = q->of[q->fetched].couple;
+    for (int i = 0; i < COUPLES; i++) fetch_couple(g, of, q->fetched * MATRIX + 2 * i, raw[i]);
+    q->fetched++;
 }
 
-enum { WIDE = 2 * MATRIX /* Columns of a patch. */, PATCHES = TW_TILE_LINE / 2 / WIDE /* Of a box, at most. */ };
-
-/* Patches that are fetched ahead. */
-typedef struct queue {
-    patch of[PATCHES];
-    int all, fetched, most;
-    int each, left; /* Registers that a patch takes, and those that are free before the first one is done. */
-    int freed;      /* Registers that a patch frees, whose sums are done with. */
-} queue;
-
-/* In a persistent block ptxas keeps the registers of sums for the next tile's. */
-static queue queue_of(const tw_gemm_gen *g, int most, int all) {
-    enum { THREAD = 168, OTHERS = 24 /* Registers of addresses and the like. */, COUPLES = 4 /* Of a patch. */ };
+/* Registers of a patch's operands. Couples of the same columns share a bias. */
+static int registers_of_patch(const tw_gemm_gen *g) {
     const tw_gemm_epilogue *e = &g->v->epilogue;
-    const int registers = g->plan.consumer_registers ? g->plan.consumer_registers : THREAD;
-    const int rows = g->c->ms / TW_WGMMA_ROWS * 2, of_rows = (e->squares + e->means + 2 * g->v->norm_residual) * rows;
-    /* Couples of the same columns share a bias. */
-    return (queue){.all = all,
-                   .most = most,
-                   .each =
-                       COUPLES * (g->v->beta + e->mul + e->residual) + COUPLES / 2 * (e->bias + g->v->norm_residual),
-                   .left = registers - OTHERS - g->plan.accumulators - g->plan.partial - of_rows,
-                   .freed = g->c->persistent ? 0 : MATRIX};
+    return COUPLES * (g->v->beta + e->mul + e->residual) + COUPLES / 2 * (e->bias + g->v->norm_residual);
 }
 
-/* Fetches what there are registers for behind the first `done` patches. */
-static void fetch_ahead(tw_gemm_gen *g, const tw_gemm_cells *of, queue *q, int done) {
-    const int fit = q->each ? (q->left + q->freed * done) / q->each : q->most;
-    const int ahead = fit < 1 ? 1 : fit < q->most ? fit : q->most;
-    for (; q->fetched < q->all && q->fetched < done + ahead; q->fetched++)
-        fetch_patch(g, of, q->fetched * MATRIX, &q->of[q->fetched % q->most]);
+/* Registers that a thread has beside its sums. */
+static int registers_left(const tw_gemm_gen *g) {
+    enum { MOST = 168, QUARTER = 512 /* Of a quarter of an SM for each lane. */, UNIT = 8 };
+    const int warps = g->plan.threads / 32 * (g->c->blocks ? g->c->blocks : 1);
+    const int of_quarter = QUARTER / ((warps + 3) / 4) / UNIT * UNIT, all = of_quarter < MOST ? of_quarter : MOST;
+    return (g->plan.consumer_registers ? g->plan.consumer_registers : all) - g->plan.accumulators - g->plan.partial;
+}
+
+/* Fetches patches until `most` are fetched. */
+static void fetch_until(tw_gemm_gen *g, const tw_gemm_cells *of, int most) {
+    while (g->ahead->fetched < g->ahead->all && g->ahead->fetched < most) fetch_patch(g, of, g->ahead);
+}
+
+/* Fetches what there are registers for behind the first `done` patches. A patch that is done frees registers, but in a
+   persistent block, where ptxas keeps those of sums for the next tile's. */
+static void fetch_ahead(tw_gemm_gen *g, const tw_gemm_cells *of, int done) {
+    enum { OTHERS = 24 /* Registers of addresses and the like. */ };
+    const tw_gemm_epilogue *e = &g->v->epilogue;
+    const int rows = g->c->ms / TW_WGMMA_ROWS * 2, of_rows = (e->squares + e->means + 2 * g->v->norm_residual) * rows;
+    const int most = box_columns(g->columns) / WIDE, left = registers_left(g) - OTHERS - of_rows,
+              each = registers_of_patch(g);
+    const int fit = each ? (left + (g->c->persistent ? 0 : MATRIX) * done) / each : most;
+    fetch_until(g, of, done + (fit < 1 ? 1 : fit < most ? fit : most));
+}
+
+void tw_gemm_boxed_begin(tw_gemm_gen *g, tw_gemm_ahead *ahead) {
+    enum { OTHERS = 40 /* Registers of the loop over stages. */, NORM = 24 /* Of a residual's norm. */ };
+    const int rows = g->c->ms / TW_WGMMA_ROWS, each = registers_of_patch(g), norm = g->v->norm_residual ? NORM : 0;
+    g->ahead = ahead;
+    ahead->fetched = 0;
+    ahead->all = rows * g->columns / WIDE;
+    /* Sums that other blocks or warps finish, and rows and columns that are found when sums are. */
+    if (!each || g->c->kg > 1 || g->c->stream || g->v->grouped || g->v->epilogue.gated) return;
+    const tw_gemm_cells of = tw_gemm_cells_of(g);
+    fetch_until(g, &of, (registers_left(g) - OTHERS - tw_gemm_sums_registers(g) - norm) / each);
 }
 
 /* Leaves a patch in the box, from a column of it on. */
-static void put(tw_gemm_gen *g, const patch *p, const place *at, tw_val box, int column) {
+static void put(tw_gemm_gen *g, int patch, const place *at, tw_val box, int column) {
     tw_builder *b = g->b;
     const tw_type pair = g->v->out == TW_T_f16 ? TW_T_f16x2 : TW_T_bf16x2;
-    tw_val values[5], x[2];
-    for (int half = 0; half < 2; half++)
-        for (int lower = 0; lower < 2; lower++) {
-            const int cell = p->sum + 4 * half + 2 * lower;
-            compute_couple(g, &p->of[half][lower], x);
-            tw_val rounded = tw_part_pair(b, pair, x[0], x[1]);
-            values[1 + 2 * half + lower] = tw_bitcast(b, TW_T_i32, rounded);
-            for (int i = 0; i < 2 && g->v->epilogue.squares; i++)
-                tw_gemm_squares_add(g, cell + i, g->v->epilogue.means ? x[i] : tw_part_half(b, pair, rounded, i));
-        }
+    tw_val values[1 + COUPLES], x[2];
+    for (int couple = 0; couple < COUPLES; couple++) {
+        const int cell = patch * MATRIX + 2 * couple;
+        compute_couple(g, cell, g->ahead->of[patch].couple[couple], x);
+        tw_val rounded = tw_part_pair(b, pair, x[0], x[1]);
+        values[1 + couple] = tw_bitcast(b, TW_T_i32, rounded);
+        for (int i = 0; i < 2 && g->v->epilogue.squares; i++)
+            tw_gemm_squares_add(g, cell + i, g->v->epilogue.means ? x[i] : tw_part_half(b, pair, rounded, i));
+    }
     tw_val piece = tw_xor(b, tw_add_imm(b, at->piece, column / 8), at->swizzle);
     values[0] = tw_add(b, box, tw_add(b, at->row, tw_shl(b, piece, 4)));
-    tw_emit(b, TW_OP_stmatrix, (tw_attrs){.vec = 4}, NULL, NULL, 0, values, 5);
+    tw_emit(b, TW_OP_stmatrix, (tw_attrs){.vec = 4}, NULL, NULL, 0, values, 1 + COUPLES);
 }
 
 /* Stores a box from a warp's lanes instead of the copy engine: those of its cells that are within C, or within the
@@ -245,10 +259,9 @@ void tw_gemm_boxed_store(tw_gemm_gen *g) {
     const tw_gemm_cells of = tw_gemm_cells_of(g);
     const place at = place_of(g);
     tw_val boxes = tw_add(b, tw_gemm_exchange(g), tw_mul_imm(b, g->warp, (int64_t)BOXES * bytes));
-    const int across = g->columns / columns, all = g->c->ms / TW_WGMMA_ROWS * across;
-    queue q = queue_of(g, patches, all * patches);
+    const int across = g->columns / columns, all = g->c->ms / TW_WGMMA_ROWS * across, ready = g->ahead->fetched;
     tw_gemm_squares_begin(g);
-    fetch_ahead(g, &of, &q, 0);
+    fetch_ahead(g, &of, 0);
     for (int n = 0; n < all; n++) {
         tw_val box = tw_add_imm(b, boxes, (int64_t)(n % BOXES) * bytes);
         /* Every tile begins with the warp's first box. If a tile has an odd number of boxes, that is also the one it
@@ -256,11 +269,12 @@ void tw_gemm_boxed_store(tw_gemm_gen *g) {
         if (tw_gemm_boxes_sent(g->v)) wait_for_stores(g, n || all % BOXES == 0 ? BOXES - 1 : 0, true);
         tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
         for (int i = 0; i < patches; i++) {
-            put(g, &q.of[(n * patches + i) % q.most], &at, box, i * WIDE);
-            fetch_ahead(g, &of, &q, n * patches + i + 1);
+            put(g, n * patches + i, &at, box, i * WIDE);
+            fetch_ahead(g, &of, n * patches + i + 1);
         }
         store_box(g, box, n / across * TW_WGMMA_ROWS, n % across * columns);
     }
+    g->ahead->fetched = ready; /* For sums that are stored in another place of the code, too. */
     tw_gemm_squares_end(g);
     tw_record_end(b, "store");
 }

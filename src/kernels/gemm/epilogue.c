@@ -217,11 +217,8 @@ line tw_gemm_line_of(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val *i
     line l = {.c = tw_add(b, of->c, offset), .bias = tw_add(b, g->arg.bias, tw_mul_imm(b, tw_widen(b, of->place), es))};
     if (g->v->epilogue.mul) l.mul = tw_add(b, g->arg.mul, offset);
     if (g->v->epilogue.residual) l.residual = tw_add(b, g->arg.residual, offset);
-    if (g->v->norm_residual) {
+    if (g->v->norm_residual)
         l.residual_gains = tw_add(b, g->arg.residual_gains, tw_mul_imm(b, tw_widen(b, of->place), es));
-        l.residual_factor = tw_gemm_sums_factor(g, row);
-        l.residual_offset = tw_gemm_sums_offset(g, row);
-    }
     if (g->v->epilogue.scaled) {
         l.gains = tw_add(b, g->arg.gains, tw_mul_imm(b, tw_widen(b, of->place), es));
         l.scaled = tw_add(b, g->arg.scaled, tw_shr(b, offset, 1));
@@ -229,6 +226,12 @@ line tw_gemm_line_of(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val *i
     *inside = of->across->whole ? TW_NONE : tw_lt(b, tw_add_imm(b, of->line, row), of->across->limit);
     if (g->v->scatter) scatter(g, of, row, &l, inside);
     return l;
+}
+
+void tw_gemm_line_norm(tw_gemm_gen *g, int row, line *l) {
+    if (!g->v->norm_residual) return;
+    l->residual_factor = tw_gemm_sums_factor(g, row);
+    l->residual_offset = tw_gemm_sums_offset(g, row);
 }
 
 tw_val tw_gemm_inside(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val line_inside) {
@@ -340,7 +343,8 @@ static run run_of(tw_gemm_gen *g, const tw_gemm_cells *of, const bool *done, int
 static void add_line(tw_gemm_gen *g, queue *q, const tw_gemm_cells *of, bool *done, int first, int to) {
     const int *line_of = of->across->of;
     tw_val inside;
-    const line l = tw_gemm_line_of(g, of, first, &inside);
+    line l = tw_gemm_line_of(g, of, first, &inside);
+    tw_gemm_line_norm(g, line_of[first], &l);
     for (int i = first; i < to; i++) {
         if (done[i] || line_of[i] != line_of[first]) continue;
         run r = run_of(g, of, done, i, to);
@@ -365,6 +369,7 @@ static void add_in_order(tw_gemm_gen *g, queue *q, const tw_gemm_cells *of, bool
         if (at == n) {
             lines[n].row = of->across->of[i];
             lines[n].l = tw_gemm_line_of(g, of, i, &lines[n].inside);
+            tw_gemm_line_norm(g, lines[n].row, &lines[n].l);
             n++;
         }
         run r = run_of(g, of, done, i, to);

@@ -209,6 +209,7 @@ typedef struct tw_gemm_gen {
     tw_val means[4];                         /* Variables: sums of the cells of the thread's rows of C in a tile. */
     int n_squares;                           /* Elements of `squares` in use. Only with swapped operands. */
     int line_of_square[TW_GEMM_MAX_ACC / 4]; /* Columns of Y from `first` to each sum's. */
+    struct tw_gemm_ahead *ahead;             /* What the tile's cells are combined with. Only of boxes. */
     tw_val parts[TW_GEMM_PARTS];             /* Parts of sums of the thread's rows that were loaded ahead. */
     tw_val next_part;                        /* Address of the next one of the thread's first row. */
     tw_val factors[4];                       /* What the thread's rows are multiplied by. */
@@ -287,6 +288,7 @@ tw_attrs tw_gemm_scales_access(const tw_gemm_gen *g, int offset, int n);
 /* sums.c: begins to find what the tile's rows of C are divided by, if the product has sums. All threads of a team call
    it before they multiply the tile. */
 void tw_gemm_sums_begin(tw_gemm_gen *g);
+int tw_gemm_sums_registers(const tw_gemm_gen *g); /* Registers that it takes until the tile is multiplied. */
 void tw_gemm_sums_end(tw_gemm_gen *g); /* Ends that. All threads of a warp call it when the tile is multiplied. */
 /* Returns the factor of a row of X (with swapped operands: column of Y) of the thread, `row` behind its first. */
 tw_val tw_gemm_sums_factor(tw_gemm_gen *g, int row);

@@ -216,6 +216,10 @@ void tw_gemm_sums_begin(tw_gemm_gen *g) {
     if (g->v->sums) (g->c->swap ? add_team : load_ahead)(g);
 }
 
+int tw_gemm_sums_registers(const tw_gemm_gen *g) {
+    return g->v->sums && !g->c->swap ? kinds_of(g) * ahead_of(g) : 0;
+}
+
 void tw_gemm_sums_end(tw_gemm_gen *g) {
     if (g->v->sums && !g->c->swap) add_lanes(g);
 }

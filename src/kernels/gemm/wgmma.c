@@ -438,11 +438,13 @@ static void build(tw_gemm_gen *g) {
         tw_do(b, TW_OP_setmaxnreg_inc, (tw_attrs){.count = g->plan.consumer_registers}, TW_NONE, TW_NONE);
     prepare(g);
     const tw_ring_cursor c = tw_ring_begin(b, &ring, 0);
+    tw_gemm_ahead ahead;
     begin(g);
     wait_for_launch(g); /* Before sums are stored. */
     if (g->team.id) tw_ring_skip(b, &ring, &c, tw_mul(b, g->team, g->stages));
     TW_BLOCK (b, g->v->grouped ? tw_gemm_push_told(g, g->team) : push_tiles(g, g->team)) {
         tw_gemm_sums_begin(g);
+        if (g->c->staged == TW_GEMM_BOXED) tw_gemm_boxed_begin(g, &ahead);
         if (g->team.id) take_turn(g);
         compute(g, &ring, &c);
     }

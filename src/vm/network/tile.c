@@ -11,8 +11,8 @@ static double block_time(int rows) {
 }
 
 double tw_network_attention_time(const tw_attention_problem *p, const tw_attention_config *c, int sms) {
-    const double join = 192; /* Keys that take as long as joining the parts of a split. */
-    const double share = 64; /* The same of warpgroups that share queries, each of which has half of the keys. */
+    const double join = 192;  /* Keys that take as long as joining the parts of a split. */
+    const double share = 232; /* The same of warpgroups that share queries, each of which has half of the keys. */
     const int64_t heads = c->pack ? p->kv_heads : p->heads, height = c->rows / (p->heads / heads);
     const int64_t tiles = p->batch * heads * tw_ceil_div(p->queries, height < 1 ? 1 : height);
     const int64_t blocks = tw_ceil_div(p->keys, c->columns), each = tw_ceil_div(blocks, c->splits < 1 ? 1 : c->splits),
@@ -33,19 +33,22 @@ double tw_network_attention_time(const tw_attention_problem *p, const tw_attenti
 }
 
 void tw_network_attention_tile(const tw_attention_problem *p, const tw_target *t, int sms, tw_attention_config *out) {
+    static const struct { int rows, slices; } smaller[] = {{64, 1}, {128, 1}, {64, 2}};
     const double gain = 0.85; /* The usual tile was measured, so that another one must promise this much. */
     *out = tw_attention_config_default(p, t, 0);
     if (out->rows != 192 || p->ragged || p->page || p->window) return;
     const tw_attention_config usual = *out;
     double least = gain * tw_network_attention_time(p, &usual, sms);
-    for (int rows = 64; rows < usual.rows; rows += 64) {
+    for (int i = 0; i < (int)(sizeof smaller / sizeof *smaller); i++) {
         tw_attention_config c = usual;
-        c.rows = rows;
-        c.pingpong = rows > 64;
+        c.rows = smaller[i].rows;
+        c.slices = smaller[i].slices;
+        c.pingpong = c.rows > 64;
         c.persistent = sms;
         c.splits = 1;
         if (!p->mask) c.columns = 128;
-        if (c.pack && rows % (p->heads / p->kv_heads)) continue;
+        if (c.pack && c.rows % (p->heads / p->kv_heads)) continue;
+        if (c.slices > 1 && p->batch * p->heads * tw_ceil_div(p->queries, c.rows) > sms) continue;
         const double time = tw_network_attention_time(p, &c, sms);
         if (time >= least || !tw_attention_legal(p, &c, t, NULL, NULL)) continue;
         *out = c;
