@@ -285,9 +285,9 @@ FAMILY(tw_and, TW_OP_and_i32, TW_OP_and_i64, 0, 0, 0, 0, TW_OP_and_pred)
 FAMILY(tw_or, TW_OP_or_i32, TW_OP_or_i64, 0, 0, 0, 0, TW_OP_or_pred)
 FAMILY(tw_xor, TW_OP_xor_i32, TW_OP_xor_i64, 0, 0, 0, 0, TW_OP_xor_pred)
 FAMILY(tw_lt, TW_OP_lt_s32, TW_OP_lt_s64, TW_OP_lt_f32, TW_OP_lt_f64, 0, 0, 0)
-FAMILY(tw_le, TW_OP_le_s32, 0, TW_OP_le_f32, 0, 0, 0, 0)
+FAMILY(tw_le, TW_OP_le_s32, 0, TW_OP_le_f32, TW_OP_le_f64, 0, 0, 0)
 FAMILY(tw_eq, TW_OP_eq_i32, TW_OP_eq_i64, TW_OP_eq_f32, TW_OP_eq_f64, 0, 0, 0)
-FAMILY(tw_ne, TW_OP_ne_i32, TW_OP_ne_i64, TW_OP_ne_f32, 0, 0, 0, 0)
+FAMILY(tw_ne, TW_OP_ne_i32, TW_OP_ne_i64, TW_OP_ne_f32, TW_OP_ne_f64, 0, 0, 0)
 
 void tw_add_to(tw_builder *b, tw_val variable, tw_val x) {
     static const family f = {TW_OP_add_i32, TW_OP_add_i64, TW_OP_add_f32, TW_OP_add_f64, 0, 0, 0};

@@ -36,6 +36,10 @@ int64_t tw_f32_to_s64(float x) {
     return x >= 0x1p63f ? INT64_MAX : !(x > -0x1p63f) ? INT64_MIN : (int64_t)x;
 }
 
+int64_t tw_f64_to_s64(double x) {
+    return x >= 0x1p63 ? INT64_MAX : !(x > -0x1p63) ? INT64_MIN : (int64_t)x;
+}
+
 int32_t tw_f32_to_s32(float x) {
     if (isnan(x)) return 0;
     double r = nearbyint((double)x);

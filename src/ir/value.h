@@ -151,6 +151,7 @@ int32_t tw_dp4a_s32(uint32_t a, uint32_t b, int32_t c);
 uint32_t tw_f32_to_tf32(float x); /* 10 bits of fraction, ties away from zero */
 int32_t tw_f32_to_s32(float x);   /* to nearest even, saturating, NaN to 0 */
 int64_t tw_f32_to_s64(float x);   /* towards zero, saturating, NaN to the least number */
+int64_t tw_f64_to_s64(double x);  /* the same */
 uint16_t tw_add_f16(uint16_t a, uint16_t b);
 uint16_t tw_mul_f16(uint16_t a, uint16_t b);
 uint16_t tw_fma_f16(uint16_t a, uint16_t b, uint16_t c); /* rounded once */

@@ -12,7 +12,10 @@ static int below(tw_random *r, int n) {
 static tw_memory_type type_of(tw_random *r, tw_class class) {
     static const tw_memory_type reals[] = {TW_M_f32, TW_M_f16, TW_M_bf16, TW_M_f16},
                                 integers[] = {TW_M_i64, TW_M_i32, TW_M_i16, TW_M_i8, TW_M_u32, TW_M_u16, TW_M_u8};
-    return class == TW_CLASS_real ? reals[below(r, 4)] : class == TW_CLASS_integer ? integers[below(r, 7)] : TW_M_bool;
+    return class == TW_CLASS_real      ? reals[below(r, 4)]
+           : class == TW_CLASS_double  ? TW_M_f64
+           : class == TW_CLASS_integer ? integers[below(r, 7)]
+                                       : TW_M_bool;
 }
 
 /* Strides of a dense array, with some dimensions in another order, some broadcast, and some backward. */
@@ -117,6 +120,29 @@ static const char *const integers[] = {
     "add(shl(x0,x1),shr(x1,bit_and(x0,63)))",
     "shr(neg(abs(x0)),add(x1,60))",
 };
+/* Operands are doubles. */
+static const char *const doubles[] = {
+    "add(mul(x0,x1),x2)",
+    "div(x0,add(abs(x1),0.1))",
+    "exp(mul(300,x0))",
+    "exp(sub(x0,x1))",
+    "log(add(mul(x0,x0),1e-300))",
+    "log(mul(1e-310,abs(x0)))",
+    "sqrt(abs(x0))",
+    "rsqrt(add(abs(x0),0.1))",
+    "reciprocal(add(abs(x0),1))",
+    "add(sigmoid(x0),silu(mul(x1,1.1)))",
+    "max(min(x0,x1),relu(x2))",
+    "add(floor(x0),add(ceil(x1),round(x2)))",
+    "sub(sign(x0),neg(x1))",
+    "rem(x0,add(abs(x1),0.1))",
+    "where(less(x0,x1),x2,double(d0))",
+    "where(isnan(sqrt(x0)),x1,double(real(x2)))",
+    "double(integer(mul(x0,1e15)))",
+    "where(truth(x0),add(double(greater_equal(x0,x1)),x2),0.1)",
+    "real(mul(x0,x1))",
+    "and(not_equal(x0,x1),or(less_equal(x0,x2),equal(x1,x1)))",
+};
 /* Their values are truths. Operands are integers too. */
 static const char *const truths[] = {
     "less(x0,x1)",
@@ -135,11 +161,13 @@ void random_points(tw_random *r, tw_points *p, int rank, bool real, random_point
     *p = (tw_points){.rank = rank + below(r, TW_POINT_RANK + 1 - rank)};
     if (p->rank > 4 && below(r, 2)) p->rank = rank + 1;
     for (int d = 0; d < p->rank; d++) p->dims[d] = extent(r, d == p->rank - 1);
-    const int kind = real ? 0 : below(r, 3);
+    const int kind = real ? 0 : below(r, 4);
     const char *text = kind == 0   ? reals[below(r, sizeof reals / sizeof *reals)]
                        : kind == 1 ? integers[below(r, sizeof integers / sizeof *integers)]
+                       : kind == 3 ? doubles[below(r, sizeof doubles / sizeof *doubles)]
                                    : truths[below(r, sizeof truths / sizeof *truths)];
-    for (int i = 0; i < 3; i++) add_operand(r, p, kind ? TW_CLASS_integer : TW_CLASS_real, seen);
+    static const tw_class classes[] = {TW_CLASS_real, TW_CLASS_integer, TW_CLASS_integer, TW_CLASS_double};
+    for (int i = 0; i < 3; i++) add_operand(r, p, classes[kind], seen);
     for (int i = 0; i < 3 && p->rank; i++)
         if (below(r, 8) == 0) make_gather(r, p, i, seen);
     tw_memory_type types[TW_POINT_OPERANDS];

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Operands of every class. */
-static const tw_memory_type types[] = {TW_M_f32, TW_M_f16, TW_M_i64, TW_M_u8, TW_M_bool};
+static const tw_memory_type types[] = {TW_M_f32, TW_M_f16, TW_M_i64, TW_M_u8, TW_M_bool, TW_M_f64};
 enum { TYPES = sizeof types / sizeof *types };
 
 static void texts_are_read_and_written(void **state) {
@@ -34,6 +34,14 @@ static void texts_are_read_and_written(void **state) {
         {"real(real(x2))", "real(x2)"},
         {"where(true,x0,nan)", NULL},
         {"exp(1)", "2.71828175"},
+        {"add(x5,0.1)", "add(x5,0.10000000000000001d)"},
+        {"add(1,mul(x5,-2))", "add(1d,mul(x5,-2d))"},
+        {"where(x4,x5,inf)", "where(x4,x5,infd)"},
+        {"add(x5,exp(1d))", "add(x5,2.7182818284590451d)"},
+        {"add(real(x5),x0)", NULL},
+        {"add(x5,double(x0))", NULL},
+        {"double(0.1)", "0.10000000149011612d"},
+        {"c0=neg(3);add(x5,c0)", "add(x5,-3d)"},
     };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         char text[TW_CELLS_TEXT];
@@ -54,6 +62,8 @@ static void senseless_texts_are_refused(void **state) {
               {"x9", "no such operand"},
               {"add(x0)", "another operand"},
               {"add(x0,x2)", "wrong classes"},
+              {"add(x0,x5)", "wrong classes"},
+              {"tanh(x5)", "wrong classes"},
               {"and(x0,x4)", "wrong classes"},
               {"add(x4,x4)", "wrong classes"},
               {"where(x0,x0,x0)", "wrong classes"},

@@ -41,6 +41,11 @@ static void special_maps_are_right(void **state) {
         "dims=500 x0=f32 expr=mul(1000.0,log(f16(add(1.0,mul(x0,0.01))))) out=f32",
         "dims=500 x0=f32 expr=mul(1e6,log1p(mul(x0,1e-6))) out=f32",
         /* Numbers closer to 0 than normal ones. Those below 0 have no logarithm. */
+        /* Beyond what f64 holds, and what it has no exponent for. */
+        "dims=500 x0=f64 expr=exp(mul(x0,380)) out=f64",
+        "dims=500 x0=f64 expr=log(mul(mul(x0,1e-200),1e-115)) out=f64",
+        "dims=500 x0=f64[2] expr=log(add(1,mul(x0,1e-9))) out=f64[2]",
+        "dims=60x3 x0=f64 x1=f64[0,1]@2*3/4 x2=i32[3,1] expr=add(x0,x1) out=f64",
         "dims=500 x0=f32 expr=isnan(log(mul(mul(x0,1e-30),1e-10))) out=bool",
     };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
@@ -115,7 +120,9 @@ static void words_without_sense_are_refused(void **state) {
               {"dims=4x-1 x0=f16 out=f16", "extents are wanted"},
               {"dims=4 x0=f16", "out is missing"},
               {"dims=4 x1=f16 expr=x1 out=f16", "x0 is missing"},
-              {"dims=4 x0=f64 out=f16", "no such type"},
+              {"dims=4 x0=f8 out=f16", "no such type"},
+              {"dims=4 x0=f64 out=f16", "cannot hold"},
+              {"dims=4 x0=f64 expr=tanh(x0) out=f64", "wrong classes"},
               {"dims=4x4 x0=f16[1] out=f16", "a stride a dimension"},
               {"dims=4 x0=f16[1,2] out=f16", "a stride a dimension"},
               {"dims=4 x0=f16@1 x1=i32 out=f16", "is wanted"},

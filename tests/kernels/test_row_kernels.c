@@ -63,7 +63,31 @@ static void random_rows_are_right(void **state) {
         if (tw_rows_emulate(&p, &c, tw_target_find("sm_90a"), (uint64_t)i, NULL, &d) != TW_OK)
             fail_msg("%d: warps=%d rows=%d %s: %s", i, c.warps, c.rows, words, d.message);
     }
-    assert_true(TEST_SANITIZED || (seen.gathers > 40 && seen.backward > 40 && seen.broadcast > 100 && seen.vectors > 100 && wide > 50));
+    assert_true(TEST_SANITIZED ||
+                (seen.gathers > 40 && seen.backward > 40 && seen.broadcast > 100 && seen.vectors > 100 && wide > 50));
+}
+
+/* Doubles are reduced, by few warps and by many, in registers and in a loop. */
+static void rows_of_doubles_are_reduced(void **state) {
+    (void)state;
+    static const char *const of[] = {"sum", "mean", "max", "min", "prod"};
+    static const int64_t wide[] = {1, 3, 64, 700, 40000};
+    for (int i = 0; i < 5 * 5; i++) {
+        const int64_t n = wide[i % 5];
+        char words[200];
+        tw_rows_problem p;
+        tw_diag d;
+        snprintf(words, sizeof words,
+                 "of=%s dims=3x%lld x0=f64 x1=f64[0,1] expr=add(mul(x0,0.01),mul(x1,0.9)) out=f64%s", of[i / 5],
+                 (long long)n, n < 700 ? " kept=f64" : "");
+        if (tw_rows_parse(&p, words, &d) != TW_OK) fail_msg("%s: %s", words, d.message);
+        for (int warps = 1; warps <= 8; warps *= 4) {
+            const tw_rows_config c = n > 16000 ? (tw_rows_config){TW_ROWS_LONG_WARPS, 1} : (tw_rows_config){warps, 1};
+            if (n == 700 && warps == 1) continue;
+            if (tw_rows_emulate(&p, &c, tw_target_find("sm_90a"), (uint64_t)i, NULL, &d) != TW_OK)
+                fail_msg("%s, warps=%d: %s", words, c.warps, d.message);
+        }
+    }
 }
 
 static void words_without_sense_are_refused(void **state) {
@@ -76,6 +100,8 @@ static void words_without_sense_are_refused(void **state) {
               {"of=softmax dims= x0=f16 out=f16", "needs a dimension"},
               {"of=softmax dims=4x8 x0=i32 out=f16", "no reals"},
               {"of=softmax dims=4x8 x0=f16 out=i32", "are reals"},
+              {"of=softmax dims=4x8 x0=f64 out=f64", "reduced, and not normed"},
+              {"of=sum dims=4x8 x0=f64 out=f32", "as the values are"},
               {"of=softmax dims=4x8 x0=f16 out=f16 kept=i8", "are reals"},
               {"of=softmax dims=4x8 x0=f16 out=f16 gain=f16", "only norms"},
               {"of=layer_norm dims=4x8 x0=f16 out=f16 eps=-1", "at least 0"}};
@@ -121,8 +147,8 @@ static void configurations_fit_the_rows(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_rows_are_right),
-                                       cmocka_unit_test(words_without_sense_are_refused),
-                                       cmocka_unit_test(configurations_fit_the_rows)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_rows_are_right), cmocka_unit_test(rows_of_doubles_are_reduced),
+        cmocka_unit_test(words_without_sense_are_refused), cmocka_unit_test(configurations_fit_the_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

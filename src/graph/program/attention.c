@@ -76,6 +76,7 @@ static bool has_kernel(const attention *a) {
 /* Tells whether steps know the types: runners read no others. */
 static bool has_types(const tw_lowering *l, const attention *a) {
     const tw_element t = a->p.type, mask = a->in[MASK] < 0 ? t : tw_lower_of(l, a->in[MASK])->type;
+    if (t == TW_E_f64) return l->options.gpu && (mask == t || mask == TW_E_bool);
     const bool known = t == TW_E_f32 || t == TW_E_f16 || t == TW_E_bf16;
     return known && (mask == TW_E_f32 || mask == TW_E_f16 || mask == TW_E_bf16 || mask == TW_E_bool);
 }
@@ -141,12 +142,39 @@ static bool operands_of(tw_lowering *l, const tw_node *n, attention *a) {
 
 /* ---- the mask */
 
+/* Stores a mask of the first keys alone, with the others hidden. */
+static bool lengthen_mask(tw_lowering *l, int64_t keys, tw_lazy *mask) {
+    const int last = mask->rank - 1;
+    const int64_t given = mask->dims[last];
+    int64_t dims[TW_ARRAY_RANK];
+    memcpy(dims, mask->dims, sizeof dims);
+    dims[last] = keys;
+    const tw_view all = tw_lower_scratch(l, "mask", mask->type, mask->rank, dims, NULL);
+    dims[last] -= given;
+    tw_lazy hidden = tw_lazy_begin(mask->type, mask->rank, dims);
+    if (mask->type == TW_E_bool)
+        tw_cells_truth(&hidden.cells, false);
+    else
+        tw_cells_number(&hidden.cells, mask->type == TW_E_f64 ? TW_CLASS_double : TW_CLASS_real, -INFINITY);
+    const tw_lazy parts[] = {*mask, hidden};
+    for (int i = 0; i < 2 && !l->failed; i++) {
+        tw_lazy to = tw_lazy_of_view(&all);
+        tw_lazy_slice(&to, last, i ? given : 0, 1, i ? keys - given : given);
+        const tw_view part = tw_lazy_view(&to);
+        if (!tw_lower_store(l, &parts[i], &part)) return false;
+    }
+    *mask = tw_lazy_of_view(&all);
+    return !l->failed;
+}
+
 /* The mask as it is given, with the extents of the scores. */
 static bool spread_mask(tw_lowering *l, const attention *a, tw_lazy *out) {
     const int64_t dims[] = {a->p.batch, a->p.heads, a->p.queries, a->p.keys};
     const tw_lazy *x = tw_lower_peek(l, a->in[MASK]);
-    if (!x || x->rank < 1 || (x->dims[x->rank - 1] != a->p.keys && x->dims[x->rank - 1] != 1)) return false;
+    if (!x || x->rank < 1 || x->dims[x->rank - 1] > a->p.keys) return false;
     *out = *x;
+    if (x->dims[x->rank - 1] != a->p.keys && x->dims[x->rank - 1] != 1 && !lengthen_mask(l, a->p.keys, out))
+        return false;
     tw_lazy_expand(out, 4, dims);
     return true;
 }
@@ -297,6 +325,11 @@ static int index_along(tw_lowering *l, const attention *a, tw_lazy *x, int axis)
 }
 
 /* Scores behind the cap, the mask and what is not seen yet. */
+/* The score of a key that is not seen, of the class of another. */
+static int hidden(tw_cells *c, int score) {
+    return score < 0 ? -1 : tw_cells_number(c, (tw_class)c->of[score].class, -INFINITY);
+}
+
 static bool weigh(tw_lowering *l, const attention *a, const tw_view *scores, tw_lazy *out) {
     tw_lazy x = tw_lazy_begin(scores->type, 4, scores->dims), mask;
     const tw_lazy of_scores = tw_lazy_of_view(scores);
@@ -316,20 +349,20 @@ static bool weigh(tw_lowering *l, const attention *a, const tw_view *scores, tw_
         counts = tw_lazy_of_view(&stored);
         if (!tw_lazy_reshape(&counts, 4, each)) return false;
         const int seen = tw_cells_apply(c, TW_CELL_less, tw_lower_index(l, &x, 3), tw_lazy_add(&x, &counts), -1);
-        s = tw_cells_apply(c, TW_CELL_where, seen, s, tw_cells_real(c, -INFINITY));
+        s = tw_cells_apply(c, TW_CELL_where, seen, s, hidden(c, s));
     }
     if (a->in[MASK] >= 0) {
         tw_view unused; /* Layers share it. */
         if (!tw_lower_in_memory(l, a->in[MASK], &unused) || !spread_mask(l, a, &mask)) return false;
         const int m = tw_lazy_add(&x, &mask);
-        s = mask.type == TW_E_bool ? tw_cells_apply(c, TW_CELL_where, m, s, tw_cells_real(c, -INFINITY))
+        s = mask.type == TW_E_bool ? tw_cells_apply(c, TW_CELL_where, m, s, hidden(c, s))
                                    : tw_cells_apply(c, TW_CELL_add, s, m, -1);
     }
     if (a->p.causal) {
         const int first = tw_cells_integer(c, a->first);
         const int last = tw_cells_apply(c, TW_CELL_add, index_along(l, a, &x, 2), first, -1);
         const int seen = tw_cells_apply(c, TW_CELL_less_equal, index_along(l, a, &x, 3), last, -1);
-        s = tw_cells_apply(c, TW_CELL_where, seen, s, tw_cells_real(c, -INFINITY));
+        s = tw_cells_apply(c, TW_CELL_where, seen, s, hidden(c, s));
     }
     if (!tell(l, a, MASKED, &x, s)) return false;
     x.cells.value = s;
@@ -365,7 +398,7 @@ static bool clear_hidden(tw_lowering *l, const int64_t *dims, tw_view *weights) 
     tw_cells *c = &x.cells;
     if (l->failed || !tw_lazy_open(&x)) return false;
     const int w = c->value, none = tw_cells_apply(c, TW_CELL_isnan, w, -1, -1);
-    c->value = tw_cells_apply(c, TW_CELL_where, none, tw_cells_real(c, 0), w);
+    c->value = tw_cells_apply(c, TW_CELL_where, none, tw_cells_number(c, (tw_class)c->of[w].class, 0), w);
     to.dims[3] = weights->dims[3];
     *weights = to;
     return !c->failed && tw_lower_store(l, &x, &to);

@@ -33,7 +33,8 @@ typedef struct work {
 static int add_number(work *w, const tw_array *a) {
     const tw_kind kind = tw_element_kind(a->type);
     tw_cells *to = &w->to.cells;
-    if (kind == TW_KIND_real) return tw_cells_real(to, tw_array_real(a, 0));
+    if (kind == TW_KIND_real)
+        return tw_cells_number(to, a->type == TW_E_f64 ? TW_CLASS_double : TW_CLASS_real, tw_array_real(a, 0));
     return kind == TW_KIND_truth ? tw_cells_truth(to, tw_array_integer(a, 0) != 0)
                                  : tw_cells_integer(to, tw_array_integer(a, 0));
 }
@@ -60,9 +61,7 @@ static int add_formula(work *w, const char *text) {
         if (c->op == TW_CELL_operand)
             at[i] = w->cells[c->of[0]];
         else if (c->op == TW_CELL_number)
-            at[i] = c->class == TW_CLASS_real      ? tw_cells_real(to, c->value.real)
-                    : c->class == TW_CLASS_integer ? tw_cells_integer(to, c->value.whole)
-                                                   : tw_cells_truth(to, c->value.whole != 0);
+            at[i] = tw_cells_constant(to, c);
         else
             at[i] = tw_cells_apply(to, (tw_cell_op)c->op, at[c->of[0]], at[c->of[1]], at[c->of[2]]);
         if (at[i] < 0) return -1;
@@ -89,8 +88,10 @@ static bool by_formula(work *w, const formula *f) {
     for (int i = 0; i < f->n; i++)
         if (i >= w->n->n_in || !add_operand(w, w->n->in[i])) return false;
     for (int i = 0; i < 2 && *f->attributes[i]; i++) {
-        w->types[w->count] = TW_M_f32;
-        w->cells[w->count++] = tw_cells_real(&w->to.cells, tw_node_real(w->n, f->attributes[i], f->usual[i]));
+        const bool wide = w->types[0] == TW_M_f64;
+        w->types[w->count] = wide ? TW_M_f64 : TW_M_f32;
+        w->cells[w->count++] = tw_cells_number(&w->to.cells, wide ? TW_CLASS_double : TW_CLASS_real,
+                                               tw_node_real(w->n, f->attributes[i], f->usual[i]));
     }
     return set(w, wrap(w, add_formula(w, f->text)));
 }
@@ -118,7 +119,8 @@ static bool several(work *w, const char *op) {
     int cell = w->count ? w->cells[0] : -1;
     for (int i = 1; i < w->count && cell >= 0; i++) cell = tw_cells_apply(&w->to.cells, by, cell, w->cells[i], -1);
     if (tw_is_op(w->n, "", "Mean") && cell >= 0)
-        cell = tw_cells_apply(&w->to.cells, TW_CELL_div, cell, tw_cells_real(&w->to.cells, w->count), -1);
+        cell = tw_cells_apply(&w->to.cells, TW_CELL_div, cell,
+                              tw_cells_number(&w->to.cells, (tw_class)w->to.cells.of[cell].class, w->count), -1);
     return set(w, wrap(w, cell));
 }
 
@@ -127,7 +129,8 @@ static bool cast(work *w) {
     tw_memory_type type;
     if (!tw_memory_of(w->to.type, &type) || !add_operand(w, w->n->in[0])) return false;
     if (tw_memory_class(w->types[0]) == tw_memory_class(type) && kind == TW_KIND_real) return set(w, w->cells[0]);
-    return set(w, wrap(w, add_formula(w, kind == TW_KIND_real    ? "real(x0)"
+    return set(w, wrap(w, add_formula(w, type == TW_M_f64        ? "double(x0)"
+                                         : kind == TW_KIND_real  ? "real(x0)"
                                          : kind == TW_KIND_truth ? "truth(x0)"
                                                                  : "integer(x0)")));
 }

@@ -172,8 +172,10 @@ int tw_lower_point_views(const tw_lazy *x, tw_view *out) {
 
 /* Converts an array's value to the class that a type has in memory. */
 static bool convert(tw_lazy *x, tw_memory_type to) {
-    static const tw_cell_op ops[] = {
-        [TW_CLASS_real] = TW_CELL_real, [TW_CLASS_integer] = TW_CELL_integer, [TW_CLASS_truth] = TW_CELL_truth};
+    static const tw_cell_op ops[] = {[TW_CLASS_real] = TW_CELL_real,
+                                     [TW_CLASS_double] = TW_CELL_double,
+                                     [TW_CLASS_integer] = TW_CELL_integer,
+                                     [TW_CLASS_truth] = TW_CELL_truth};
     const tw_class wanted = tw_memory_class(to);
     if (!tw_lazy_open(x)) return false;
     if (tw_cells_class(&x->cells) == wanted) return true;

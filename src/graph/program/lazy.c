@@ -75,9 +75,7 @@ static int copy_cell(tw_cells *to, const tw_cell *c, const int *cells, const int
     case TW_CELL_index:
         return -1;
     case TW_CELL_number:
-        return c->class == TW_CLASS_real      ? tw_cells_real(to, c->value.real)
-               : c->class == TW_CLASS_integer ? tw_cells_integer(to, c->value.whole)
-                                              : tw_cells_truth(to, c->value.whole);
+        return tw_cells_constant(to, c);
     default:
         return tw_cells_apply(to, (tw_cell_op)c->op, cells[c->of[0]], cells[c->of[1]], cells[c->of[2]]);
     }

@@ -164,10 +164,18 @@ static bool is_regular(const tw_program_product *p) {
     return more < 3;
 }
 
+/* Tells whether nothing is done to sums but scaling. */
+static bool is_plain(const tw_lower_epilogue *e) {
+    return e->bias.buffer < 0 && e->mul.buffer < 0 && e->residual.buffer < 0 && e->activation == TW_GEMM_LINEAR &&
+           !e->gated && e->norm == TW_PROGRAM_NORM_NONE && !e->norm_residual;
+}
+
 bool tw_lower_multiply(tw_lowering *l, const tw_view *a, const tw_view *b, const tw_lower_epilogue *e,
                        const tw_view *to) {
     matrices of_a = {.v = *a}, of_b = {.v = *b}, of_c = {.v = *to};
     const int64_t k = a->dims[a->rank - 1];
+    const bool doubles = a->type == TW_E_f64 && b->type == TW_E_f64 && to->type == TW_E_f64;
+    if (doubles && l->options.gpu && is_plain(e)) return tw_lower_multiply_doubles(l, a, b, e->alpha, to);
     if (!is_number(a->type) || a->type != b->type || !is_number(to->type) || k < 1) return false;
     if (!tw_view_elements(to)) return true;
     if (!join_batch(&of_a.v, &of_b.v, &of_c.v)) return false;
@@ -314,8 +322,10 @@ static bool lower(tw_lowering *l, const tw_product_node *p, int out) {
     tw_lower_epilogue e = tw_lower_no_epilogue();
     tw_view a, b;
     e.alpha = p->alpha;
-    if (!is_number(v->type) || !tw_lower_in_memory(l, p->a, &a) || !tw_lower_in_memory(l, p->b, &b)) return false;
-    if (!is_number(a.type) || a.type != b.type) return false;
+    const bool doubles = l->options.gpu && v->type == TW_E_f64;
+    if ((!is_number(v->type) && !doubles) || !tw_lower_in_memory(l, p->a, &a) || !tw_lower_in_memory(l, p->b, &b))
+        return false;
+    if ((!is_number(a.type) && !doubles) || a.type != b.type) return false;
     /* Operands that are not in memory yet come before the result, which may lie where they do not. */
     const int others[] = {p->bias, p->mul, p->residual};
     tw_view unused;
@@ -332,7 +342,7 @@ static bool lower(tw_lowering *l, const tw_product_node *p, int out) {
     if (p->trans_b) tw_product_swap(&b);
     tw_product_spread(&a, &to);
     tw_product_spread(&b, &to);
-    const bool with_bias = p->beta == 1 && tw_product_operand(l, p->bias, &to, true, &e.bias);
+    const bool with_bias = !doubles && p->beta == 1 && tw_product_operand(l, p->bias, &to, true, &e.bias);
     bool whole = with_bias && tw_gemm_activation_from_name(p->activation, &e.activation);
     whole = whole && tw_product_operand(l, p->mul, &to, false, &e.mul) &&
             tw_product_operand(l, p->residual, &to, false, &e.residual);

@@ -56,9 +56,20 @@ static bool make_real(tw_lazy *x) {
     return tw_cells_apply(&x->cells, TW_CELL_real, x->cells.value, -1, -1) >= 0;
 }
 
+/* The type of reals that an array's elements are computed as. */
+static tw_element reals_of(const tw_lazy *x) {
+    const bool wide = tw_lazy_is_view(x) ? x->type == TW_E_f64 : tw_cells_class(&x->cells) == TW_CLASS_double;
+    return wide ? TW_E_f64 : TW_E_f32;
+}
+
+/* A number of the class of a real cell. */
+static int number_like(tw_cells *c, int cell, double x) {
+    return cell < 0 ? -1 : tw_cells_number(c, (tw_class)c->of[cell].class, x);
+}
+
 bool tw_lower_reduced(tw_lowering *l, tw_rows_of of, const tw_lazy *lines, tw_view *out) {
     const int last = lines->rank - 1;
-    *out = tw_lower_scratch(l, tw_rows_name(of), TW_E_f32, last, lines->dims, NULL);
+    *out = tw_lower_scratch(l, tw_rows_name(of), reals_of(lines), last, lines->dims, NULL);
     if (l->failed || !tw_lower_reduction(l, of, lines, out)) return false;
     out->dims[out->rank++] = 1;
     return true;
@@ -68,7 +79,7 @@ bool tw_lower_reduced(tw_lowering *l, tw_rows_of of, const tw_lazy *lines, tw_vi
    elements' cell, or -1. */
 static int with_each(const tw_lazy *lines, const tw_view *each, tw_lazy *x, int *number) {
     const tw_lazy of_line = tw_lazy_of_view(each);
-    *x = tw_lazy_begin(TW_E_f32, lines->rank, lines->dims);
+    *x = tw_lazy_begin(reals_of(lines), lines->rank, lines->dims);
     const int element = tw_lazy_add(x, lines);
     *number = element < 0 ? -1 : tw_lazy_add(x, &of_line);
     return *number < 0 ? -1 : element;
@@ -191,8 +202,8 @@ static bool reduce(tw_lowering *l, const tw_node *n, const reduction *as) {
 /* log(sum of e^x) = m + log(sum of e^(x - m)), where m is the largest if that is finite. */
 static int finite_or_zero(tw_cells *c, int m) {
     const int size = tw_cells_apply(c, TW_CELL_abs, m, -1, -1);
-    const int finite = tw_cells_apply(c, TW_CELL_less, size, tw_cells_real(c, INFINITY), -1);
-    return tw_cells_apply(c, TW_CELL_where, finite, m, tw_cells_real(c, 0));
+    const int finite = tw_cells_apply(c, TW_CELL_less, size, number_like(c, m, INFINITY), -1);
+    return tw_cells_apply(c, TW_CELL_where, finite, m, number_like(c, m, 0));
 }
 
 static bool log_sum_exp(tw_lowering *l, const tw_node *n) {
@@ -231,7 +242,7 @@ bool tw_lower_moments(tw_lowering *l, const tw_lazy *lines, double eps, int mean
     if (c->failed || !tw_lower_reduced(l, TW_ROWS_mean, &y, &variances)) return false;
     y = tw_lazy_of_view(&variances);
     if (!tw_lazy_open(&y)) return false;
-    const int variance = c->value, sum = tw_cells_apply(c, TW_CELL_add, variance, tw_cells_real(c, eps), -1);
+    const int variance = c->value, sum = tw_cells_apply(c, TW_CELL_add, variance, number_like(c, variance, eps), -1);
     c->value = tw_cells_apply(c, TW_CELL_rsqrt, sum, -1, -1);
     return set_result(l, deviation, &y);
 }
@@ -311,7 +322,7 @@ static bool lp_norm(tw_lowering *l, const tw_node *n) {
     if (!lines_along(l, n->in[0], axis, &x)) return false;
     tw_lazy each = x;
     if (!apply_each(&each, &as) || !tw_lower_reduced(l, TW_ROWS_sum, &each, &sum)) return false;
-    const int element = with_each(&x, &sum, &y, &norm), zero = tw_cells_real(c, 0);
+    const int element = with_each(&x, &sum, &y, &norm), zero = number_like(c, element, 0);
     if (squares) norm = tw_cells_apply(c, TW_CELL_sqrt, norm, -1, -1);
     const int none = tw_cells_apply(c, TW_CELL_equal, norm, zero, -1);
     c->value = tw_cells_apply(c, TW_CELL_where, none, zero, tw_cells_apply(c, TW_CELL_div, element, norm, -1));
@@ -358,7 +369,7 @@ static bool accumulated(tw_lowering *l, const accumulation *a, tw_element type, 
     const bool real = tw_element_kind(type) == TW_KIND_real;
     const int element = tw_lazy_add(y, &a->once);
     const int at = tw_lower_index(l, y, y->rank - 1), to = tw_lower_index(l, y, y->rank - 2);
-    const int none = real ? tw_cells_real(c, a->of == TW_ROWS_prod) : tw_cells_integer(c, 0);
+    const int none = real ? number_like(c, element, a->of == TW_ROWS_prod) : tw_cells_integer(c, 0);
     const int within = tw_cells_apply(c, a->seen, at, to, -1);
     c->value = tw_cells_apply(c, TW_CELL_where, within, element, none);
     return c->value >= 0 && !c->failed;
@@ -380,7 +391,7 @@ static bool accumulate(tw_lowering *l, const tw_node *n) {
         return false;
     const int axis = tw_axis(given, v->rank);
     if (!lines_along(l, n->in[0], axis, &x) || !squared(l, &x, x.dims[x.rank - 1], &a.once, &again)) return false;
-    if (!accumulated(l, &a, whole ? v->type : TW_E_f32, &y)) return false;
+    if (!accumulated(l, &a, whole ? v->type : reals_of(&x), &y)) return false;
     if (whole) return sum_wholes(l, &y, v->type, &out) && set_along(l, n->out[0], axis, &out);
     if (!tw_lower_reduced(l, a.of, &y, &sums)) return false;
     sums.rank--; /* A line's number for each of its elements. */

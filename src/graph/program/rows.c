@@ -68,6 +68,7 @@ static bool emit(tw_lowering *l, const rows *r, const tw_lazy *x, const tw_view 
     if (p->has_kept) p->kept = tw_lower_operand(l, &out[1], p->x.rank, strides[3]);
     if (p->has_gain) in[n++] = gain;
     if (p->has_bias) in[n++] = bias;
+    if (tw_rows_check(p, NULL) != TW_OK) return false; /* Doubles are not normed. */
     tw_lower_step(l, TW_STEP_ROWS, &(tw_step){.of.rows = p}, in, n, out, p->has_kept ? 2 : 1);
     if (p->has_kept) tw_lower_set_view(l, r->kept, &out[1]);
     return !l->failed;
@@ -235,7 +236,13 @@ bool tw_lower_reduction(tw_lowering *l, tw_rows_of of, const tw_lazy *x, const t
     return emit(l, &(rows){.of = of, .gain = -1, .bias = -1, .kept = -1}, x, to);
 }
 
+/* Tells whether an array's elements are computed as doubles. */
+static bool has_doubles(const tw_lazy *x) {
+    return tw_lazy_is_view(x) ? x->type == TW_E_f64 : tw_cells_class(&x->cells) == TW_CLASS_double;
+}
+
 bool tw_lower_softmax(tw_lowering *l, const tw_lazy *x, const tw_view *to) {
+    if (has_doubles(x)) return tw_lower_softmax_doubles(l, x, false, to);
     return emit(l, &(rows){.of = TW_ROWS_softmax, .gain = -1, .bias = -1, .kept = -1, .keep = 2}, x, to);
 }
 
@@ -259,7 +266,11 @@ static bool softmax(tw_lowering *l, const tw_node *n, tw_rows_of of) {
         tw_lazy_transpose(&turned, order);
         rows_of = tw_lazy_view(&turned);
     }
-    if (!emit(l, &r, &x, &rows_of)) return false;
+    if (has_doubles(&x) && l->options.gpu) {
+        if (r.kept >= 0 || !tw_lower_softmax_doubles(l, &x, of == TW_ROWS_log_softmax, &rows_of)) return false;
+    } else if (!emit(l, &r, &x, &rows_of)) {
+        return false;
+    }
     tw_lower_set_view(l, n->out[0], &to);
     return true;
 }

@@ -105,11 +105,12 @@ static void fill_number(const tw_cell *c, block *b) {
     }
 }
 
-/* Gives cells their slots: a slot is free again behind the last cell that needs its value. Numbers keep theirs. False:
+/* Blocks have no doubles. Gives cells their slots: a slot is free again behind the last cell that needs its value. Numbers keep theirs. False:
    there are not enough. */
 static bool program_make(program *g, const tw_points *p, const tw_point_data *data) {
     const tw_cells *e = &p->cells;
     int last[TW_CELLS] = {0};
+    if (tw_cells_has_doubles(e)) return false;
     bool taken[SLOTS] = {0};
     g->p = p;
     g->data = data;

@@ -119,7 +119,7 @@ static void choose(const choice *c, const segment *s, int64_t at) {
     const char *from = number ? NULL : source_of(c, s, e->of[value].of[0]);
     const int64_t from_step = number ? 0 : tw_points_step(&c->q->x, &c->q->x.operands[e->of[value].of[0]]);
     if (!from) {
-        const bool real = tw_memory_class(out->type) == TW_CLASS_real;
+        const bool real = tw_class_is_real(tw_memory_class(out->type));
         const tw_cell_value none = {.whole = 0}, nan = {.real = (double)NAN};
         tw_memory_write(out->type, to, 0, number ? e->of[value].value : real ? nan : none);
         repeat(to, bytes, step, s->n);

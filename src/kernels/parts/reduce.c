@@ -3,6 +3,8 @@
 
 static tw_val across(tw_builder *b, tw_val x, int distance) {
     tw_val by = tw_i32(b, distance), all = tw_i32(b, -1);
+    if (tw_value_type(b->kernel, x) == TW_T_f64)
+        return tw_bitcast(b, TW_T_f64, across(b, tw_bitcast(b, TW_T_i64, x), distance));
     if (tw_value_type(b->kernel, x) != TW_T_i64) return tw_shfl(b, TW_MODE_bfly, x, by, all);
     tw_val low = tw_shfl(b, TW_MODE_bfly, tw_unary(b, TW_OP_low_i32_i64, x), by, all);
     tw_val high = tw_shfl(b, TW_MODE_bfly, tw_unary(b, TW_OP_high_i32_i64, x), by, all);

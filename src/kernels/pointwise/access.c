@@ -94,8 +94,8 @@ tw_point_view tw_point_view_of(tw_builder *b, const tw_points *p, const tw_point
 static tw_attrs access_of(const tw_point_view *v) {
     static const tw_type alone[TW_MEMORY_TYPES] = {
         [TW_M_f32] = TW_T_f32, [TW_M_f16] = TW_T_f16, [TW_M_bf16] = TW_T_bf16, [TW_M_i64] = TW_T_i64,
-        [TW_M_i32] = TW_T_i32, [TW_M_i16] = TW_T_i16, [TW_M_i8] = TW_T_i8,     [TW_M_u32] = TW_T_i32,
-        [TW_M_u16] = TW_T_i16, [TW_M_u8] = TW_T_i8,   [TW_M_bool] = TW_T_i8};
+        [TW_M_i32] = TW_T_i32, [TW_M_f64] = TW_T_f64, [TW_M_i16] = TW_T_i16,   [TW_M_i8] = TW_T_i8,
+        [TW_M_u32] = TW_T_i32, [TW_M_u16] = TW_T_i16, [TW_M_u8] = TW_T_i8,     [TW_M_bool] = TW_T_i8};
     const int bytes = tw_memory_bytes(v->o->type);
     if (v->vec == 1 || bytes >= 4) return (tw_attrs){.type = alone[v->o->type], .vec = v->vec};
     return (tw_attrs){.type = TW_T_i32, .vec = v->vec * bytes / 4};
@@ -143,6 +143,7 @@ static tw_val value_of(tw_builder *b, const tw_point_view *v, const tw_point_run
     const bool pairs = v->vec > 1;
     switch (v->o->type) {
     case TW_M_f32:
+    case TW_M_f64:
     case TW_M_i64:
         return r->raw[i];
     case TW_M_f16:
@@ -170,8 +171,11 @@ tw_val tw_point_element(tw_builder *b, const tw_point_view *v, const tw_point_ru
     if (v->step == 0 && !v->by) i = 0;
     tw_val x = value_of(b, v, r, i);
     /* A load that was not done gave 0. */
-    if (!r->inside[i].id || tw_memory_class(v->o->type) != TW_CLASS_real) return x;
-    return tw_select(b, r->inside[i], x, tw_const(b, TW_T_f32, 0x7fc00000));
+    const tw_class class = tw_memory_class(v->o->type);
+    if (!r->inside[i].id || !tw_class_is_real(class)) return x;
+    tw_val nan =
+        class == TW_CLASS_double ? tw_const(b, TW_T_f64, 0x7ff8000000000000) : tw_const(b, TW_T_f32, 0x7fc00000);
+    return tw_select(b, r->inside[i], x, nan);
 }
 
 /* -- stores */
@@ -190,7 +194,7 @@ static tw_val stored_bits(tw_builder *b, tw_memory_type t, tw_val x) {
 static tw_val packed(tw_builder *b, const tw_point_view *v, const tw_attrs *at, const tw_val *values) {
     const tw_memory_type t = v->o->type;
     const int bytes = tw_memory_bytes(t);
-    if (t == TW_M_f32 || t == TW_M_i64) return values[0];
+    if (t == TW_M_f32 || t == TW_M_f64 || t == TW_M_i64) return values[0];
     if (at->type != TW_T_i32 || bytes == 4) {
         tw_val x = stored_bits(b, t, values[0]);
         return bytes == 2 ? tw_bitcast(b, (tw_type)at->type, tw_unary(b, TW_OP_trunc_i16_i32, x)) : x;

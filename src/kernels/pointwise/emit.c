@@ -5,7 +5,11 @@
 #include "kernels/parts/convert.h"
 
 tw_type tw_class_register(tw_class c) {
-    return c == TW_CLASS_real ? TW_T_f32 : c == TW_CLASS_integer ? TW_T_i64 : TW_T_pred;
+    static const tw_type types[] = {[TW_CLASS_real] = TW_T_f32,
+                                    [TW_CLASS_double] = TW_T_f64,
+                                    [TW_CLASS_integer] = TW_T_i64,
+                                    [TW_CLASS_truth] = TW_T_pred};
+    return types[c];
 }
 
 /* -- what the table's columns are made of */
@@ -94,6 +98,10 @@ static tw_val to_real(tw_builder *b, tw_val x) {
     return is_truth(b, x) ? tw_select(b, x, tw_f32(b, 1), tw_f32(b, 0)) : tw_unary(b, TW_OP_cvt_f32_s64, x);
 }
 
+static tw_val to_double(tw_builder *b, tw_val x) {
+    return is_truth(b, x) ? tw_select(b, x, tw_f64(b, 1), tw_f64(b, 0)) : tw_unary(b, TW_OP_cvt_f64_s64, x);
+}
+
 static tw_val real_to_whole(tw_builder *b, tw_val x) {
     return tw_select(b, tw_eq(b, x, x), tw_unary(b, TW_OP_cvt_s64_f32, x), tw_i64(b, 0));
 }
@@ -133,6 +141,7 @@ static tw_val emit_whole(tw_builder *b, tw_cell_op op, tw_val x, tw_val y) {
 
 static tw_val number(tw_builder *b, const tw_cell *c) {
     return c->class == TW_CLASS_real      ? tw_f32(b, (float)c->value.real)
+           : c->class == TW_CLASS_double  ? tw_f64(b, c->value.real)
            : c->class == TW_CLASS_integer ? tw_i64(b, c->value.whole)
                                           : tw_const(b, TW_T_pred, (uint64_t)c->value.whole);
 }
@@ -156,6 +165,8 @@ tw_val tw_cells_emit(tw_builder *b, const tw_cells *e, const tw_val *operands, c
             v[i] = number(b, c);
         else if (op == TW_CELL_where)
             v[i] = choose(b, v[a], v[c->of[1]], v[c->of[2]]);
+        else if (e->of[a].class == TW_CLASS_double)
+            v[i] = tw_cell_emit_double(b, op, v[a], v[c->of[1]]);
         else if (e->of[a].class == TW_CLASS_real)
             v[i] = emit_real(b, op, v[a], v[c->of[1]]);
         else

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Expressions in a generated kernel. A real is an f32 there, an integer an i64, and a truth a predicate. */
+/* Expressions in a generated kernel. A real is an f32 there, a double an f64, an integer an i64, and a truth a
+   predicate. */
 #ifndef TW_KERNELS_POINTWISE_EMIT_H
 #define TW_KERNELS_POINTWISE_EMIT_H
 
@@ -10,5 +11,8 @@
 tw_type tw_class_register(tw_class c);
 /* Computes the expression of one element from its operands, and from its index (i32) where the expression uses that. */
 tw_val tw_cells_emit(tw_builder *b, const tw_cells *e, const tw_val *operands, const tw_val *index);
+
+/* double.c: computes an operation whose first operand is a double. */
+tw_val tw_cell_emit_double(tw_builder *b, tw_cell_op op, tw_val x, tw_val y);
 
 #endif

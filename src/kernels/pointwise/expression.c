@@ -53,6 +53,25 @@ static double bf16(double a) {
     return (double)tw_bf16_to_f32(tw_f32_to_bf16((float)a));
 }
 
+/* Operations of doubles: those whose results are exact to a rounding or two, on a GPU, too. */
+static bool of_doubles(tw_cell_op op) {
+    switch ((int)op) {
+    case TW_CELL_pow:
+    case TW_CELL_log1p:
+    case TW_CELL_tanh:
+    case TW_CELL_erf:
+    case TW_CELL_gelu:
+    case TW_CELL_gelu_erf:
+    case TW_CELL_sin:
+    case TW_CELL_cos:
+    case TW_CELL_f16:
+    case TW_CELL_bf16:
+        return false;
+    default:
+        return true;
+    }
+}
+
 typedef double real_function(double a, double b);
 typedef int64_t whole_function(int64_t a, int64_t b);
 
@@ -100,13 +119,15 @@ tw_cell_value tw_cell_apply(const tw_cell *cell, tw_class of, tw_cell_value a, t
     if (cell->op == TW_CELL_where) return a.whole ? b : c;
     tw_cell_value y;
     /* A comparison, and a cast, of reals gives a whole number, and the cast to reals one of integers. */
-    if (cell->op == TW_CELL_integer && of == TW_CLASS_real)
+    if (cell->op == TW_CELL_integer && tw_class_is_real(of))
         y.whole = real_to_whole(a.real);
-    else if (of == TW_CLASS_real && cell->class != TW_CLASS_real)
+    else if (cell->op == TW_CELL_real && of == TW_CLASS_double)
+        y.real = (double)(float)a.real;
+    else if (tw_class_is_real(of) && !tw_class_is_real((tw_class)cell->class))
         y.whole = (int64_t)ops[cell->op - FIRST].real(a.real, b.real);
-    else if (of == TW_CLASS_real)
+    else if (tw_class_is_real(of))
         y.real = ops[cell->op - FIRST].real(a.real, b.real);
-    else if (cell->op == TW_CELL_real)
+    else if (cell->op == TW_CELL_real || cell->op == TW_CELL_double)
         y.real = (double)a.whole;
     else
         y.whole = ops[cell->op - FIRST].whole(a.whole, b.whole);
@@ -164,6 +185,26 @@ int tw_cells_real(tw_cells *e, double x) {
     return add(e, &(tw_cell){TW_CELL_number, TW_CLASS_real, {0}, {.real = (double)(float)x}});
 }
 
+int tw_cells_double(tw_cells *e, double x) {
+    return add(e, &(tw_cell){TW_CELL_number, TW_CLASS_double, {0}, {.real = x}});
+}
+
+int tw_cells_number(tw_cells *e, tw_class of, double x) {
+    return of == TW_CLASS_double ? tw_cells_double(e, x) : tw_cells_real(e, x);
+}
+
+int tw_cells_constant(tw_cells *e, const tw_cell *number) {
+    return tw_class_is_real((tw_class)number->class) ? tw_cells_number(e, (tw_class)number->class, number->value.real)
+           : number->class == TW_CLASS_integer       ? tw_cells_integer(e, number->value.whole)
+                                                     : tw_cells_truth(e, number->value.whole != 0);
+}
+
+bool tw_cells_has_doubles(const tw_cells *e) {
+    for (int i = 0; i <= e->value; i++)
+        if (e->of[i].class == TW_CLASS_double) return true;
+    return false;
+}
+
 int tw_cells_integer(tw_cells *e, int64_t x) {
     return add(e, &(tw_cell){TW_CELL_number, TW_CLASS_integer, {0}, {.whole = x}});
 }
@@ -179,15 +220,18 @@ static bool classes_fit(const tw_cells *e, tw_cell *cell, const int *of) {
     for (int i = 1; wanted[i]; i++) {
         const int class = e->of[of[i - 1]].class;
         const char w = wanted[i];
-        if (w == 'n' ? class == TW_CLASS_truth : w != 'v' && w != 'a' && w != "rit"[class]) return false;
-        if (w != 'n' && w != 'v') continue;
+        const char is = "ritr"[class];
+        if (w == 'n' ? class == TW_CLASS_truth : w != 'v' && w != 'a' && w != is) return false;
+        if (class == TW_CLASS_double && !of_doubles((tw_cell_op)cell->op)) return false;
+        if (w != 'n' && w != 'v' && w != 'r') continue;
         if (same >= 0 && same != class) return false;
         same = class;
     }
-    cell->class = (uint8_t)(wanted[0] == 'r'   ? TW_CLASS_real
-                            : wanted[0] == 'i' ? TW_CLASS_integer
-                            : wanted[0] == 't' ? TW_CLASS_truth
-                                               : same);
+    cell->class = (uint8_t)(cell->op == TW_CELL_double ? TW_CLASS_double
+                            : wanted[0] == 'r'         ? same == TW_CLASS_double ? TW_CLASS_double : TW_CLASS_real
+                            : wanted[0] == 'i'         ? TW_CLASS_integer
+                            : wanted[0] == 't'         ? TW_CLASS_truth
+                                                       : same);
     return true;
 }
 
@@ -220,9 +264,9 @@ int tw_cells_apply(tw_cells *e, tw_cell_op op, int a, int b, int c) {
         const tw_cell *x = e->of;
         const tw_cell_value y =
             tw_cell_apply(&cell, (tw_class)x[a].class, x[a].value, x[cell.of[1]].value, x[cell.of[2]].value);
-        return cell.class == TW_CLASS_real      ? tw_cells_real(e, y.real)
-               : cell.class == TW_CLASS_integer ? tw_cells_integer(e, y.whole)
-                                                : tw_cells_truth(e, y.whole);
+        return tw_class_is_real((tw_class)cell.class) ? tw_cells_number(e, (tw_class)cell.class, y.real)
+               : cell.class == TW_CLASS_integer       ? tw_cells_integer(e, y.whole)
+                                                      : tw_cells_truth(e, y.whole);
     }
     if (op >= TW_CELL_real && cell.class == e->of[a].class) return e->value = a; /* A cast to what it is. */
     const int simple = op == TW_CELL_pow ? power(e, a, b) : -1;
@@ -237,6 +281,8 @@ tw_cell_value tw_memory_read(tw_memory_type t, const void *data, int64_t at) {
         return (tw_cell_value){.real = (double)((const float *)data)[at]};
     case TW_M_f16:
         return (tw_cell_value){.real = (double)tw_f16_to_f32(((const uint16_t *)data)[at])};
+    case TW_M_f64:
+        return (tw_cell_value){.real = ((const double *)data)[at]};
     case TW_M_bf16:
         return (tw_cell_value){.real = (double)tw_bf16_to_f32(((const uint16_t *)data)[at])};
     case TW_M_i64:
@@ -261,7 +307,10 @@ tw_cell_value tw_memory_read(tw_memory_type t, const void *data, int64_t at) {
 void tw_memory_write(tw_memory_type t, void *data, int64_t at, tw_cell_value x) {
     switch (tw_memory_bytes(t)) {
     case 8:
-        ((int64_t *)data)[at] = x.whole;
+        if (t == TW_M_f64)
+            ((double *)data)[at] = x.real;
+        else
+            ((int64_t *)data)[at] = x.whole;
         return;
     case 4:
         if (t == TW_M_f32)

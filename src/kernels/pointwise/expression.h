@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Expressions of one element: cells, each of which computes a value from those before it. Reals are computed in f32,
-   integers in 64 bits. What operations there are stands in expression.def.
+   doubles in f64, integers in 64 bits. What operations there are stands in expression.def.
 
    As text an expression is a formula: "add(mul(x0,0.5),x1)". x0, x1, ... are elements of operands, d0, d1, ... the
    element's index along dimension 0, 1, ... A number without a point is an integer, or a real where the other operand
-   is real; `true`, `false`, `inf` and `nan` are there as well. A value that is needed more than once gets a name:
-   "c0=exp(x0);div(c0,add(c0,1))". Blanks are of no account. */
+   is real; beside a double either is one, and so is a number with a d behind it; `true`, `false`, `inf` and `nan` are
+   there as well. A value that is needed more than once gets a name: "c0=exp(x0);div(c0,add(c0,1))". Blanks are of no
+   account. */
 #ifndef TW_KERNELS_POINTWISE_EXPRESSION_H
 #define TW_KERNELS_POINTWISE_EXPRESSION_H
 
@@ -14,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum tw_class { TW_CLASS_real, TW_CLASS_integer, TW_CLASS_truth } tw_class;
+typedef enum tw_class { TW_CLASS_real, TW_CLASS_integer, TW_CLASS_truth, TW_CLASS_double } tw_class;
 
 typedef enum tw_memory_type {
 #define MEMORY(name, class, bytes) TW_M_##name,
@@ -44,7 +45,7 @@ const char *tw_cell_classes(tw_cell_op op);
 
 /* A value of one class. */
 typedef union tw_cell_value {
-    double real;
+    double real;   /* Or a double. */
     int64_t whole; /* An integer, or a truth: 0 or 1. */
 } tw_cell_value;
 
@@ -70,6 +71,7 @@ typedef struct tw_cells {
 int tw_cells_operand(tw_cells *e, int number, tw_memory_type type);
 int tw_cells_index(tw_cells *e, int dimension);
 int tw_cells_real(tw_cells *e, double x);
+int tw_cells_double(tw_cells *e, double x);
 int tw_cells_integer(tw_cells *e, int64_t x);
 int tw_cells_truth(tw_cells *e, bool x);
 /* Operands that the operation does not have are ignored. -1 among the others fails. */
@@ -80,10 +82,21 @@ static inline tw_class tw_cells_class(const tw_cells *e) {
     return (tw_class)e->of[e->value].class;
 }
 
-/* Reads an expression of n operands of the given types. TW_ERR_USAGE says what is wrong. */
+/* A number of a class, which is real or double. */
+int tw_cells_number(tw_cells *e, tw_class of, double x);
+/* Adds a cell that is a number in another expression. */
+int tw_cells_constant(tw_cells *e, const tw_cell *number);
+/* Tells whether cells up to the value's are doubles. */
+bool tw_cells_has_doubles(const tw_cells *e);
+
+/* Reads an expression of n operands of the given types. TW_ERR_USAGE says what is wrong. diag may be NULL. */
 tw_status tw_cells_parse(tw_cells *e, const char *text, const tw_memory_type *types, int n, tw_diag *diag);
 /* Writes the text, without blanks, cut to `size` bytes with its end. Returns the length it has uncut. */
 size_t tw_cells_print(const tw_cells *e, char *out, size_t size);
+/* Tells whether values of a class are reals of either width. */
+static inline bool tw_class_is_real(tw_class c) {
+    return c == TW_CLASS_real || c == TW_CLASS_double;
+}
 /* The value of a cell whose operands, those of them that it has, have the values a, b and c. All are of class `of`, but
    for those of `where`. */
 tw_cell_value tw_cell_apply(const tw_cell *cell, tw_class of, tw_cell_value a, tw_cell_value b, tw_cell_value c);

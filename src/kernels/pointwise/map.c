@@ -32,8 +32,8 @@ static tw_cell_value read(const tw_points *p, const tw_point_data *data, int i, 
         int64_t which = read(p, data, o->by, row, column).whole;
         if (which < 0) which += o->gather_extent;
         if (which < 0 || which >= o->gather_extent)
-            return tw_memory_class(o->type) == TW_CLASS_real ? (tw_cell_value){.real = (double)NAN}
-                                                             : (tw_cell_value){.whole = 0};
+            return tw_class_is_real(tw_memory_class(o->type)) ? (tw_cell_value){.real = (double)NAN}
+                                                              : (tw_cell_value){.whole = 0};
         at += which * o->gather_stride;
     }
     return tw_memory_read(o->type, data->operands[i], at);

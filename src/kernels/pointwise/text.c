@@ -17,6 +17,7 @@ typedef struct reader {
     const char *all, *at;
     const tw_memory_type *types;
     int n_types, depth;
+    double literal;      /* The value that was read last, if that is a number: unrounded. */
     int named[TW_CELLS]; /* Cell of each name c0, c1, ... */
     int n_named;
     tw_diag *diag;
@@ -51,26 +52,38 @@ static int number_of(const char *name, char letter) {
     return *end || n > UINT8_MAX ? -1 : (int)n;
 }
 
+static double number_in(const tw_cell *c) {
+    return tw_class_is_real((tw_class)c->class) ? c->value.real : (double)c->value.whole;
+}
+
 static int number(reader *r) {
     char *end = NULL, *whole_end = NULL;
     const double x = strtod(r->at, &end);
     const long long whole = strtoll(r->at, &whole_end, 10);
     if (end == r->at) return refuse(r, "an operand, a number or an operation is missing");
     r->at = end;
+    r->literal = x;
+    if (next(r, 'd')) return tw_cells_double(r->to, x);
     return end == whole_end ? tw_cells_integer(r->to, whole) : tw_cells_real(r->to, x);
 }
 
 static int value(reader *r);
 
-/* A whole number beside a real, or where only a real can be, is a real. */
-static void make_alike(reader *r, const char *classes, int *of, int n) {
-    bool real = false;
-    for (int i = 0; i < n; i++) real = real || r->to->of[of[i]].class == TW_CLASS_real;
+/* A whole number beside a real, or where only a real can be, is a real, and any number beside a double is one. What
+   was read of numbers is literal[]. */
+static void make_alike(reader *r, const char *classes, const double *literal, int *of, int n) {
+    tw_class best = TW_CLASS_integer;
+    for (int i = 0; i < n; i++) {
+        const tw_class class = (tw_class)r->to->of[of[i]].class;
+        if (!strchr("rnv", classes[i + 1])) continue;
+        if (class == TW_CLASS_double || (class == TW_CLASS_real && best == TW_CLASS_integer)) best = class;
+    }
     for (int i = 0; i < n; i++) {
         const tw_cell *c = &r->to->of[of[i]];
         const char w = classes[i + 1];
-        if (c->op != TW_CELL_number || c->class != TW_CLASS_integer) continue;
-        if (w == 'r' || (real && (w == 'n' || w == 'v'))) of[i] = tw_cells_real(r->to, (double)c->value.whole);
+        const tw_class wanted = w == 'r' && best == TW_CLASS_integer ? TW_CLASS_real : best;
+        if (c->op != TW_CELL_number || c->class == TW_CLASS_truth || (tw_class)c->class == wanted) continue;
+        if (strchr("rnv", w) && tw_class_is_real(wanted)) of[i] = tw_cells_number(r->to, wanted, literal[i]);
     }
 }
 
@@ -78,14 +91,16 @@ static int call(reader *r, tw_cell_op op) {
     const char *classes = tw_cell_classes(op);
     const int n = (int)strlen(classes) - 1;
     int of[3] = {0};
+    double literal[3] = {0};
     if (!next(r, '(')) return refuse(r, "\"(\" is missing");
     for (int i = 0; i < n; i++) {
         if (i && !next(r, ',')) return refuse(r, "another operand is missing");
         of[i] = value(r);
         if (of[i] < 0) return -1;
+        literal[i] = r->literal;
     }
     if (!next(r, ')')) return refuse(r, "\")\" is missing");
-    make_alike(r, classes, of, n);
+    make_alike(r, classes, literal, of, n);
     const int cell = tw_cells_apply(r->to, op, of[0], of[1], of[2]);
     return cell >= 0 ? cell
                      : refuse(r, r->to->n == TW_CELLS ? "the expression is too long"
@@ -108,10 +123,12 @@ static int value(reader *r) {
     } else if (number_of(name, 'c') >= 0) {
         const int i = number_of(name, 'c');
         cell = i < r->n_named ? (r->to->value = r->named[i]) : refuse(r, "there is no such name");
+        if (cell >= 0) r->literal = number_in(&r->to->of[cell]);
     } else if (!strcmp(name, "true") || !strcmp(name, "false")) {
         cell = tw_cells_truth(r->to, name[0] == 't');
     } else if (tw_cell_from_name(name, &op)) {
         cell = call(r, op);
+        if (cell >= 0) r->literal = number_in(&r->to->of[cell]);
     } else {
         r->at = from;
         cell = number(r);
@@ -121,6 +138,8 @@ static int value(reader *r) {
 }
 
 tw_status tw_cells_parse(tw_cells *e, const char *text, const tw_memory_type *types, int n, tw_diag *diag) {
+    tw_diag own;
+    if (!diag) diag = &own;
     reader r = {.to = e, .all = text, .at = text, .types = types, .n_types = n, .diag = diag};
     tw_diag_clear(diag);
     *e = (tw_cells){0};
@@ -162,6 +181,8 @@ static void put_number(writer *w, const tw_cell *c) {
         snprintf(text, sizeof text, "%s", c->value.whole ? "true" : "false");
     else if (c->class == TW_CLASS_integer)
         snprintf(text, sizeof text, "%lld", (long long)c->value.whole);
+    else if (c->class == TW_CLASS_double)
+        snprintf(text, sizeof text, "%.17gd", c->value.real);
     else {
         snprintf(text, sizeof text, "%.9g", c->value.real);
         if (isfinite(c->value.real) && !strpbrk(text, ".e")) strcat(text, ".0");

@@ -21,7 +21,7 @@ static void fill(const tw_points *p, tw_point_memory *m, tw_random *random) {
     const int64_t n = m->span.most - m->span.least + 1, extent = gathered ? gathered->gather_extent : 50;
     for (int64_t i = 0; i < n; i++) {
         tw_cell_value x = {.whole = (int64_t)tw_random_below(random, (uint64_t)(2 * extent + 2)) - extent - 1};
-        if (tw_memory_class(t) == TW_CLASS_real) x.real = 4 * tw_random_unit(random) - 2;
+        if (tw_class_is_real(tw_memory_class(t))) x.real = 4 * tw_random_unit(random) - 2;
         if (t == TW_M_bool) x.whole &= 1;
         tw_memory_write(t, m->host, i, x);
     }
@@ -60,7 +60,7 @@ void tw_point_trial_free(tw_point_trial *t) {
 }
 
 static bool agree(double got, double want, tw_memory_type t, double error) {
-    const double unit = t == TW_M_f32 ? 0x1p-24 : t == TW_M_f16 ? 0x1p-11 : 0x1p-8;
+    const double unit = t == TW_M_f64 ? 0x1p-53 : t == TW_M_f32 ? 0x1p-24 : t == TW_M_f16 ? 0x1p-11 : 0x1p-8;
     if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
     if (isinf(want)) return got == want;
     return fabs(got - want) <= (2 * unit + error) * fabs(want) + error + (t == TW_M_f16 ? 0x1p-24 : 0);
@@ -69,13 +69,14 @@ static bool agree(double got, double want, tw_memory_type t, double error) {
 static tw_status compare(const tw_points *p, const tw_point_memory *m, const tw_point_memory *want, double error,
                          tw_diag *diag) {
     const tw_point_operand o = tw_point_buffer_operand(m->f, p);
-    const bool real = tw_memory_class(o.type) == TW_CLASS_real;
+    const bool real = tw_class_is_real(tw_memory_class(o.type));
     const int64_t n = m->f->row ? 1 : tw_points_columns(p);
     for (int64_t row = 0; row < tw_points_rows(p); row++)
         for (int64_t i = 0; i < n; i++) {
             const int64_t at = tw_points_place(p, o.strides, row) + i * tw_points_step(p, &o) - m->span.least;
             const tw_cell_value x = tw_memory_read(o.type, m->host, at), y = tw_memory_read(o.type, want->host, at);
-            if (real ? agree(x.real, y.real, o.type, error) : x.whole == y.whole) continue;
+            if (real ? agree(x.real, y.real, o.type, o.type == TW_M_f64 ? error * 0x1p-26 : error) : x.whole == y.whole)
+                continue;
             return tw_fail(diag, TW_ERR_MISMATCH, "%s at row %lld, column %lld is %.9g, not %.9g", m->f->name,
                            (long long)row, (long long)i, real ? x.real : (double)x.whole,
                            real ? y.real : (double)y.whole);

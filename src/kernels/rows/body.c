@@ -100,15 +100,20 @@ static tw_val is_nan(tw_builder *b, tw_val x, tw_val centre) {
     return tw_select(b, tw_ne(b, x, x), tw_f32(b, 1), tw_f32(b, 0));
 }
 
+static bool of_doubles(const tw_rows_gen *g) {
+    return tw_cells_class(&g->s->p.x.cells) == TW_CLASS_double;
+}
+
 typedef struct statistic {
     value_fn *value;
     tw_rows_reduction by;
+    bool doubles;         /* What is measured are doubles. */
     tw_val centre, total; /* `total` is a variable. */
 } statistic;
 
-static tw_val neutral(tw_builder *b, tw_rows_reduction by) {
+static tw_val neutral(tw_builder *b, tw_rows_reduction by, bool doubles) {
     static const float values[TW_ROWS_REDUCTIONS] = {0, -INFINITY, INFINITY, 1};
-    return tw_f32(b, values[by]);
+    return doubles ? tw_f64(b, (double)values[by]) : tw_f32(b, values[by]);
 }
 
 static void take(tw_rows_gen *g, const turn *t, void *context) {
@@ -120,13 +125,16 @@ static void take(tw_rows_gen *g, const turn *t, void *context) {
         tw_val x = s->value(b, t->x[i], s->centre);
         sum = i ? tw_rows_combine(b, s->by, sum, x) : x;
     }
-    if (t->there.id) sum = tw_select(b, t->there, sum, neutral(b, s->by));
-    static const tw_opcode codes[TW_ROWS_REDUCTIONS] = {TW_OP_add_f32, TW_OP_max_f32, TW_OP_min_f32, TW_OP_mul_f32};
-    tw_op_to(b, s->total, codes[s->by], s->total, sum, TW_NONE);
+    if (t->there.id) sum = tw_select(b, t->there, sum, neutral(b, s->by, s->doubles));
+    static const tw_opcode codes[2][TW_ROWS_REDUCTIONS] = {
+        {TW_OP_add_f32, TW_OP_max_f32, TW_OP_min_f32, TW_OP_mul_f32},
+        {TW_OP_add_f64, TW_OP_max_f64, TW_OP_min_f64, TW_OP_mul_f64}};
+    tw_op_to(b, s->total, codes[s->doubles][s->by], s->total, sum, TW_NONE);
 }
 
 static tw_val measure(tw_rows_gen *g, const held *h, value_fn *value, tw_rows_reduction by, tw_val centre) {
-    statistic s = {value, by, centre, tw_var_of(g->b, neutral(g->b, by))};
+    const bool doubles = of_doubles(g) && value != is_nan;
+    statistic s = {value, by, doubles, centre, tw_var_of(g->b, neutral(g->b, by, doubles))};
     pass(g, h, take, &s);
     return tw_rows_reduce(g, s.total, by);
 }
@@ -175,11 +183,14 @@ static void finish_reduction(tw_rows_gen *g, tw_val y) {
 
 static tw_val extreme(tw_rows_gen *g, const held *h, tw_rows_reduction by) {
     tw_val most = measure(g, h, itself, by, TW_NONE), none = measure(g, h, is_nan, TW_ROWS_by_max, TW_NONE);
-    return tw_select(g->b, tw_lt(g->b, tw_f32(g->b, 0), none), tw_const(g->b, TW_T_f32, 0x7fc00000), most);
+    tw_val nan = of_doubles(g) ? tw_const(g->b, TW_T_f64, 0x7ff8000000000000) : tw_const(g->b, TW_T_f32, 0x7fc00000);
+    return tw_select(g->b, tw_lt(g->b, tw_f32(g->b, 0), none), nan, most);
 }
 
 static tw_val mean(tw_rows_gen *g, tw_val sum) {
-    return tw_mul(g->b, sum, tw_f32(g->b, (float)(1 / (double)g->s->columns)));
+    const double columns = (double)g->s->columns;
+    if (of_doubles(g)) return tw_binary(g->b, TW_OP_div_f64, sum, tw_f64(g->b, columns));
+    return tw_mul(g->b, sum, tw_f32(g->b, (float)(1 / columns)));
 }
 
 static void reduction(tw_rows_gen *g, const held *h) {

@@ -44,7 +44,12 @@ typedef enum tw_rows_reduction {
 } tw_rows_reduction;
 enum { TW_ROWS_MOST_REDUCTIONS = 3 };
 
-/* reduce.c: reduces a value of each thread of a row (f32), and gives all of them the result, with the same bits. Every
+/* Bytes of a value of a row. */
+static inline int tw_rows_each(const tw_rows_shape *s) {
+    return tw_cells_class(&s->p.x.cells) == TW_CLASS_double ? 8 : 4;
+}
+
+/* reduce.c: reduces a value of each thread of a row, and gives all of them the result, with the same bits. Every
    thread of the block takes part. */
 tw_val tw_rows_reduce(tw_rows_gen *g, tw_val x, tw_rows_reduction by);
 /* Combines two values. */

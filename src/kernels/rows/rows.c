@@ -11,8 +11,8 @@ const char *tw_rows_name(tw_rows_of of) {
     return names[of];
 }
 
-static bool is_real(const tw_point_operand *o) {
-    return (unsigned)o->type < TW_MEMORY_TYPES && tw_memory_class(o->type) == TW_CLASS_real && !o->gathers;
+static bool holds(const tw_point_operand *o, tw_class of) {
+    return (unsigned)o->type < TW_MEMORY_TYPES && tw_memory_class(o->type) == of && !o->gathers;
 }
 
 tw_status tw_rows_check(const tw_rows_problem *p, tw_diag *diag) {
@@ -21,11 +21,13 @@ tw_status tw_rows_check(const tw_rows_problem *p, tw_diag *diag) {
     const bool norm = p->of <= TW_ROWS_rms_norm;
     if ((unsigned)p->of >= TW_ROWS_OPS) return tw_fail(diag, TW_ERR_USAGE, "rows have no such function");
     if (p->x.rank < 1) return tw_fail(diag, TW_ERR_USAGE, "a row needs a dimension");
-    if (tw_cells_class(&p->x.cells) != TW_CLASS_real)
-        return tw_fail(diag, TW_ERR_USAGE, "the values of a row are no reals");
-    if (!is_real(&p->out) || (p->has_kept && !is_real(&p->kept)) || (p->has_gain && !is_real(&p->gain)) ||
-        (p->has_bias && !is_real(&p->bias)))
-        return tw_fail(diag, TW_ERR_USAGE, "results, gain and bias are reals, and do not gather");
+    const tw_class of = tw_cells_class(&p->x.cells);
+    if (!tw_class_is_real(of)) return tw_fail(diag, TW_ERR_USAGE, "the values of a row are no reals");
+    if (of == TW_CLASS_double && !tw_rows_reduces(p->of))
+        return tw_fail(diag, TW_ERR_USAGE, "rows of doubles are reduced, and not normed");
+    if (!holds(&p->out, of) || (p->has_kept && !holds(&p->kept, of)) || (p->has_gain && !holds(&p->gain, of)) ||
+        (p->has_bias && !holds(&p->bias, of)))
+        return tw_fail(diag, TW_ERR_USAGE, "results, gain and bias are reals as the values are, and do not gather");
     if (!norm && (p->has_gain || p->has_bias)) return tw_fail(diag, TW_ERR_USAGE, "only norms have a gain or a bias");
     return TW_OK;
 }

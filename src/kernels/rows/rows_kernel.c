@@ -124,7 +124,8 @@ static void build(tw_builder *b, const tw_rows_shape *s) {
     g.out = view(&g, "out", &p->out, tw_rows_reduces(p->of) ? 1 : s->run, false);
     if (p->has_kept) g.kept = view(&g, "kept", &p->kept, s->run, false);
     if (s->c.warps > 1) {
-        tw_shared_add(b, "partial", (int64_t)TW_ROWS_MOST_REDUCTIONS * s->c.rows * s->c.warps * 4, 16, false);
+        tw_shared_add(b, "partial", (int64_t)TW_ROWS_MOST_REDUCTIONS * s->c.rows * s->c.warps * tw_rows_each(s), 16,
+                      false);
         g.shared = tw_shared_base(b, "partial");
     }
     tw_val thread = tw_sreg(b, TW_SREG_tid_x), row = tw_mul_imm(b, tw_sreg(b, TW_SREG_ctaid_x), s->c.rows);
