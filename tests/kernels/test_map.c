@@ -41,6 +41,7 @@ static void special_maps_are_right(void **state) {
         "dims=500 x0=f32 expr=mul(1000.0,log(f16(add(1.0,mul(x0,0.01))))) out=f32",
         "dims=500 x0=f32 expr=mul(1e6,log1p(mul(x0,1e-6))) out=f32",
         /* Numbers closer to 0 than normal ones. Those below 0 have no logarithm. */
+        "dims=500 x0=f64 x1=f64 expr=max(sqrt(x0),x1) out=f64",
         /* Beyond what f64 holds, and what it has no exponent for. */
         "dims=500 x0=f64 expr=exp(mul(x0,380)) out=f64",
         "dims=500 x0=f64 expr=log(mul(mul(x0,1e-200),1e-115)) out=f64",

@@ -434,6 +434,42 @@ static void masks_run(void **state) {
                  TW_E_f16, false);
 }
 
+/* Keys behind a mask's end are not seen. */
+static void masks_end_before_the_keys(void **state) {
+    (void)state;
+    static const tw_element types[] = {TW_E_f32, TW_E_f16, TW_E_f64};
+    for (int i = 0; i < 3 * 2; i++) {
+        const tw_element t = types[i / 2];
+        tw_graph *g = tw_graph_new();
+        const int q = tw_graph_input(g, "q", t, 4, DIMS(2, 4, 3, 16)),
+                  k = tw_graph_input(g, "k", t, 4, DIMS(2, 2, 9, 16)),
+                  v = tw_graph_input(g, "v", t, 4, DIMS(2, 2, 9, 16)),
+                  mask = tw_graph_input(g, "mask", i % 2 ? TW_E_bool : t, 2, DIMS(3, 5));
+        tw_graph_output(
+            g, tw_graph_op(g, "Attention", TW_OPERANDS(q, k, v, mask), TW_ATTRIBUTES(TW_INT("zero_rows", 1))), "out");
+        const double most = t == TW_E_f64 ? 1e-12 : t == TW_E_f32 ? 1e-4 : 1e-2;
+        check_random(g, NULL, &(tw_program_options){.gpu = true}, most, TW_E_none, false);
+    }
+}
+
+/* Products with what comes behind them, softmaxes, sums and powers of e, of doubles. */
+static void doubles_run(void **state) {
+    (void)state;
+    tw_graph *g = tw_graph_new();
+    const int a = tw_graph_input(g, "a", TW_E_f64, 3, DIMS(2, 5, 7)),
+              b = tw_graph_input(g, "b", TW_E_f64, 2, DIMS(7, 6)), c = tw_graph_input(g, "c", TW_E_f64, 2, DIMS(7, 4)),
+              bias = tw_graph_input(g, "bias", TW_E_f64, 1, DIMS(4));
+    const int y = tw_graph_op(g, "MatMul", TW_OPERANDS(a, b), TW_NO_ATTRIBUTES);
+    const int soft = tw_graph_op(g, "Softmax", TW_OPERANDS(y), TW_ATTRIBUTES(TW_INT("axis", 1)));
+    const int log = tw_graph_op(g, "LogSoftmax", TW_OPERANDS(soft), TW_NO_ATTRIBUTES);
+    tw_graph_output(g, log, "log");
+    tw_graph_output(g, tw_graph_op(g, "ReduceLogSumExp", TW_OPERANDS(log), TW_NO_ATTRIBUTES), "sum");
+    tw_graph_output(
+        g, tw_graph_op(g, "Gemm", TW_OPERANDS(b, c, bias), TW_ATTRIBUTES(TW_INT("transA", 1), TW_REAL("alpha", 0.1))),
+        "product");
+    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-12, TW_E_none, false);
+}
+
 static void an_encoder_runs(void **state) {
     (void)state;
     static const int64_t ids[] = {2, 9};
@@ -494,6 +530,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(caches_are_read_where_they_lie),
         cmocka_unit_test(padded_heads_run),
         cmocka_unit_test(masks_run),
+        cmocka_unit_test(masks_end_before_the_keys),
+        cmocka_unit_test(doubles_run),
         cmocka_unit_test(an_encoder_runs),
         cmocka_unit_test(plans_are_kept),
     };
