@@ -132,6 +132,7 @@ static void pairs_have_no_sign(void **state) {
                                      "Min(%x, %y)",
                                      "Max(%x, %y)",
                                      "Max(%y, %x, %y)",
+                                     "Sum(%x, %y)",
                                      "Sum(%x, %y, %x)",
                                      "Equal(%x, %y)",
                                      "Less(%x, %y)",
@@ -176,6 +177,27 @@ static void single_numbers_have_no_sign(void **state) {
         char text[TEXT];
         snprintf(text, sizeof text, "graph g @20\n input %%x: u64[%d]\n %s\n output %%z\n", EDGES, of[i]);
         check(text, in, NULL, 0);
+    }
+}
+
+static void numbers_without_a_sign_are_moved(void **state) {
+    (void)state;
+    static const char *const of[] = {
+        "constant %k: i64[3] {-1, 12, 0}\n %z = Gather(%x, %k)",
+        "constant %k: i64[2] {1, 2}\n constant %a: u64[] {18446744073709551614}\n %z = Pad(%x, %k, %a)",
+        "constant %k: i64[2] {2, 17}\n %y = Expand(%x, %k)\n %z = Trilu(%y)",
+        "constant %k: i64[2] {-1, 3}\n constant %a: u64[2] {9223372036854775808, 5}\n"
+        " %z = ScatterElements(%x, %k, %a)",
+        "constant %k: i64[2] {-1, 3}\n constant %a: u64[2] {9223372036854775808, 5}\n constant %d: i64[] {6}\n"
+        " %z = OneHot(%k, %d, %a)",
+        "constant %a: u64[2] {9223372036854775808, 5}\n constant %e: u64[] {9223372036854775809}\n"
+        " %y = Concat(%x, %a) axis=0\n %l = Less(%y, %e)\n %z = Where(%l, %y, %e)",
+    };
+    const tw_array in = list(TW_E_u64, edges, EDGES);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char text[TEXT];
+        snprintf(text, sizeof text, "graph g @20\n input %%x: u64[%d]\n %s\n output %%z\n", EDGES, of[i]);
+        check(text, &in, NULL, 0);
     }
 }
 
@@ -285,7 +307,7 @@ static void powers_of_reals_are_cut(void **state) {
     const tw_array want_large = list(TW_E_u64, found, 4);
     check("graph g @20\n input %x: u64[4]\n input %y: f32[4]\n %z = Pow(%x, %y)\n output %z\n", of_large, &want_large,
           1e-6);
-    static const float reals[] = {1.5f, -2, 0.5f, 1};
+    static const float reals[] = {1.5f, -2, 0.5f, 0.5f};
     static const uint64_t times[] = {3, 5, 20, UINT64_MAX};
     const tw_array by_large[] = {list(TW_E_f32, reals, 4), list(TW_E_u64, times, 4)};
     check("graph g @20\n input %x: f32[4]\n input %y: u64[4]\n %z = Pow(%x, %y)\n output %z\n", by_large, NULL, 1e-6);
@@ -315,6 +337,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_have_no_sign),
         cmocka_unit_test(single_numbers_have_no_sign),
+        cmocka_unit_test(numbers_without_a_sign_are_moved),
         cmocka_unit_test(reals_become_numbers_without_a_sign),
         cmocka_unit_test(numbers_without_a_sign_are_rounded_once),
         cmocka_unit_test(whole_powers_wrap),
