@@ -101,50 +101,54 @@ static tw_array column(tw_element type, const void *data, int64_t n) {
 
 /* ---- */
 
-static const uint64_t edges[] = {0,
-                                 1,
-                                 2,
-                                 3,
-                                 7,
-                                 63,
-                                 64,
-                                 65,
-                                 (1ull << 24) + 1,
-                                 UINT32_MAX,
-                                 (1ull << 53) + 1,
-                                 INT64_MAX,
-                                 1ull << 63,
-                                 (1ull << 63) + 1,
-                                 (1ull << 63) + (1ull << 39),
-                                 UINT64_MAX - 1,
-                                 UINT64_MAX};
+static const uint64_t edges[] = {
+    0,
+    1,
+    2,
+    3,
+    7,
+    63,
+    64,
+    65,
+    (1ull << 24) + 1,
+    UINT32_MAX,
+    (1ull << 53) + 1,
+    INT64_MAX,
+    1ull << 63,
+    (1ull << 63) + 1,
+    (1ull << 63) + (1ull << 39),
+    UINT64_MAX - 1,
+    UINT64_MAX,
+};
 enum { EDGES = sizeof edges / sizeof *edges };
 
 /* Every number with every other. */
 static void pairs_have_no_sign(void **state) {
     (void)state;
-    static const char *const of[] = {"Add(%x, %y)",
-                                     "Sub(%x, %y)",
-                                     "Mul(%x, %y)",
-                                     "Div(%x, %y)",
-                                     "Mod(%x, %y)",
-                                     "Mod(%x, %y) fmod=1",
-                                     "Min(%x, %y)",
-                                     "Max(%x, %y)",
-                                     "Max(%y, %x, %y)",
-                                     "Sum(%x, %y)",
-                                     "Sum(%x, %y, %x)",
-                                     "Equal(%x, %y)",
-                                     "Less(%x, %y)",
-                                     "LessOrEqual(%x, %y)",
-                                     "Greater(%x, %y)",
-                                     "GreaterOrEqual(%x, %y)",
-                                     "BitShift(%x, %y) direction=\"LEFT\"",
-                                     "BitShift(%x, %y) direction=\"RIGHT\"",
-                                     "BitwiseAnd(%x, %y)",
-                                     "BitwiseOr(%x, %y)",
-                                     "BitwiseXor(%x, %y)",
-                                     "Pow(%x, %y)"};
+    static const char *const of[] = {
+        "Add(%x, %y)",
+        "Sub(%x, %y)",
+        "Mul(%x, %y)",
+        "Div(%x, %y)",
+        "Mod(%x, %y)",
+        "Mod(%x, %y) fmod=1",
+        "Min(%x, %y)",
+        "Max(%x, %y)",
+        "Max(%y, %x, %y)",
+        "Sum(%x, %y)",
+        "Sum(%x, %y, %x)",
+        "Equal(%x, %y)",
+        "Less(%x, %y)",
+        "LessOrEqual(%x, %y)",
+        "Greater(%x, %y)",
+        "GreaterOrEqual(%x, %y)",
+        "BitShift(%x, %y) direction=\"LEFT\"",
+        "BitShift(%x, %y) direction=\"RIGHT\"",
+        "BitwiseAnd(%x, %y)",
+        "BitwiseOr(%x, %y)",
+        "BitwiseXor(%x, %y)",
+        "Pow(%x, %y)",
+    };
     const tw_array in[] = {column(TW_E_u64, edges, EDGES), list(TW_E_u64, edges, EDGES)};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         char text[TEXT];
@@ -157,21 +161,22 @@ static void pairs_have_no_sign(void **state) {
 
 static void single_numbers_have_no_sign(void **state) {
     (void)state;
-    static const char *const of[] = {"%z = Abs(%x)",
-                                     "%z = Sign(%x)",
-                                     "%z = Relu(%x)",
-                                     "%z = BitwiseNot(%x)",
-                                     "constant %a: u64[] {5}\n constant %b: u64[] {9223372036854775809}\n"
-                                     " %z = Clip(%x, %a, %b)",
-                                     "constant %b: u64[] {9223372036854775809}\n %z = Less(%x, %b)",
-                                     "%z = Cast(%x) to=1", /* f32 */
-                                     "%z = Cast(%x) to=7", /* i64 */
-                                     "%z = Cast(%x) to=6", /* i32 */
-                                     "%z = Cast(%x) to=2", /* u8 */
-                                     "%z = Cast(%x) to=9", /* bool */
-                                     "%z = ReduceSum(%x) keepdims=0",
-                                     "constant %k: i64[1] {5}\n %z, %i = TopK(%x, %k)\n output %i",
-                                     "constant %k: i64[1] {17}\n %z, %i = TopK(%x, %k) largest=0\n output %i"};
+    static const char *const of[] = {
+        "%z = Abs(%x)",
+        "%z = Sign(%x)",
+        "%z = Relu(%x)",
+        "%z = BitwiseNot(%x)",
+        "constant %a: u64[] {5}\n constant %b: u64[] {9223372036854775809}\n %z = Clip(%x, %a, %b)",
+        "constant %b: u64[] {9223372036854775809}\n %z = Less(%x, %b)",
+        "%z = Cast(%x) to=1", /* f32 */
+        "%z = Cast(%x) to=7", /* i64 */
+        "%z = Cast(%x) to=6", /* i32 */
+        "%z = Cast(%x) to=2", /* u8 */
+        "%z = Cast(%x) to=9", /* bool */
+        "%z = ReduceSum(%x) keepdims=0",
+        "constant %k: i64[1] {5}\n %z, %i = TopK(%x, %k)\n output %i",
+        "constant %k: i64[1] {17}\n %z, %i = TopK(%x, %k) largest=0\n output %i",
+    };
     const tw_array in[] = {list(TW_E_u64, edges, EDGES)};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         char text[TEXT];
