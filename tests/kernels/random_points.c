@@ -11,10 +11,11 @@ static int below(tw_random *r, int n) {
 
 static tw_memory_type type_of(tw_random *r, tw_class class) {
     static const tw_memory_type reals[] = {TW_M_f32, TW_M_f16, TW_M_bf16, TW_M_f16},
-                                integers[] = {TW_M_i64, TW_M_i32, TW_M_i16, TW_M_i8, TW_M_u32, TW_M_u16, TW_M_u8};
+                                integers[] = {TW_M_i64, TW_M_i32, TW_M_i16, TW_M_i8,
+                                              TW_M_u64, TW_M_u32, TW_M_u16, TW_M_u8};
     return class == TW_CLASS_real      ? reals[below(r, 4)]
            : class == TW_CLASS_double  ? TW_M_f64
-           : class == TW_CLASS_integer ? integers[below(r, 7)]
+           : class == TW_CLASS_integer ? integers[below(r, 8)]
                                        : TW_M_bool;
 }
 
@@ -108,6 +109,10 @@ static const char *const integers[] = {
     "div(x0,x1)",
     "mod(x0,x1)",
     "rem(x0,x1)",
+    "divu(x0,x1)",
+    "remu(x0,x1)",
+    "powi(x0,x1)",
+    "powi(i8(x0),add(x1,60))",
     "max(min(x0,x1),sign(x0))",
     "abs(neg(x0))",
     "where(less(x0,x1),x0,relu(x1))",

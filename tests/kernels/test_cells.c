@@ -31,6 +31,12 @@ static void texts_are_read_and_written(void **state) {
         {"pow(x0,2)", "mul(x0,x0)"},
         {"pow(x0,0.5)", "sqrt(x0)"},
         {"pow(x0,2.5)", NULL},
+        {"powi(x2,0)", "1"},
+        {"powi(x2,1)", "x2"},
+        {"powi(x2,2)", "mul(x2,x2)"},
+        {"powi(x2,3)", "mul(mul(x2,x2),x2)"},
+        {"powi(x2,4)", NULL},
+        {"powi(x2,-1)", NULL},
         {"real(real(x2))", "real(x2)"},
         {"where(true,x0,nan)", NULL},
         {"exp(1)", "2.71828175"},
@@ -125,6 +131,10 @@ static void values_are_what_they_say(void **state) {
     assert_float_equal(value_of("mod(x2,x3)", 0, -3, false), 4, 0);
     assert_float_equal(value_of("rem(x2,x3)", 0, -3, false), -3, 0);
     assert_float_equal(value_of("div(x2,sub(x3,7))", 0, -3, false), 0, 0);
+    assert_float_equal(value_of("sub(divu(x2,x3),2635249153387078802)", 0, -1, false), 0, 0);
+    assert_float_equal(value_of("remu(x2,x3)", 0, -1, false), 1, 0);
+    assert_float_equal(value_of("divu(x2,sub(x3,7))", 0, -1, false), 0, 0);
+    assert_float_equal(value_of("remu(x2,sub(x3,7))", 0, -1, false), 0, 0);
     assert_float_equal(value_of("u8(x2)", 0, -1, false), 255, 0);
     assert_float_equal(value_of("i8(x2)", 0, 200, false), -56, 0);
     assert_float_equal(value_of("integer(x0)", -2.9, 0, false), -2, 0);
@@ -136,6 +146,23 @@ static void values_are_what_they_say(void **state) {
     /* What numbers amount to is found at once, and is the same as at last. */
     assert_float_equal(value_of("mul(2,div(7,2))", 0, 0, false), 6, 0);
     assert_float_equal(value_of("integer(less(1.5,2))", 0, 0, false), 1, 0);
+}
+
+/* Exponents below 0 and of any size. */
+static void whole_powers_wrap(void **state) {
+    (void)state;
+    assert_float_equal(value_of("powi(x2,x3)", 0, -2, false), -128, 0);
+    assert_float_equal(value_of("powi(x2,sub(x3,7))", 0, 0, false), 1, 0);
+    assert_float_equal(value_of("powi(2,x2)", 0, 62, false), 0x1p62, 0);
+    assert_float_equal(value_of("powi(2,x2)", 0, 63, false), -0x1p63, 0);
+    assert_float_equal(value_of("powi(2,x2)", 0, 64, false), 0, 0);
+    assert_float_equal(value_of("sub(powi(3,x2),-2984622845537545263)", 0, 100, false), 0, 0);
+    assert_float_equal(value_of("powi(-1,x2)", 0, INT64_MAX, false), -1, 0);
+    assert_float_equal(value_of("powi(-1,x2)", 0, INT64_MIN, false), 1, 0);
+    assert_float_equal(value_of("powi(-1,x2)", 0, -3, false), -1, 0);
+    assert_float_equal(value_of("powi(1,x2)", 0, -3, false), 1, 0);
+    assert_float_equal(value_of("powi(x2,-1)", 0, 2, false), 0, 0);
+    assert_float_equal(value_of("powi(x2,-1)", 0, 0, false), 0, 0);
 }
 
 static void memory_holds_every_type(void **state) {
@@ -152,14 +179,16 @@ static void memory_holds_every_type(void **state) {
         if (tw_memory_class(type) != TW_CLASS_integer) continue;
         tw_memory_write(type, data, 0, (tw_cell_value){.whole = -1});
         const int64_t back = tw_memory_read(type, data, 0).whole;
-        assert_true(tw_memory_name(type)[0] == 'i' ? back == -1
-                                                   : back == (int64_t)(1ull << 8 * tw_memory_bytes(type)) - 1);
+        assert_true(tw_memory_name(type)[0] == 'i' || tw_memory_bytes(type) == 8
+                        ? back == -1
+                        : back == (int64_t)(1ull << 8 * tw_memory_bytes(type)) - 1);
     }
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_are_read_and_written), cmocka_unit_test(senseless_texts_are_refused),
-        cmocka_unit_test(values_are_what_they_say), cmocka_unit_test(memory_holds_every_type)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(texts_are_read_and_written),
+                                       cmocka_unit_test(senseless_texts_are_refused),
+                                       cmocka_unit_test(values_are_what_they_say), cmocka_unit_test(whole_powers_wrap),
+                                       cmocka_unit_test(memory_holds_every_type)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,6 +40,10 @@ static void special_maps_are_right(void **state) {
         "dims= x0=f32 expr=exp(x0) out=f32",
         "dims=500 x0=f32 expr=mul(1000.0,log(f16(add(1.0,mul(x0,0.01))))) out=f32",
         "dims=500 x0=f32 expr=mul(1e6,log1p(mul(x0,1e-6))) out=f32",
+        /* Exponents beyond 63 and below 0, of bases that have such powers. */
+        "dims=50x50 x0=i64[1,0] x1=i64[0,1] expr=powi(x0,add(mul(x1,5),60)) out=u64",
+        "dims=50x50 x0=i32[1,0] x1=i64[0,1] expr=powi(sub(bit_and(x0,3),2),x1) out=i64",
+        "dims=50x50 x0=u64[1,0] x1=i8[0,1] expr=add(divu(x0,bit_and(x1,15)),remu(x0,x1)) out=u64",
         /* Numbers closer to 0 than normal ones. Those below 0 have no logarithm. */
         "dims=500 x0=f64 x1=f64 expr=max(sqrt(x0),x1) out=f64",
         /* Beyond what f64 holds, and what it has no exponent for. */

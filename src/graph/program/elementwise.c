@@ -15,6 +15,14 @@ typedef struct formula {
 static const formula formulas[] = {
 #define FORMULA(OP, N, TEXT)                   {#OP, N, TEXT, {"", ""}, {0}},
 #define PARAMETERS(OP, TEXT, A, OF_A, B, OF_B) {#OP, 1, TEXT, {A, B}, {OF_A, OF_B}},
+#define OF_U64(OP, N, TEXT)
+#include "graph/program/formulas.def"
+};
+
+static const formula formulas_of_u64[] = {
+#define FORMULA(OP, N, TEXT)
+#define PARAMETERS(OP, TEXT, A, OF_A, B, OF_B)
+#define OF_U64(OP, N, TEXT) {#OP, N, TEXT, {"", ""}, {0}},
 #include "graph/program/formulas.def"
 };
 
@@ -97,17 +105,50 @@ static bool by_formula(work *w, const formula *f) {
 }
 
 /* Powers that are products or roots. */
-static bool power(work *w) {
+static bool real_power(work *w) {
     static const struct {
         double exponent;
         const char *formula;
     } simple[] = {{2, "mul(x0,x0)"}, {3, "mul(x0,mul(x0,x0))"}, {0.5, "sqrt(x0)"}, {-0.5, "rsqrt(x0)"}, {1, "x0"}};
-    const tw_array *by = tw_lower_of(w->l, w->n->in[1])->content;
-    const char *text = "pow(x0,real(x1))";
-    if (tw_element_kind(w->to.type) != TW_KIND_real || !add_operand(w, w->n->in[0])) return false;
+    const tw_value *exponent = tw_lower_of(w->l, w->n->in[1]);
+    const tw_array *by = exponent->content;
+    if (!add_operand(w, w->n->in[0])) return false;
     for (size_t i = 0; i < sizeof simple / sizeof *simple && by && tw_array_elements(by) == 1; i++)
         if (tw_array_real(by, 0) == simple[i].exponent) return set(w, add_formula(w, simple[i].formula));
-    return add_operand(w, w->n->in[1]) && set(w, add_formula(w, text));
+    if (!add_operand(w, w->n->in[1])) return false;
+    const int real = tw_lazy_cast(&w->to, w->cells[1], exponent->type, TW_E_f32);
+    return set(w, tw_cells_apply(&w->to.cells, TW_CELL_pow, w->cells[0], real, -1));
+}
+
+/* Whole numbers to the power of reals: exact where these are whole too, and elsewhere without the fraction, unless that
+   is what a whole number's rounding left. */
+static int mixed_power(work *w, tw_element type) {
+    tw_cells *c = &w->to.cells;
+    w->types[2] = TW_M_f32;
+    w->cells[2] = tw_lazy_cast(&w->to, w->cells[0], type, TW_E_f32);
+    w->count = 3;
+    const int power = add_formula(w, "c0=pow(x2,real(x1));c1=round(c0);"
+                                     "where(less_equal(abs(sub(c0,c1)),mul(abs(c1),3.81469727e-6)),c1,c0)");
+    const int near = power < 0 ? -1 : tw_lazy_cast(&w->to, power, TW_E_f32, type);
+    const int exact = add_formula(w, "powi(x0,integer(x1))"), whole = add_formula(w, "equal(floor(x1),x1)");
+    return tw_cells_apply(c, TW_CELL_where, whole, exact, near);
+}
+
+static bool power(work *w) {
+    const tw_element type = w->to.type;
+    const tw_kind kind = tw_element_kind(type), by = tw_element_kind(tw_lower_of(w->l, w->n->in[1])->type);
+    if (kind == TW_KIND_real) return real_power(w);
+    if (kind == TW_KIND_truth) return false;
+    if (by == TW_KIND_real && !w->l->options.gpu) return false; /* The plain node computes in f64. */
+    if (!add_operand(w, w->n->in[0]) || !add_operand(w, w->n->in[1])) return false;
+    return set(w, wrap(w, by == TW_KIND_real ? mixed_power(w, type) : add_formula(w, "powi(x0,integer(x1))")));
+}
+
+/* Turns numbers of u64 into those with a sign that have the same order, and these back. Others stay. */
+static int ordered(work *w, int cell) {
+    tw_cells *c = &w->to.cells;
+    return w->types[0] == TW_M_u64 ? tw_cells_apply(c, TW_CELL_bit_xor, cell, tw_cells_integer(c, INT64_MIN), -1)
+                                   : cell;
 }
 
 /* Min, Max, Sum and Mean of any number of operands. */
@@ -116,8 +157,12 @@ static bool several(work *w, const char *op) {
     if (!tw_cell_from_name(op, &by)) return false;
     for (int i = 0; i < w->n->n_in; i++)
         if (!add_operand(w, w->n->in[i])) return false;
+    const bool order = by != TW_CELL_add;
     int cell = w->count ? w->cells[0] : -1;
-    for (int i = 1; i < w->count && cell >= 0; i++) cell = tw_cells_apply(&w->to.cells, by, cell, w->cells[i], -1);
+    if (order && cell >= 0) cell = ordered(w, cell);
+    for (int i = 1; i < w->count && cell >= 0; i++)
+        cell = tw_cells_apply(&w->to.cells, by, cell, order ? ordered(w, w->cells[i]) : w->cells[i], -1);
+    if (order && cell >= 0) cell = ordered(w, cell);
     if (tw_is_op(w->n, "", "Mean") && cell >= 0)
         cell = tw_cells_apply(&w->to.cells, TW_CELL_div, cell,
                               tw_cells_number(&w->to.cells, (tw_class)w->to.cells.of[cell].class, w->count), -1);
@@ -125,26 +170,23 @@ static bool several(work *w, const char *op) {
 }
 
 static bool cast(work *w) {
-    const tw_kind kind = tw_element_kind(w->to.type);
     tw_memory_type type;
     if (!tw_memory_of(w->to.type, &type) || !add_operand(w, w->n->in[0])) return false;
-    if (tw_memory_class(w->types[0]) == tw_memory_class(type) && kind == TW_KIND_real) return set(w, w->cells[0]);
-    return set(w, wrap(w, add_formula(w, type == TW_M_f64        ? "double(x0)"
-                                         : kind == TW_KIND_real  ? "real(x0)"
-                                         : kind == TW_KIND_truth ? "truth(x0)"
-                                                                 : "integer(x0)")));
+    const tw_class class = tw_memory_class(type);
+    if (tw_memory_class(w->types[0]) == class && tw_class_is_real(class)) return set(w, w->cells[0]);
+    return set(w, wrap(w, tw_lazy_cast(&w->to, w->cells[0], tw_lower_of(w->l, w->n->in[0])->type, w->to.type)));
 }
 
 static bool clip(work *w) {
     static const tw_cell_op ops[] = {0, TW_CELL_max, TW_CELL_min};
     if (tw_node_attribute(w->n, "min") || tw_node_attribute(w->n, "max") || !add_operand(w, w->n->in[0])) return false;
-    int cell = w->cells[0];
+    int cell = ordered(w, w->cells[0]);
     for (int i = 1; i < w->n->n_in && i < 3; i++) {
         if (w->n->in[i] < 0) continue;
         if (!add_operand(w, w->n->in[i])) return false;
-        cell = tw_cells_apply(&w->to.cells, ops[i], cell, w->cells[w->count - 1], -1);
+        cell = tw_cells_apply(&w->to.cells, ops[i], cell, ordered(w, w->cells[w->count - 1]), -1);
     }
-    return set(w, cell);
+    return set(w, ordered(w, cell));
 }
 
 /* Gelu of the standard and of Microsoft, whose others have a bias. */
@@ -157,8 +199,17 @@ static bool gelu(work *w) {
                                       : (tanh ? "gelu(x0)" : "gelu_erf(x0)")));
 }
 
+static const formula *find(const formula *all, size_t n, const char *op) {
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(all[i].op, op)) return &all[i];
+    return NULL;
+}
+
 static bool lower(work *w) {
     const char *op = w->n->op;
+    const tw_element type = tw_lower_of(w->l, w->n->in[0])->type;
+    const formula *by =
+        type != TW_E_u64 ? NULL : find(formulas_of_u64, sizeof formulas_of_u64 / sizeof *formulas_of_u64, op);
     const bool own = !strcmp(w->n->domain, "com.microsoft");
     if (!strcmp(op, "Gelu") || (own && (!strcmp(op, "FastGelu") || !strcmp(op, "BiasGelu")))) return gelu(w);
     if (!strcmp(op, "Pow")) return power(w);
@@ -167,6 +218,7 @@ static bool lower(work *w) {
     if (!strcmp(op, "Sum") || !strcmp(op, "Mean")) return several(w, "add");
     if (!strcmp(op, "Cast") || !strcmp(op, "CastLike")) return cast(w);
     if (!strcmp(op, "Clip")) return clip(w);
+    if (by) return by_formula(w, by);
     if (!strcmp(op, "Mod")) {
         const formula f = {"Mod", 2, tw_node_integer(w->n, "fmod", 0) ? "rem(x0,x1)" : "mod(x0,x1)", {"", ""}, {0}};
         return by_formula(w, &f);
@@ -189,9 +241,8 @@ static bool lower(work *w) {
                            {0}};
         return by_formula(w, &f);
     }
-    for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++)
-        if (!strcmp(formulas[i].op, op)) return by_formula(w, &formulas[i]);
-    return false;
+    by = find(formulas, sizeof formulas / sizeof *formulas, op);
+    return by && by_formula(w, by);
 }
 
 bool tw_lower_elementwise(tw_lowering *l, const tw_node *n) {

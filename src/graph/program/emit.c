@@ -171,15 +171,8 @@ int tw_lower_point_views(const tw_lazy *x, tw_view *out) {
 }
 
 /* Converts an array's value to the class that a type has in memory. */
-static bool convert(tw_lazy *x, tw_memory_type to) {
-    static const tw_cell_op ops[] = {[TW_CLASS_real] = TW_CELL_real,
-                                     [TW_CLASS_double] = TW_CELL_double,
-                                     [TW_CLASS_integer] = TW_CELL_integer,
-                                     [TW_CLASS_truth] = TW_CELL_truth};
-    const tw_class wanted = tw_memory_class(to);
-    if (!tw_lazy_open(x)) return false;
-    if (tw_cells_class(&x->cells) == wanted) return true;
-    return tw_cells_apply(&x->cells, ops[wanted], x->cells.value, -1, -1) >= 0;
+static bool convert(tw_lazy *x, tw_element to) {
+    return tw_lazy_open(x) && (x->cells.value = tw_lazy_cast(x, x->cells.value, x->type, to)) >= 0;
 }
 
 /* Stores a view of elements that kernels do not know, as integers of their size. */
@@ -209,15 +202,15 @@ static void turn_to_memory(tw_lazy *x, tw_view *to) {
 
 bool tw_lower_store(tw_lowering *l, const tw_lazy *x, const tw_view *place) {
     tw_map_problem *map = tw_arena_alloc(&l->p->arena, sizeof *map);
-    tw_memory_type type;
+    tw_memory_type unused;
     tw_lazy converted = *x;
     tw_view to = *place;
     int64_t strides[TW_ARRAY_RANK], *also[] = {strides};
     l->failed |= !map;
     if (!map) return false;
     if (!tw_view_elements(&to)) return true;
-    if (!tw_memory_of(to.type, &type)) return store_bits(l, x, place);
-    if (!convert(&converted, type)) return false;
+    if (!tw_memory_of(to.type, &unused)) return store_bits(l, x, place);
+    if (!convert(&converted, to.type)) return false;
     turn_to_memory(&converted, &to);
     memcpy(strides, to.strides, sizeof strides);
     if (!tw_lower_points(l, &converted, 0, also, 1, &map->x)) return false;

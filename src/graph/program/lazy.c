@@ -98,6 +98,44 @@ int tw_lazy_add(tw_lazy *to, const tw_lazy *x) {
     return to->cells.failed ? -1 : cells[opened.cells.value];
 }
 
+/* Half of a number of 64 bits without a sign is one with a sign. Its last bit stands for both that it was made of, so
+   that twice the real is rounded as the number is. */
+static int real_of_u64(tw_cells *c, int x, tw_class want) {
+    const tw_cell_op to = want == TW_CLASS_double ? TW_CELL_double : TW_CELL_real;
+    const int one = tw_cells_integer(c, 1), high = tw_cells_apply(c, TW_CELL_shr, x, one, -1);
+    const int half = tw_cells_apply(c, TW_CELL_bit_or, high, tw_cells_apply(c, TW_CELL_bit_and, x, one, -1), -1);
+    const int real = tw_cells_apply(c, to, half, -1, -1);
+    const int large = tw_cells_apply(c, TW_CELL_less, x, tw_cells_integer(c, 0), -1);
+    const int twice = tw_cells_apply(c, TW_CELL_mul, real, tw_cells_number(c, want, 2), -1);
+    return tw_cells_apply(c, TW_CELL_where, large, twice, tw_cells_apply(c, to, x, -1, -1));
+}
+
+/* Reals from 2^63 on lose so much, and then get the highest bit, which is all that those have that are too large. */
+static int u64_of_real(tw_cells *c, int x) {
+    const tw_class have = (tw_class)c->of[x].class;
+    const int none = tw_cells_integer(c, 0), bit = tw_cells_integer(c, INT64_MIN),
+              end = tw_cells_number(c, have, 0x1p63);
+    const int low = tw_cells_apply(c, TW_CELL_integer, x, -1, -1);
+    const int rest = tw_cells_apply(c, TW_CELL_integer, tw_cells_apply(c, TW_CELL_sub, x, end, -1), -1, -1);
+    const int within = tw_cells_apply(c, TW_CELL_less, x, tw_cells_number(c, have, 0x1p64), -1);
+    const int high = tw_cells_apply(c, TW_CELL_bit_or, tw_cells_apply(c, TW_CELL_where, within, rest, none), bit, -1);
+    return tw_cells_apply(c, TW_CELL_where, tw_cells_apply(c, TW_CELL_less, x, end, -1), low, high);
+}
+
+int tw_lazy_cast(tw_lazy *x, int cell, tw_element from, tw_element to) {
+    static const tw_cell_op ops[] = {[TW_CLASS_real] = TW_CELL_real,
+                                     [TW_CLASS_double] = TW_CELL_double,
+                                     [TW_CLASS_integer] = TW_CELL_integer,
+                                     [TW_CLASS_truth] = TW_CELL_truth};
+    tw_cells *c = &x->cells;
+    tw_memory_type type;
+    if (cell < 0 || !tw_memory_of(to, &type)) return -1;
+    const tw_class have = (tw_class)c->of[cell].class, want = tw_memory_class(type);
+    if (from == TW_E_u64 && have == TW_CLASS_integer && tw_class_is_real(want)) return real_of_u64(c, cell, want);
+    if (to == TW_E_u64 && tw_class_is_real(have)) return u64_of_real(c, cell);
+    return tw_cells_apply(c, ops[want], cell, -1, -1);
+}
+
 bool tw_reshape_strides(int rank, const int64_t *dims, const int64_t *strides, int new_rank, const int64_t *new_dims,
                         int64_t *new_strides) {
     int i = 0, j = 0;

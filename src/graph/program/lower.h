@@ -49,6 +49,9 @@ tw_lazy tw_lazy_begin(tw_element type, int rank, const int64_t *dims);
 int tw_lazy_add(tw_lazy *to, const tw_lazy *x);
 /* Gives a view cells of its own, as any other array has. False: the kernels do not know its type. */
 bool tw_lazy_open(tw_lazy *x);
+/* Adds a cell's value converted from an element type to another's class, without what the type's bits cut off. -1:
+   there is no room for it, or the kernels do not know the type. */
+int tw_lazy_cast(tw_lazy *x, int cell, tw_element from, tw_element to);
 /* Change how elements are numbered. False: there are no strides that do, and nothing changes. */
 bool tw_lazy_reshape(tw_lazy *x, int rank, const int64_t *dims);
 void tw_lazy_transpose(tw_lazy *x, const int *order);
@@ -162,6 +165,8 @@ bool tw_lower_reduced(tw_lowering *l, tw_rows_of of, const tw_lazy *x, tw_view *
 /* Sets values to the mean of each line, which is x's last dimension, and to 1 / sqrt(variance + eps).
    -1: nobody wants it. */
 bool tw_lower_moments(tw_lowering *l, const tw_lazy *x, double eps, int mean, int deviation);
+/* scan.c. Lowers a CumProd of whole numbers along an axis. */
+bool tw_lower_products(tw_lowering *l, const tw_node *n, int axis);
 /* rows.c. Stores the softmax of x's last dimension. The last two dimensions may be numbered in x's expression. */
 bool tw_lower_softmax(tw_lowering *l, const tw_lazy *x, const tw_view *to);
 

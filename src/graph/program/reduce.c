@@ -386,10 +386,11 @@ static bool accumulate(tw_lowering *l, const tw_node *n) {
     tw_lazy x, y, again, out;
     tw_view sums;
     tw_memory_type type;
-    if (tw_lower_integers(l, n, 1, "", &given, 1) != 1 || !tw_memory_of(v->type, &type) || (whole && product) ||
+    if (tw_lower_integers(l, n, 1, "", &given, 1) != 1 || !tw_memory_of(v->type, &type) ||
         (!whole && kind != TW_KIND_real))
         return false;
     const int axis = tw_axis(given, v->rank);
+    if (whole && product) return tw_lower_products(l, n, axis);
     if (!lines_along(l, n->in[0], axis, &x) || !squared(l, &x, x.dims[x.rank - 1], &a.once, &again)) return false;
     if (!accumulated(l, &a, whole ? v->type : reals_of(&x), &y)) return false;
     if (whole) return sum_wholes(l, &y, v->type, &out) && set_along(l, n->out[0], axis, &out);
@@ -407,6 +408,10 @@ static bool rank_all(tw_lowering *l, const tw_lazy *lines, bool largest, tw_view
     tw_lazy y = tw_lazy_begin(TW_E_f32, once.rank, once.dims);
     tw_cells *c = &y.cells;
     int other = tw_lazy_add(&y, &once), own = tw_lazy_add(&y, &again);
+    if (lines->type == TW_E_u64) { /* In the order that numbers have without a sign. */
+        other = tw_cells_apply(c, TW_CELL_bit_xor, other, tw_cells_integer(c, INT64_MIN), -1);
+        own = tw_cells_apply(c, TW_CELL_bit_xor, own, tw_cells_integer(c, INT64_MIN), -1);
+    }
     const int before =
         tw_cells_apply(c, TW_CELL_less, tw_lower_index(l, &y, y.rank - 1), tw_lower_index(l, &y, y.rank - 2), -1);
     int more = tw_cells_apply(c, TW_CELL_less, largest ? own : other, largest ? other : own, -1);

@@ -153,7 +153,7 @@ static size_t class_bytes(int class) {
 
 /* Whether a run of an operand in memory is a block as it is. */
 static bool is_block(const tw_point_operand *o, int64_t step) {
-    return (o->type == TW_M_f32 || o->type == TW_M_i64) && step == 1 && !o->gathers;
+    return (o->type == TW_M_f32 || o->type == TW_M_i64 || o->type == TW_M_u64) && step == 1 && !o->gathers;
 }
 
 static const char *element(const tw_point_operand *o, const void *base, int64_t at) {

@@ -76,6 +76,7 @@ static void load_run(tw_memory_type t, const void *from, int64_t step, int n, vo
     case TW_M_bf16:
         P_LOAD(uint16_t, float, tw_bits_f32((uint32_t)a << 16))
     case TW_M_i64:
+    case TW_M_u64:
         P_LOAD(int64_t, int64_t, a)
     case TW_M_i32:
         P_LOAD(int32_t, int64_t, a)
@@ -130,6 +131,7 @@ static void store_run(tw_memory_type t, void *to, int64_t step, int n, const voi
     case TW_M_bf16:
         P_STORE(uint16_t, float, tw_f32_to_bf16(a))
     case TW_M_i64:
+    case TW_M_u64:
         P_STORE(int64_t, int64_t, a)
     case TW_M_i32:
     case TW_M_u32:

@@ -94,8 +94,9 @@ tw_point_view tw_point_view_of(tw_builder *b, const tw_points *p, const tw_point
 static tw_attrs access_of(const tw_point_view *v) {
     static const tw_type alone[TW_MEMORY_TYPES] = {
         [TW_M_f32] = TW_T_f32, [TW_M_f16] = TW_T_f16, [TW_M_bf16] = TW_T_bf16, [TW_M_i64] = TW_T_i64,
-        [TW_M_i32] = TW_T_i32, [TW_M_f64] = TW_T_f64, [TW_M_i16] = TW_T_i16,   [TW_M_i8] = TW_T_i8,
-        [TW_M_u32] = TW_T_i32, [TW_M_u16] = TW_T_i16, [TW_M_u8] = TW_T_i8,     [TW_M_bool] = TW_T_i8};
+        [TW_M_f64] = TW_T_f64, [TW_M_i32] = TW_T_i32, [TW_M_i16] = TW_T_i16,   [TW_M_i8] = TW_T_i8,
+        [TW_M_u64] = TW_T_i64, [TW_M_u32] = TW_T_i32, [TW_M_u16] = TW_T_i16,   [TW_M_u8] = TW_T_i8,
+        [TW_M_bool] = TW_T_i8};
     const int bytes = tw_memory_bytes(v->o->type);
     if (v->vec == 1 || bytes >= 4) return (tw_attrs){.type = alone[v->o->type], .vec = v->vec};
     return (tw_attrs){.type = TW_T_i32, .vec = v->vec * bytes / 4};
@@ -145,6 +146,7 @@ static tw_val value_of(tw_builder *b, const tw_point_view *v, const tw_point_run
     case TW_M_f32:
     case TW_M_f64:
     case TW_M_i64:
+    case TW_M_u64:
         return r->raw[i];
     case TW_M_f16:
         return pairs ? tw_part_half(b, TW_T_f16x2, r->raw[i / 2], i % 2) : tw_part_widen(b, TW_T_f16, r->raw[i]);
@@ -194,7 +196,7 @@ static tw_val stored_bits(tw_builder *b, tw_memory_type t, tw_val x) {
 static tw_val packed(tw_builder *b, const tw_point_view *v, const tw_attrs *at, const tw_val *values) {
     const tw_memory_type t = v->o->type;
     const int bytes = tw_memory_bytes(t);
-    if (t == TW_M_f32 || t == TW_M_f64 || t == TW_M_i64) return values[0];
+    if (t == TW_M_f32 || t == TW_M_f64 || t == TW_M_i64 || t == TW_M_u64) return values[0];
     if (at->type != TW_T_i32 || bytes == 4) {
         tw_val x = stored_bits(b, t, values[0]);
         return bytes == 2 ? tw_bitcast(b, (tw_type)at->type, tw_unary(b, TW_OP_trunc_i16_i32, x)) : x;

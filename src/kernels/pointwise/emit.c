@@ -67,6 +67,29 @@ static tw_val whole_rem(tw_builder *b, tw_val x, tw_val y) {
     return tw_select(b, is_zero(b, y), tw_i64(b, 0), tw_binary(b, TW_OP_rem_s64, x, y));
 }
 
+static tw_val whole_divu(tw_builder *b, tw_val x, tw_val y) {
+    return tw_select(b, is_zero(b, y), tw_i64(b, 0), tw_binary(b, TW_OP_div_u64, x, y));
+}
+
+static tw_val whole_remu(tw_builder *b, tw_val x, tw_val y) {
+    return tw_select(b, is_zero(b, y), tw_i64(b, 0), tw_binary(b, TW_OP_rem_u64, x, y));
+}
+
+/* Squares and multiplies as long as the exponent has bits: seldom more than six. */
+static tw_val whole_pow(tw_builder *b, tw_val x, tw_val n) {
+    tw_val none = tw_i64(b, 0), one = tw_i64(b, 1), negative = tw_lt(b, n, none), even = is_zero(b, tw_and(b, n, one));
+    tw_val unit = tw_or(b, tw_eq(b, x, one), tw_eq(b, x, tw_i64(b, -1)));
+    tw_val inverse = tw_select(b, unit, tw_select(b, even, one, x), none);
+    tw_val left = tw_var_of(b, tw_select(b, negative, none, n)), by = tw_var_of(b, x), power = tw_var_of(b, one);
+    TW_WHILE (b, tw_ne(b, left, none)) {
+        tw_val taken = tw_ne(b, tw_and(b, left, one), none);
+        tw_assign(b, power, tw_select(b, taken, tw_mul(b, power, by), power));
+        tw_assign(b, by, tw_mul(b, by, by));
+        tw_assign(b, left, tw_shr(b, left, 1));
+    }
+    return tw_select(b, negative, inverse, power);
+}
+
 static tw_val whole_mod(tw_builder *b, tw_val x, tw_val y) {
     tw_val r = whole_rem(b, x, y), apart = tw_lt(b, tw_xor(b, r, y), tw_i64(b, 0));
     return tw_select(b, tw_and(b, apart, tw_not(b, is_zero(b, r))), tw_add(b, r, y), r);

@@ -248,6 +248,17 @@ static int power(tw_cells *e, int a, int b) {
     return x == 3 ? tw_cells_apply(e, TW_CELL_mul, tw_cells_apply(e, TW_CELL_mul, a, a, 0), a, 0) : -1;
 }
 
+/* The same of whole numbers. */
+static int whole_power(tw_cells *e, int a, int b) {
+    const tw_cell *by = &e->of[b];
+    const int64_t n = by->value.whole;
+    if (by->op != TW_CELL_number) return -1;
+    if (n == 0) return tw_cells_integer(e, 1);
+    if (n == 1) return e->value = a;
+    if (n == 2) return tw_cells_apply(e, TW_CELL_mul, a, a, 0);
+    return n == 3 ? tw_cells_apply(e, TW_CELL_mul, tw_cells_apply(e, TW_CELL_mul, a, a, 0), a, 0) : -1;
+}
+
 int tw_cells_apply(tw_cells *e, tw_cell_op op, int a, int b, int c) {
     const int n = (int)op < FIRST || (int)op >= TW_CELL_OPS ? 0 : (int)strlen(tw_cell_classes(op)) - 1,
               of[] = {a, b, c};
@@ -269,7 +280,7 @@ int tw_cells_apply(tw_cells *e, tw_cell_op op, int a, int b, int c) {
                                                       : tw_cells_truth(e, y.whole);
     }
     if (op >= TW_CELL_real && cell.class == e->of[a].class) return e->value = a; /* A cast to what it is. */
-    const int simple = op == TW_CELL_pow ? power(e, a, b) : -1;
+    const int simple = op == TW_CELL_pow ? power(e, a, b) : op == TW_CELL_powi ? whole_power(e, a, b) : -1;
     return simple >= 0 ? simple : add(e, &cell);
 }
 
@@ -286,6 +297,7 @@ tw_cell_value tw_memory_read(tw_memory_type t, const void *data, int64_t at) {
     case TW_M_bf16:
         return (tw_cell_value){.real = (double)tw_bf16_to_f32(((const uint16_t *)data)[at])};
     case TW_M_i64:
+    case TW_M_u64:
         return (tw_cell_value){.whole = ((const int64_t *)data)[at]};
     case TW_M_i32:
         return (tw_cell_value){.whole = ((const int32_t *)data)[at]};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Expressions of one element: cells, each of which computes a value from those before it. Reals are computed in f32,
-   doubles in f64, integers in 64 bits. What operations there are stands in expression.def.
+   doubles in f64, integers in 64 bits, with a sign unless an operation says otherwise. What operations there are stands
+   in expression.def.
 
    As text an expression is a formula: "add(mul(x0,0.5),x1)". x0, x1, ... are elements of operands, d0, d1, ... the
    element's index along dimension 0, 1, ... A number without a point is an integer, or a real where the other operand

@@ -22,6 +22,23 @@ static inline int64_t whole_mod(int64_t a, int64_t b) {
     return r && (r < 0) != (b < 0) ? r + b : r;
 }
 
+static inline int64_t whole_divu(int64_t a, int64_t b) {
+    return b == 0 ? 0 : (int64_t)((uint64_t)a / (uint64_t)b);
+}
+
+static inline int64_t whole_remu(int64_t a, int64_t b) {
+    return b == 0 ? 0 : (int64_t)((uint64_t)a % (uint64_t)b);
+}
+
+/* A power with a negative exponent is a fraction, or that of 1 or -1. */
+static inline int64_t whole_pow(int64_t a, int64_t b) {
+    uint64_t power = 1, by = (uint64_t)a;
+    if (b < 0) return a != 1 && a != -1 ? 0 : b & 1 ? a : 1;
+    for (; b; b >>= 1, by *= by)
+        if (b & 1) power *= by;
+    return (int64_t)power;
+}
+
 /* Shifts by less than 0, or by more than there are bits, leave nothing. */
 static inline int64_t whole_shl(int64_t a, int64_t b) {
     return (uint64_t)b < 64 ? (int64_t)((uint64_t)a << b) : 0;
