@@ -169,6 +169,7 @@ static void single_numbers_have_no_sign(void **state) {
         "constant %a: u64[] {5}\n constant %b: u64[] {9223372036854775809}\n %z = Clip(%x, %a, %b)",
         "constant %b: u64[] {9223372036854775809}\n %z = Less(%x, %b)",
         "%z = Cast(%x) to=1", /* f32 */
+        "%z = Cast(%x) to=11", /* f64 */
         "%z = Cast(%x) to=7", /* i64 */
         "%z = Cast(%x) to=6", /* i32 */
         "%z = Cast(%x) to=2", /* u8 */
@@ -217,6 +218,11 @@ static void reals_become_numbers_without_a_sign(void **state) {
     const tw_array in = list(TW_E_f32, x, N);
     snprintf(text, sizeof text, "graph g @20\n input %%x: f32[%d]\n %%z = Cast(%%x) to=13\n output %%z\n", N);
     check(text, &in, NULL, 0);
+    double wide[N + 3] = {0x1.fffffffffffffp62, 0x1.fffffffffffffp63, 0x1.0000000000001p63};
+    for (int i = 0; i < N; i++) wide[3 + i] = (double)x[i];
+    const tw_array doubles = list(TW_E_f64, wide, N + 3);
+    snprintf(text, sizeof text, "graph g @20\n input %%x: f64[%d]\n %%z = Cast(%%x) to=13\n output %%z\n", N + 3);
+    check(text, &doubles, NULL, 0);
 }
 
 /* What lies between two reals of 32 bits becomes the nearer one, by however little that is. */
@@ -227,6 +233,10 @@ static void numbers_without_a_sign_are_rounded_once(void **state) {
     const tw_array in = list(TW_E_u64, x, 3);
     const tw_array want = list(TW_E_f32, y, 3);
     check("graph g @20\n input %x: u64[3]\n %z = Cast(%x) to=1\n output %z\n", &in, &want, 0);
+    static const uint64_t more[] = {(1ull << 63) + (1ull << 10) + 1, (1ull << 63) + (1ull << 10), UINT64_MAX};
+    static const double doubles[] = {0x1.0000000000001p63, 0x1p63, 0x1p64};
+    const tw_array wide = list(TW_E_u64, more, 3), nearest = list(TW_E_f64, doubles, 3);
+    check("graph g @20\n input %x: u64[3]\n %z = Cast(%x) to=11\n output %z\n", &wide, &nearest, 0);
 }
 
 static const int64_t bases[] = {0, 1, -1, 2, -2, 3, -3, 10, 255, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN};
