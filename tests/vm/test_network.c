@@ -470,6 +470,19 @@ static void doubles_run(void **state) {
     check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-12, TW_E_none, false);
 }
 
+/* Functions of doubles whose series end late, and what is computed with a Hardmax. */
+static void functions_of_doubles_run(void **state) {
+    (void)state;
+    tw_graph *g = tw_graph_new();
+    const int x = tw_graph_input(g, "x", TW_E_f64, 2, DIMS(9, 40));
+    const int half = tw_graph_op(g, "HardSigmoid", TW_OPERANDS(x), TW_ATTRIBUTES(TW_REAL("beta", 0)));
+    tw_graph_output(g, tw_graph_op(g, "Sinh", TW_OPERANDS(x), TW_NO_ATTRIBUTES), "sinh");
+    tw_graph_output(g, tw_graph_op(g, "Atanh", TW_OPERANDS(half), TW_NO_ATTRIBUTES), "atanh");
+    const int hard = tw_graph_op(g, "Hardmax", TW_OPERANDS(x), TW_NO_ATTRIBUTES);
+    tw_graph_output(g, tw_graph_op(g, "Softmax", TW_OPERANDS(hard), TW_NO_ATTRIBUTES), "soft");
+    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-14, TW_E_none, false);
+}
+
 static void an_encoder_runs(void **state) {
     (void)state;
     static const int64_t ids[] = {2, 9};
@@ -532,6 +545,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(masks_run),
         cmocka_unit_test(masks_end_before_the_keys),
         cmocka_unit_test(doubles_run),
+        cmocka_unit_test(functions_of_doubles_run),
         cmocka_unit_test(an_encoder_runs),
         cmocka_unit_test(plans_are_kept),
     };
