@@ -470,7 +470,7 @@ static void doubles_run(void **state) {
     check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-12, TW_E_none, false);
 }
 
-/* Functions of doubles whose series end late, and what is computed with a Hardmax. */
+/* Functions of doubles whose series end late, and softmaxes of what is not in memory. */
 static void functions_of_doubles_run(void **state) {
     (void)state;
     tw_graph *g = tw_graph_new();
@@ -480,6 +480,10 @@ static void functions_of_doubles_run(void **state) {
     tw_graph_output(g, tw_graph_op(g, "Atanh", TW_OPERANDS(half), TW_NO_ATTRIBUTES), "atanh");
     const int hard = tw_graph_op(g, "Hardmax", TW_OPERANDS(x), TW_NO_ATTRIBUTES);
     tw_graph_output(g, tw_graph_op(g, "Softmax", TW_OPERANDS(hard), TW_NO_ATTRIBUTES), "soft");
+    /* A softmax of what others want as well. */
+    const int twice = tw_graph_op(g, "Add", TW_OPERANDS(x, x), TW_NO_ATTRIBUTES);
+    const int share = tw_graph_op(g, "Softmax", TW_OPERANDS(twice), TW_NO_ATTRIBUTES);
+    tw_graph_output(g, tw_graph_op(g, "Add", TW_OPERANDS(twice, share), TW_NO_ATTRIBUTES), "sum");
     check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-14, TW_E_none, false);
 }
 
