@@ -485,6 +485,11 @@ static void functions_of_doubles_run(void **state) {
     const int share = tw_graph_op(g, "Softmax", TW_OPERANDS(twice), TW_NO_ATTRIBUTES);
     tw_graph_output(g, tw_graph_op(g, "Add", TW_OPERANDS(twice, share), TW_NO_ATTRIBUTES), "sum");
     check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-14, TW_E_none, false);
+    g = tw_graph_new();
+    const int q = tw_graph_input(g, "q", TW_E_f64, 4, DIMS(2, 4, 3, 5)),
+              k = tw_graph_input(g, "k", TW_E_f64, 4, DIMS(2, 2, 6, 5));
+    tw_graph_output(g, tw_graph_op(g, "Attention", TW_OPERANDS(q, k, k), TW_ATTRIBUTES(TW_INT("is_causal", 1))), "out");
+    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-12, TW_E_none, false);
 }
 
 static void an_encoder_runs(void **state) {
