@@ -119,6 +119,20 @@ static void angles_stay(void **state) {
             "%Cast~1: f16[2] = Cast(%x) to=10\n"
             "%y~2: f16[2] = Mul(%Cast~0, %Cast~1)\n"
             "%y: f32[2] = Cast(%y~2) to=1\n");
+    /* Nor have they where doubles are computed of them. */
+    becomes(
+        "graph g @20\n input %x: f32[2]\n input %i: i64[2]\n constant %f: f64[1] {1000.0}\n %p = Cast(%i) to=1\n"
+        " %d = Cast(%p) to=11\n %q = Mul(%d, %f)\n %a = Cast(%q) to=1\n %c = Cos(%a)\n %y = Mul(%c, %x)\n output %y\n",
+        "constant %f: f64[1] {1000.0}\n"
+        "%p: f32[2] = Cast(%i) to=1\n"
+        "%d: f64[2] = Cast(%p) to=11\n"
+        "%q: f64[2] = Mul(%d, %f)\n"
+        "%a: f32[2] = Cast(%q) to=1\n"
+        "%c: f32[2] = Cos(%a)\n"
+        "%Cast~0: f16[2] = Cast(%c) to=10\n"
+        "%Cast~1: f16[2] = Cast(%x) to=10\n"
+        "%y~2: f16[2] = Mul(%Cast~0, %Cast~1)\n"
+        "%y: f32[2] = Cast(%y~2) to=1\n");
 }
 
 /* A row that is hidden whole gives no NaN, limits keep the end of the range, and infinities stay. */

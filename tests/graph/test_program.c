@@ -138,6 +138,45 @@ static void chains_are_one_map(void **state) {
     tw_graph_free(kept);
 }
 
+/* Processors have no vectors of doubles: nodes of them stay plain, and have the same bits, and what only moves is
+   copied as whole numbers. */
+static void doubles_stay_plain_on_processors(void **state) {
+    (void)state;
+    static const char text[] = "graph g @20\n input %x: f64[2, 3]\n input %n: i64[2, 3]\n input %f: f32[2, 3]\n"
+                               " constant %k: i64[2] {1, 0}\n constant %two: f64[] {2}\n"
+                               " %sinh = Sinh(%x)\n %elu = Elu(%x)\n %sum = ReduceSum(%x)\n"
+                               " %rounded = Cast(%n) to=1\n %wide = Cast(%rounded) to=11\n %turned = Transpose(%x)\n"
+                               " %some = Gather(%x, %k)\n %square = Pow(%f, %two)\n"
+                               " output %sinh\n output %elu\n output %sum\n output %wide\n output %turned\n"
+                               " output %some\n output %square\n";
+    static const double x[] = {0.1, -1e-9, 0.45, -2, 1e-300, 7};
+    static const int64_t n[] = {16777217, 1, -16777219, 0, INT64_MAX, 3};
+    static const float f[] = {1, 2, 3, 4, 5, 6};
+    const tw_array in[] = {{.type = TW_E_f64, .rank = 2, .dims = {2, 3}, .data = x},
+                           {.type = TW_E_i64, .rank = 2, .dims = {2, 3}, .data = n},
+                           {.type = TW_E_f32, .rank = 2, .dims = {2, 3}, .data = f}};
+    const tw_array *at[] = {&in[0], &in[1], &in[2]};
+    tw_array want[MOST], have[MOST];
+    tw_graph *g = test_graph(text), *c = NULL;
+    tw_program *p = NULL;
+    tw_arena arena = {0};
+    tw_diag diag = {0};
+    assert_status(tw_graph_specialize(&c, g, at, &diag), &diag);
+    assert_status(tw_graph_run(c, at, &arena, want, &diag), &diag);
+    assert_status(tw_program_lower(&p, c, &(tw_program_options){0}, &diag), &diag);
+    assert_status(run_program(p, at, &arena, have, &diag), &diag);
+    for (int i = 0; i < c->n_outputs; i++)
+        assert_memory_equal(have[i].data, want[i].data, (size_t)tw_array_bytes(&want[i]));
+    assert_int_equal(count(p, TW_STEP_PLAIN), 5);
+    assert_int_equal(count(p, TW_STEP_MAP), 3);
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->steps[i].kind == TW_STEP_MAP) assert_int_not_equal(p->steps[i].of.map->out.type, TW_M_f64);
+    tw_program_free(p);
+    tw_arena_free(&arena);
+    tw_graph_free(c);
+    tw_graph_free(g);
+}
+
 static void norms_take_what_is_before_them(void **state) {
     (void)state;
     tw_graph *g = tw_graph_new(), *kept;
@@ -399,11 +438,17 @@ static void show(const char *path) {
 int main(int argc, char **argv) {
     if (argc > 1) return show(argv[1]), 0;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chains_are_one_map),     cmocka_unit_test(norms_take_what_is_before_them),
-        cmocka_unit_test(reductions_of_any_axes), cmocka_unit_test(parts_and_wholes),
-        cmocka_unit_test(products_of_all_shapes), cmocka_unit_test(gates_are_joined),
-        cmocka_unit_test(attention_of_all_kinds), cmocka_unit_test(parts_of_a_table_are_tables),
-        cmocka_unit_test(hidden_rows_are_zeros),  cmocka_unit_test(parts_of_what_is_gathered),
+        cmocka_unit_test(chains_are_one_map),
+        cmocka_unit_test(doubles_stay_plain_on_processors),
+        cmocka_unit_test(norms_take_what_is_before_them),
+        cmocka_unit_test(reductions_of_any_axes),
+        cmocka_unit_test(parts_and_wholes),
+        cmocka_unit_test(products_of_all_shapes),
+        cmocka_unit_test(gates_are_joined),
+        cmocka_unit_test(attention_of_all_kinds),
+        cmocka_unit_test(parts_of_a_table_are_tables),
+        cmocka_unit_test(hidden_rows_are_zeros),
+        cmocka_unit_test(parts_of_what_is_gathered),
         cmocka_unit_test(places_are_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,6 +46,11 @@ static void special_maps_are_right(void **state) {
         "dims=50x50 x0=u64[1,0] x1=i8[0,1] expr=add(divu(x0,bit_and(x1,15)),remu(x0,x1)) out=u64",
         /* Numbers closer to 0 than normal ones. Those below 0 have no logarithm. */
         "dims=500 x0=f64 x1=f64 expr=max(sqrt(x0),x1) out=f64",
+        /* Remainders of what has many times as much in it, or nothing of an infinity. */
+        "dims=500 x0=f32 x1=f32 expr=rem(mul(x0,1073741824.0),x1) out=f32",
+        "dims=500 x0=f64 x1=f64 expr=rem(mul(x0,1267650600228229401496703205376.0),x1) out=f64",
+        "dims=500 x0=f32 x1=f32 expr=rem(x0,where(less(x1,0),inf,mul(x1,0))) out=f32",
+        "dims=500 x0=f64 x1=f64 expr=rem(x0,where(less(x1,0),neg(inf),mul(x1,0))) out=f64",
         /* Beyond what f64 holds, and what it has no exponent for. */
         "dims=500 x0=f64 expr=exp(mul(x0,380)) out=f64",
         "dims=500 x0=f64 expr=log(mul(mul(x0,1e-200),1e-115)) out=f64",

@@ -470,6 +470,28 @@ static void doubles_run(void **state) {
     check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-12, TW_E_none, false);
 }
 
+/* Functions of doubles whose series end late, and softmaxes of what is not in memory. */
+static void functions_of_doubles_run(void **state) {
+    (void)state;
+    tw_graph *g = tw_graph_new();
+    const int x = tw_graph_input(g, "x", TW_E_f64, 2, DIMS(9, 40));
+    const int half = tw_graph_op(g, "HardSigmoid", TW_OPERANDS(x), TW_ATTRIBUTES(TW_REAL("beta", 0)));
+    tw_graph_output(g, tw_graph_op(g, "Sinh", TW_OPERANDS(x), TW_NO_ATTRIBUTES), "sinh");
+    tw_graph_output(g, tw_graph_op(g, "Atanh", TW_OPERANDS(half), TW_NO_ATTRIBUTES), "atanh");
+    const int hard = tw_graph_op(g, "Hardmax", TW_OPERANDS(x), TW_NO_ATTRIBUTES);
+    tw_graph_output(g, tw_graph_op(g, "Softmax", TW_OPERANDS(hard), TW_NO_ATTRIBUTES), "soft");
+    /* A softmax of what others want as well. */
+    const int twice = tw_graph_op(g, "Add", TW_OPERANDS(x, x), TW_NO_ATTRIBUTES);
+    const int share = tw_graph_op(g, "Softmax", TW_OPERANDS(twice), TW_NO_ATTRIBUTES);
+    tw_graph_output(g, tw_graph_op(g, "Add", TW_OPERANDS(twice, share), TW_NO_ATTRIBUTES), "sum");
+    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-14, TW_E_none, false);
+    g = tw_graph_new();
+    const int q = tw_graph_input(g, "q", TW_E_f64, 4, DIMS(2, 4, 3, 5)),
+              k = tw_graph_input(g, "k", TW_E_f64, 4, DIMS(2, 2, 6, 5));
+    tw_graph_output(g, tw_graph_op(g, "Attention", TW_OPERANDS(q, k, k), TW_ATTRIBUTES(TW_INT("is_causal", 1))), "out");
+    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-12, TW_E_none, false);
+}
+
 static void an_encoder_runs(void **state) {
     (void)state;
     static const int64_t ids[] = {2, 9};
@@ -532,6 +554,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(masks_run),
         cmocka_unit_test(masks_end_before_the_keys),
         cmocka_unit_test(doubles_run),
+        cmocka_unit_test(functions_of_doubles_run),
         cmocka_unit_test(an_encoder_runs),
         cmocka_unit_test(plans_are_kept),
     };

@@ -31,11 +31,11 @@ static bool is_angle(const tw_node *n) {
     return is_one_of(n, ops);
 }
 
-/* Marks what a node's operands of type f32 come from, back to where integers are cast. */
+/* Marks what a node's operands of types f32 and f64 come from, back to where integers are cast. */
 static void mark_angles(const tw_graph *g, bool *stays, const tw_node *n) {
     for (int i = 0; i < n->n_in; i++) {
-        const int producer = n->in[i] < 0 ? -1 : g->values[n->in[i]].producer;
-        if (producer >= 0 && g->values[n->in[i]].type == TW_E_f32) stays[producer] = true;
+        const tw_value *v = n->in[i] < 0 ? NULL : &g->values[n->in[i]];
+        if (v && v->producer >= 0 && (v->type == TW_E_f32 || v->type == TW_E_f64)) stays[v->producer] = true;
     }
 }
 

@@ -319,17 +319,18 @@ static bool tell(tw_lowering *l, const attention *a, stage at, const tw_lazy *sc
     return true;
 }
 
-/* An index that is stored with scores is an operand, as maps may join dimensions. */
+/* An index that is stored with scores, as those of doubles are, is an operand, as maps may join dimensions. */
 static int index_along(tw_lowering *l, const attention *a, tw_lazy *x, int axis) {
-    return a->told >= 0 || a->in[SINKS] >= 0 ? tw_lower_index(l, x, axis) : tw_cells_index(&x->cells, axis);
+    const bool stored = a->told >= 0 || a->in[SINKS] >= 0 || a->p.type == TW_E_f64;
+    return stored ? tw_lower_index(l, x, axis) : tw_cells_index(&x->cells, axis);
 }
 
-/* Scores behind the cap, the mask and what is not seen yet. */
 /* The score of a key that is not seen, of the class of another. */
 static int hidden(tw_cells *c, int score) {
     return score < 0 ? -1 : tw_cells_number(c, (tw_class)c->of[score].class, -INFINITY);
 }
 
+/* Scores behind the cap, the mask and what is not seen yet. */
 static bool weigh(tw_lowering *l, const attention *a, const tw_view *scores, tw_lazy *out) {
     tw_lazy x = tw_lazy_begin(scores->type, 4, scores->dims), mask;
     const tw_lazy of_scores = tw_lazy_of_view(scores);

@@ -16,6 +16,7 @@ static const formula formulas[] = {
 #define FORMULA(OP, N, TEXT)                   {#OP, N, TEXT, {"", ""}, {0}},
 #define PARAMETERS(OP, TEXT, A, OF_A, B, OF_B) {#OP, 1, TEXT, {A, B}, {OF_A, OF_B}},
 #define OF_U64(OP, N, TEXT)
+#define OF_F64(OP, N, TEXT)
 #include "graph/program/formulas.def"
 };
 
@@ -23,6 +24,15 @@ static const formula formulas_of_u64[] = {
 #define FORMULA(OP, N, TEXT)
 #define PARAMETERS(OP, TEXT, A, OF_A, B, OF_B)
 #define OF_U64(OP, N, TEXT) {#OP, N, TEXT, {"", ""}, {0}},
+#define OF_F64(OP, N, TEXT)
+#include "graph/program/formulas.def"
+};
+
+static const formula formulas_of_f64[] = {
+#define FORMULA(OP, N, TEXT)
+#define PARAMETERS(OP, TEXT, A, OF_A, B, OF_B)
+#define OF_U64(OP, N, TEXT)
+#define OF_F64(OP, N, TEXT) {#OP, N, TEXT, {"", ""}, {0}},
 #include "graph/program/formulas.def"
 };
 
@@ -205,11 +215,16 @@ static const formula *find(const formula *all, size_t n, const char *op) {
     return NULL;
 }
 
+/* The formula of operands of a type, where it is not that of others. */
+static const formula *find_own(tw_element type, const char *op) {
+    return type == TW_E_u64   ? find(formulas_of_u64, sizeof formulas_of_u64 / sizeof *formulas_of_u64, op)
+           : type == TW_E_f64 ? find(formulas_of_f64, sizeof formulas_of_f64 / sizeof *formulas_of_f64, op)
+                              : NULL;
+}
+
 static bool lower(work *w) {
     const char *op = w->n->op;
-    const tw_element type = tw_lower_of(w->l, w->n->in[0])->type;
-    const formula *by =
-        type != TW_E_u64 ? NULL : find(formulas_of_u64, sizeof formulas_of_u64 / sizeof *formulas_of_u64, op);
+    const formula *by = find_own(tw_lower_of(w->l, w->n->in[0])->type, op);
     const bool own = !strcmp(w->n->domain, "com.microsoft");
     if (!strcmp(op, "Gelu") || (own && (!strcmp(op, "FastGelu") || !strcmp(op, "BiasGelu")))) return gelu(w);
     if (!strcmp(op, "Pow")) return power(w);

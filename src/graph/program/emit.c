@@ -175,7 +175,14 @@ static bool convert(tw_lazy *x, tw_element to) {
     return tw_lazy_open(x) && (x->cells.value = tw_lazy_cast(x, x->cells.value, x->type, to)) >= 0;
 }
 
-/* Stores a view of elements that kernels do not know, as integers of their size. */
+/* Tells whether an array moves as integers of its size: elements that kernels do not know, and doubles, of which
+   processors have no vectors. */
+static bool moves_as_bits(const tw_lazy *x, tw_element to) {
+    tw_memory_type unused;
+    return !tw_memory_of(to, &unused) || (to == TW_E_f64 && x->type == to && tw_lazy_is_view(x));
+}
+
+/* Stores a view of such elements. */
 static bool store_bits(tw_lowering *l, const tw_lazy *x, const tw_view *to) {
     tw_lazy bits = *x;
     tw_view bits_to = *to;
@@ -202,14 +209,13 @@ static void turn_to_memory(tw_lazy *x, tw_view *to) {
 
 bool tw_lower_store(tw_lowering *l, const tw_lazy *x, const tw_view *place) {
     tw_map_problem *map = tw_arena_alloc(&l->p->arena, sizeof *map);
-    tw_memory_type unused;
     tw_lazy converted = *x;
     tw_view to = *place;
     int64_t strides[TW_ARRAY_RANK], *also[] = {strides};
     l->failed |= !map;
     if (!map) return false;
     if (!tw_view_elements(&to)) return true;
-    if (!tw_memory_of(to.type, &unused)) return store_bits(l, x, place);
+    if (moves_as_bits(x, to.type)) return store_bits(l, x, place);
     if (!convert(&converted, to.type)) return false;
     turn_to_memory(&converted, &to);
     memcpy(strides, to.strides, sizeof strides);

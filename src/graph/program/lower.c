@@ -115,6 +115,17 @@ static const char *plain(tw_lowering *l, const tw_node *n) {
     return why;
 }
 
+/* Tells whether a node computes with doubles on a processor, whose maps and rows know vectors of f32 and of whole
+   numbers alone: the plain node is faster, and rounds what it casts to f32. Constants become numbers of an expression.
+ */
+static bool is_left_plain(const tw_lowering *l, const tw_node *n) {
+    bool doubles = false;
+    for (int i = 0; i < n->n_in; i++)
+        doubles |= n->in[i] >= 0 && tw_lower_of(l, n->in[i])->type == TW_E_f64 && !tw_lower_of(l, n->in[i])->content;
+    for (int i = 0; i < n->n_out; i++) doubles |= n->out[i] >= 0 && tw_lower_of(l, n->out[i])->type == TW_E_f64;
+    return doubles && !l->options.gpu;
+}
+
 static tw_status lower_nodes(tw_lowering *l, tw_diag *diag) {
     static tw_lower_fn *const all[] = {tw_lower_product, tw_lower_attention, tw_lower_rotary,
                                        tw_lower_rows,    tw_lower_reduce,    tw_lower_move,
@@ -124,7 +135,10 @@ static tw_status lower_nodes(tw_lowering *l, tw_diag *diag) {
         const tw_node *n = &l->g->nodes[l->node];
         if (!l->live[l->node]) continue;
         bool done = n->n_out == 1 && l->values[n->out[0]]; /* It became a part of the step before. */
-        for (size_t i = 0; i < sizeof all / sizeof *all && !done && !l->failed; i++) done = all[i](l, n);
+        if (!done && is_left_plain(l, n))
+            done = tw_lower_move(l, n);
+        else
+            for (size_t i = 0; i < sizeof all / sizeof *all && !done && !l->failed; i++) done = all[i](l, n);
         const char *why = done || l->failed ? NULL : plain(l, n);
         l->failed |= l->p->arena.failed;
         if (!why) continue;

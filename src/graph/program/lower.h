@@ -172,7 +172,7 @@ bool tw_lower_softmax(tw_lowering *l, const tw_lazy *x, const tw_view *to);
 
 /* doubles.c. Stores the product of matrices of doubles, as tw_lower_multiply does of others, times alpha. */
 bool tw_lower_multiply_doubles(tw_lowering *l, const tw_view *a, const tw_view *b, double alpha, const tw_view *to);
-/* Stores the softmax of x's last dimension, or its logarithm. */
+/* Stores the softmax of x's last dimension, or its logarithm. No dimension may be numbered in x's expression. */
 bool tw_lower_softmax_doubles(tw_lowering *l, const tw_lazy *x, bool log, const tw_view *to);
 
 /* attention.c. A value's heads: [sequence][head][row][element]. False: it is no array of so many heads (0: any), or no

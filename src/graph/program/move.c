@@ -157,6 +157,7 @@ static bool gather(tw_lowering *l, const tw_node *n) {
     tw_view table, by;
     tw_memory_type type;
     if (indices->content && tw_array_elements(indices->content) == 1) return gather_one(l, n, indices->content, axis);
+    if (v->type == TW_E_f64 && !l->options.gpu) return false;
     if (!tw_memory_of(v->type, &type) || !tw_lower_in_memory(l, n->in[0], &table) ||
         !tw_lower_in_memory(l, n->in[1], &by))
         return false;

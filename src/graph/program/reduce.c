@@ -306,8 +306,8 @@ static bool hardmax(tw_lowering *l, const tw_node *n) {
     tw_cells *c = &y.cells;
     const int best = tw_lazy_add(&y, &places), at = tw_lower_index(l, &y, y.rank - 1);
     const int hit = tw_cells_apply(c, TW_CELL_equal, tw_cells_apply(c, TW_CELL_real, at, -1, -1), best, -1);
-    c->value = tw_cells_apply(c, TW_CELL_real, hit, -1, -1);
-    return set_along(l, n->out[0], axis, &y);
+    c->value = tw_lazy_cast(&y, hit, TW_E_bool, v->type);
+    return c->value >= 0 && set_along(l, n->out[0], axis, &y);
 }
 
 static bool lp_norm(tw_lowering *l, const tw_node *n) {

@@ -252,7 +252,8 @@ static bool softmax(tw_lowering *l, const tw_node *n, tw_rows_of of) {
     const tw_value *v = tw_lower_of(l, n->in[0]);
     const bool alone = n->version >= ALONE;
     const int axis = tw_axis(tw_node_integer(n, "axis", alone ? -1 : 1), v->rank);
-    const tw_lazy *from = take(l, n->in[0], axis == v->rank - 1, &r);
+    const bool doubles = v->type == TW_E_f64;
+    const tw_lazy *from = take(l, n->in[0], axis == v->rank - 1 && !doubles, &r);
     if (!from || axis < 0) return false;
     tw_lazy x = *from;
     tw_view to = tw_lower_target(l, n->out[0]), rows_of = to;
@@ -266,11 +267,8 @@ static bool softmax(tw_lowering *l, const tw_node *n, tw_rows_of of) {
         tw_lazy_transpose(&turned, order);
         rows_of = tw_lazy_view(&turned);
     }
-    if (has_doubles(&x) && l->options.gpu) {
-        if (r.kept >= 0 || !tw_lower_softmax_doubles(l, &x, of == TW_ROWS_log_softmax, &rows_of)) return false;
-    } else if (!emit(l, &r, &x, &rows_of)) {
+    if (!(doubles ? tw_lower_softmax_doubles(l, &x, of == TW_ROWS_log_softmax, &rows_of) : emit(l, &r, &x, &rows_of)))
         return false;
-    }
     tw_lower_set_view(l, n->out[0], &to);
     return true;
 }

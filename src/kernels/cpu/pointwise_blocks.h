@@ -105,8 +105,8 @@ static void fill_number(const tw_cell *c, block *b) {
     }
 }
 
-/* Blocks have no doubles. Gives cells their slots: a slot is free again behind the last cell that needs its value. Numbers keep theirs. False:
-   there are not enough. */
+/* Gives cells their slots: a slot is free again behind the last cell that needs its value. Numbers keep theirs. False:
+   there are not enough, or cells are doubles, which blocks have not. */
 static bool program_make(program *g, const tw_points *p, const tw_point_data *data) {
     const tw_cells *e = &p->cells;
     int last[TW_CELLS] = {0};

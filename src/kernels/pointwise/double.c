@@ -21,14 +21,6 @@ static tw_val sign(tw_builder *b, tw_val x) {
     return tw_select(b, tw_lt(b, x, zero), tw_f64(b, -1), above);
 }
 
-/* A quotient that is rounded up to a whole number leaves a remainder of the other sign, which one y more corrects. */
-static tw_val remainder_of(tw_builder *b, tw_val x, tw_val y) {
-    tw_val zero = tw_f64(b, 0), size = tw_unary(b, TW_OP_abs_f64, y);
-    tw_val times = tw_unary(b, TW_OP_trunc_f64, divide(b, x, y)), r = tw_fma(b, negative(b, times), y, x);
-    tw_val back = tw_add(b, r, tw_select(b, tw_lt(b, x, zero), negative(b, size), size));
-    return tw_select(b, tw_lt(b, tw_mul(b, r, x), zero), back, r);
-}
-
 static tw_val to_integer(tw_builder *b, tw_val x) {
     return tw_select(b, tw_eq(b, x, x), tw_unary(b, TW_OP_cvt_s64_f64, x), tw_i64(b, 0));
 }
@@ -54,7 +46,7 @@ static tw_val compute(tw_builder *b, tw_cell_op op, tw_val x, tw_val y) {
     case TW_CELL_max:
         return extreme(b, x, y, tw_lt(b, y, x));
     case TW_CELL_rem:
-        return remainder_of(b, x, y);
+        return tw_cell_remainder(b, x, y);
     case TW_CELL_neg:
         return negative(b, x);
     case TW_CELL_abs:

@@ -33,13 +33,21 @@ static tw_val real_sign(tw_builder *b, tw_val x) {
     return tw_select(b, tw_lt(b, x, tw_f32(b, 0)), tw_f32(b, -1), above);
 }
 
-/* A quotient that is rounded up to a whole number leaves a remainder of the other sign, which one y more corrects. */
-static tw_val real_rem(tw_builder *b, tw_val x, tw_val y) {
-    tw_val none = tw_f32(b, 0), size = tw_unary(b, TW_OP_abs_f32, y);
-    tw_val times = tw_unary(b, TW_OP_trunc_f32, tw_binary(b, TW_OP_div_f32, x, y));
-    tw_val r = tw_fma(b, tw_unary(b, TW_OP_neg_f32, times), y, x);
-    tw_val back = tw_add(b, r, tw_select(b, tw_lt(b, x, none), tw_unary(b, TW_OP_neg_f32, size), size));
-    return tw_select(b, tw_lt(b, tw_mul(b, r, x), none), back, r);
+tw_val tw_cell_remainder(tw_builder *b, tw_val x, tw_val y) {
+    const bool wide = tw_value_type(b->kernel, x) == TW_T_f64;
+    const tw_opcode abs = wide ? TW_OP_abs_f64 : TW_OP_abs_f32, neg = wide ? TW_OP_neg_f64 : TW_OP_neg_f32,
+                    div = wide ? TW_OP_div_f64 : TW_OP_div_f32, trunc = wide ? TW_OP_trunc_f64 : TW_OP_trunc_f32;
+    tw_val none = wide ? tw_f64(b, 0) : tw_f32(b, 0), size = tw_unary(b, abs, y), some = tw_lt(b, none, size);
+    tw_val nan = wide ? tw_const(b, TW_T_f64, 0x7ff8000000000000) : tw_const(b, TW_T_f32, 0x7fc00000);
+    tw_val r = tw_var_of(b, x);
+    TW_WHILE (b, tw_and(b, some, tw_le(b, size, tw_unary(b, abs, r)))) {
+        tw_val times = tw_unary(b, trunc, tw_binary(b, div, r, y));
+        tw_assign(b, r, tw_fma(b, tw_unary(b, neg, times), y, r));
+    }
+    tw_val low = tw_and(b, tw_lt(b, r, none), tw_lt(b, none, x)),
+           high = tw_and(b, tw_lt(b, none, r), tw_lt(b, x, none));
+    tw_val less = tw_unary(b, neg, size), up = tw_select(b, low, tw_add(b, r, size), r);
+    return tw_select(b, some, tw_select(b, high, tw_add(b, r, less), up), nan);
 }
 
 /* 2^(y log2|x|). Of a negative x there are only whole powers, and the odd ones are negative. */
