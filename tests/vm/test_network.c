@@ -9,160 +9,12 @@
 #include "graph/run.h"
 #include "graph/specialize.h"
 #include "support/support.h"
-#include "vm/network/machine.h"
+#include "vm/network_emulated.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MOST = 8 /* Inputs and outputs. */ };
-
-static void good(tw_status st, const tw_diag *diag) {
-    if (st != TW_OK) fail_msg("%s", diag->message);
-}
-
-static tw_array random_array(tw_arena *arena, const tw_value *v, const int64_t *dims, uint64_t seed, int64_t below) {
-    tw_array a = {.type = v->type, .rank = v->rank};
-    memcpy(a.dims, dims, (size_t)v->rank * sizeof *dims);
-    const int64_t n = tw_array_elements(&a);
-    void *data = tw_arena_alloc(arena, (size_t)tw_array_bytes(&a) + 1);
-    tw_random r = tw_random_seed(seed);
-    for (int64_t i = 0; i < n; i++) {
-        const double x = tw_random_unit(&r) * 2 - 1;
-        const int64_t whole = (int64_t)((x + 1) / 2 * (double)below);
-        if (tw_element_kind(a.type) == TW_KIND_real)
-            tw_array_set_reals(a.type, data, i, 1, &x);
-        else
-            tw_array_set_integers(a.type, data, i, 1, &whole);
-    }
-    a.data = data;
-    return a;
-}
-
-static void compare(const tw_array *a, const tw_array *b, double most) {
-    const int64_t n = tw_array_elements(a);
-    double square = 0;
-    for (int64_t i = 0; i < n; i++) square += tw_array_real(a, i) * tw_array_real(a, i);
-    const double least = sqrt(square / (double)(n ? n : 1));
-    for (int64_t i = 0; i < n; i++) {
-        const double x = tw_array_real(a, i), y = tw_array_real(b, i);
-        if ((isnan(x) && isnan(y)) || x == y) continue;
-        if (!(fabs(x - y) <= most * fmax(fabs(x), least)))
-            fail_msg("element %lld is %g instead of %g", (long long)i, y, x);
-    }
-}
-
-/* Counts launches of products that are split along k. */
-static int count_splits(const tw_buf *explained) {
-    int n = 0;
-    for (const char *s = strstr(explained->data, " kg="); s; s = strstr(s + 1, " kg=")) n += atoi(s + 4) > 1;
-    for (const char *s = strstr(explained->data, " stream=1"); s; s = strstr(s + 1, " stream=1")) n++;
-    return n;
-}
-
-/* Leaves no zeros where counters of splits are. */
-static void soil(const tw_cuda_network *n) {
-    const size_t bytes = 2 * (size_t)n->own.zeroed_bytes;
-    char *soiled = malloc(bytes + 1);
-    tw_diag diag = {0};
-    assert_non_null(soiled);
-    memset(soiled, 1, bytes);
-    good(tw_gpu_upload(n->gpu, n->own.zeroed, soiled, bytes, &diag), &diag);
-    free(soiled);
-}
-
-/* Runs a concrete graph plainly and in the emulator. Counters that are cleared are soiled before each run. Returns how
-   many of its products are split along k. */
-static int check(const tw_graph *g, const tw_array *const *in, const tw_program_options *o,
-                 const tw_cuda_network_options *ways, tw_network_plan *plan, double most, bool show) {
-    tw_arena arena = {0};
-    tw_array want[MOST], have[MOST];
-    tw_program *p = NULL;
-    tw_diag diag = {0};
-    tw_gpu *gpu;
-    tw_network_weights *w;
-    tw_cuda_network *n;
-    const void *inputs[MOST];
-    void *outputs[MOST];
-    good(tw_graph_run(g, in, &arena, want, &diag), &diag);
-    good(tw_program_lower(&p, g, o, &diag), &diag);
-    tw_buf text = {0};
-    if (show) {
-        tw_program_print(p, &text);
-        fprintf(stderr, "%.*s\n", (int)text.size, text.data);
-    }
-    good(tw_gpu_open(&gpu, "emulator", &diag), &diag);
-    good(tw_network_weights_open(&w, gpu, &diag), &diag);
-    good(tw_cuda_network_open(&n, p, w, ways, plan, &diag), &diag);
-    text.size = 0;
-    good(tw_cuda_network_explain(n, false, &text, &diag), &diag);
-    if (show) fprintf(stderr, "%.*s\n", (int)text.size, text.data);
-    const int splits = count_splits(&text);
-    for (int i = 0; i < g->n_inputs; i++) inputs[i] = in[i]->data;
-    for (int i = 0; i < g->n_outputs; i++) {
-        have[i] = want[i];
-        outputs[i] = tw_arena_alloc(&arena, (size_t)tw_array_bytes(&want[i]) + 1);
-        have[i].data = outputs[i];
-    }
-    for (int times = 0; times < 2; times++) {
-        if (ways->clear) soil(n);
-        good(tw_cuda_network_run(n, inputs, outputs, &diag), &diag);
-        for (int i = 0; i < g->n_outputs; i++) compare(&want[i], &have[i], most);
-    }
-    tw_cuda_network_close(n);
-    tw_network_weights_close(w);
-    tw_gpu_close(gpu);
-    tw_buf_free(&text);
-    tw_program_free(p);
-    tw_arena_free(&arena);
-    return splits;
-}
-
-/* Makes a graph concrete, which it frees, and checks it with random inputs. */
-static int check_ways(tw_graph *g, const int64_t *const *dims, const tw_program_options *o,
-                      const tw_cuda_network_options *ways, tw_network_plan *plan, double most, tw_element to,
-                      bool show) {
-    tw_arena arena = {0};
-    tw_array in[MOST];
-    const tw_array *at[MOST];
-    tw_diag diag = {0};
-    tw_graph *c = NULL;
-    good(tw_graph_resolve(g, "", &diag), &diag);
-    for (int i = 0; i < g->n_inputs; i++) {
-        const tw_value *v = &g->values[g->inputs[i]];
-        int64_t extents[TW_ARRAY_RANK];
-        for (int d = 0; d < v->rank; d++) extents[d] = v->dims[d] < 0 ? dims[i][d] : v->dims[d];
-        in[i] = random_array(&arena, v, extents, 7 + (uint64_t)i, 2);
-        at[i] = &in[i];
-    }
-    good(tw_graph_specialize(&c, g, at, &diag), &diag);
-    tw_graph_free(g);
-    good(tw_graph_simplify(c, &diag), &diag);
-    good(tw_graph_fuse(c, NULL, &diag), &diag);
-    if (to != TW_E_none) good(tw_graph_convert(c, to, &diag), &diag);
-    good(tw_graph_simplify(c, &diag), &diag);
-    const tw_graph_pass heads = {"heads", tw_pass_heads, TW_KEEPS_ALL};
-    if (o->attention == TW_PROGRAM_FUSE_GPU) good(tw_graph_passes(c, &heads, 1, &diag), &diag);
-    good(tw_graph_resolve(c, "", &diag), &diag);
-    const int splits = check(c, at, o, ways, plan, most, show);
-    tw_graph_free(c);
-    tw_arena_free(&arena);
-    return splits;
-}
-
-static void check_random(tw_graph *g, const int64_t *const *dims, const tw_program_options *o, double most,
-                         tw_element to, bool show) {
-    check_ways(g, dims, o, &(tw_cuda_network_options){0}, NULL, most, to, show);
-}
-
-#define DIMS(...) ((const tw_dim[]){__VA_ARGS__})
-
-static int constant(tw_graph *g, tw_element type, int rank, const int64_t *dims, uint64_t seed) {
-    const tw_value v = {.type = type, .rank = rank};
-    const tw_array a = random_array(&g->arena, &v, dims, seed, 5);
-    return tw_graph_constant(g, &a);
-}
 
 static void maps_run(void **state) {
     (void)state;
@@ -171,7 +23,7 @@ static void maps_run(void **state) {
     const int z = tw_graph_op(g, "Cast", TW_OPERANDS(y), TW_ATTRIBUTES(TW_INT("to", 1)));
     const int a = tw_graph_op(g, "Add", TW_OPERANDS(x, z), TW_NO_ATTRIBUTES);
     tw_graph_output(g, tw_graph_op(g, "Erf", TW_OPERANDS(a), TW_NO_ATTRIBUTES), "out");
-    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-4, TW_E_none, false);
+    network_check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-4, TW_E_none, false);
 }
 
 /* A layer of a transformer in 16 bits. */
@@ -182,14 +34,15 @@ static void products_and_attention_run(void **state) {
     const int x = tw_graph_input(g, "x", TW_E_f16, 3, DIMS(2, S, DIM));
     int parts[3];
     for (int i = 0; i < 3; i++)
-        parts[i] = tw_graph_op(g, "MatMul", TW_OPERANDS(x, constant(g, TW_E_f16, 2, DIMS(DIM, DIM), (uint64_t)i)),
-                               TW_NO_ATTRIBUTES);
+        parts[i] =
+            tw_graph_op(g, "MatMul", TW_OPERANDS(x, network_constant(g, TW_E_f16, 2, DIMS(DIM, DIM), (uint64_t)i)),
+                        TW_NO_ATTRIBUTES);
     const int a = tw_graph_op(g, "Attention", TW_OPERANDS(parts[0], parts[1], parts[2]),
                               TW_ATTRIBUTES(TW_INT("q_num_heads", HEADS), TW_INT("kv_num_heads", HEADS)));
     const int y =
-        tw_graph_op(g, "MatMul", TW_OPERANDS(a, constant(g, TW_E_f16, 2, DIMS(DIM, DIM), 9)), TW_NO_ATTRIBUTES);
+        tw_graph_op(g, "MatMul", TW_OPERANDS(a, network_constant(g, TW_E_f16, 2, DIMS(DIM, DIM), 9)), TW_NO_ATTRIBUTES);
     tw_graph_output(g, tw_graph_op(g, "Add", TW_OPERANDS(y, x), TW_NO_ATTRIBUTES), "out");
-    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-2, TW_E_none, false);
+    network_check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-2, TW_E_none, false);
 }
 
 static int scaled(tw_graph *g, int x, double by) {
@@ -197,7 +50,7 @@ static int scaled(tw_graph *g, int x, double by) {
 }
 
 static int linear(tw_graph *g, int x, int64_t in, int64_t out, uint64_t seed) {
-    const int w = scaled(g, constant(g, TW_E_f32, 2, DIMS(in, out), seed), 0.2);
+    const int w = scaled(g, network_constant(g, TW_E_f32, 2, DIMS(in, out), seed), 0.2);
     return tw_graph_op(g, "MatMul", TW_OPERANDS(x, w), TW_NO_ATTRIBUTES);
 }
 
@@ -213,10 +66,10 @@ static tw_graph *llama(bool mask, int64_t HEAD) {
     const int x = tw_graph_input(g, "x", TW_E_f32, 3, DIMS(2, S, DIM));
     const int places = tw_graph_input(g, "places", TW_E_i64, 2, DIMS(2, S));
     const int seen = tw_graph_input(g, "seen", TW_E_i64, 2, DIMS(1, S));
-    const int cosine = constant(g, TW_E_f32, 2, DIMS(S, HEAD / 2), 5),
-              sine = constant(g, TW_E_f32, 2, DIMS(S, HEAD / 2), 6);
-    const int n =
-        tw_graph_op(g, "RMSNormalization", TW_OPERANDS(x, constant(g, TW_E_f32, 1, DIMS(DIM), 7)), TW_NO_ATTRIBUTES);
+    const int cosine = network_constant(g, TW_E_f32, 2, DIMS(S, HEAD / 2), 5),
+              sine = network_constant(g, TW_E_f32, 2, DIMS(S, HEAD / 2), 6);
+    const int n = tw_graph_op(g, "RMSNormalization", TW_OPERANDS(x, network_constant(g, TW_E_f32, 1, DIMS(DIM), 7)),
+                              TW_NO_ATTRIBUTES);
     const int q = rotated(g, linear(g, n, DIM, HEADS * HEAD, 1), cosine, sine, places, HEADS);
     const int k = rotated(g, linear(g, n, DIM, KV * HEAD, 2), cosine, sine, places, KV);
     const int v = linear(g, n, DIM, KV * HEAD, 3);
@@ -249,7 +102,7 @@ static void products_of_what_is_turned_round(void **state) {
                     TW_NO_ATTRIBUTES);
     const int y = tw_graph_op(g, "MatMul", TW_OPERANDS(back, w), TW_NO_ATTRIBUTES);
     tw_graph_output(g, tw_graph_op(g, "Cast", TW_OPERANDS(y), TW_ATTRIBUTES(TW_INT("to", 10))), "out");
-    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-2, TW_E_none, false);
+    network_check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-2, TW_E_none, false);
 }
 
 /* Heads of several sequences, a product for each, and one of all rows behind them. Both have few tiles and a long k. */
@@ -281,7 +134,7 @@ static void batches_are_split(void **state) {
     const tw_program_options o = {.gpu = true};
     const tw_cuda_network_options ways[] = {{0}, {.unsplit_batches = true}, {.unsplit = true}};
     for (int i = 0; i < 3; i += TEST_SANITIZED ? 3 : 1)
-        assert_int_equal(check_ways(long_products(K), NULL, &o, &ways[i], NULL, 1e-3, TW_E_none, false), 2 - i);
+        assert_int_equal(network_check_ways(long_products(K), NULL, &o, &ways[i], NULL, 1e-3, TW_E_none, false), 2 - i);
 }
 
 /* A plan splits the products of heads. */
@@ -305,8 +158,9 @@ static void sets_are_split_by_plans(void **state) {
         const double most = i % 2 ? 1e-1 : 1e-2;
         const tw_element to = i % 2 ? TW_E_bf16 : TW_E_f16;
         const tw_cuda_network_options all = {.clear = i % 3 == 0}, single = {.unsplit_batches = true};
-        assert_int_equal(check_ways(long_products(K), NULL, &o, &all, &plan, most, to, false), 1);
-        if (i == 6) assert_int_equal(check_ways(long_products(K), NULL, &o, &single, &plan, most, to, false), 0);
+        assert_int_equal(network_check_ways(long_products(K), NULL, &o, &all, &plan, most, to, false), 1);
+        if (i == 6)
+            assert_int_equal(network_check_ways(long_products(K), NULL, &o, &single, &plan, most, to, false), 0);
         tw_network_plan_free(&plan);
     }
 }
@@ -321,8 +175,8 @@ static void a_failure_leaves_no_constants(void **state) {
     tw_cuda_network *n;
     tw_graph *g = tw_graph_new();
     const int x = tw_graph_input(g, "x", TW_E_f32, 2, DIMS(4, 8));
-    const int y =
-        tw_graph_op(g, "Add", TW_OPERANDS(x, constant(g, TW_E_f32, 2, (const int64_t[]){4, 8}, 3)), TW_NO_ATTRIBUTES);
+    const int y = tw_graph_op(g, "Add", TW_OPERANDS(x, network_constant(g, TW_E_f32, 2, (const int64_t[]){4, 8}, 3)),
+                              TW_NO_ATTRIBUTES);
     tw_graph_output(g, tw_graph_op(g, "CumSum", TW_OPERANDS(y, tw_graph_integer(g, 1)), TW_NO_ATTRIBUTES), "out");
     good(tw_graph_resolve(g, "", &diag), &diag);
     tw_graph *c;
@@ -349,7 +203,7 @@ static tw_program *lower_odd(tw_graph **c) {
     const tw_array in = {.type = TW_E_f32, .rank = 2, .dims = {4, 8}};
     const tw_array *const at[] = {&in};
     const int x = tw_graph_input(g, "x", TW_E_f32, 2, DIMS(4, 8));
-    const int w = constant(g, TW_E_f32, 2, (const int64_t[]){8, 3}, 3);
+    const int w = network_constant(g, TW_E_f32, 2, (const int64_t[]){8, 3}, 3);
     tw_graph_output(g, tw_graph_op(g, "MatMul", TW_OPERANDS(x, w), TW_NO_ATTRIBUTES), "y");
     good(tw_graph_resolve(g, "", &diag), &diag);
     good(tw_graph_specialize(c, g, at, &diag), &diag);
@@ -390,8 +244,8 @@ static void a_programs_own_constants_go_with_it(void **state) {
 
 static void rotated_heads_run(void **state) {
     (void)state;
-    check_random(llama(false, 32), NULL, &(tw_program_options){.gpu = true}, 1e-3, TW_E_none, false);
-    check_random(llama(false, 32), NULL, &(tw_program_options){.gpu = true}, 3e-2, TW_E_f16, false);
+    network_check_random(llama(false, 32), NULL, &(tw_program_options){.gpu = true}, 1e-3, TW_E_none, false);
+    network_check_random(llama(false, 32), NULL, &(tw_program_options){.gpu = true}, 3e-2, TW_E_f16, false);
 }
 
 /* Keys and values of a cache lie head by head, and are read there: of a Concat, and of Attention's own past. */
@@ -416,80 +270,22 @@ static void caches_are_read_where_they_lie(void **state) {
             tw_graph_output(g, keys, "keys");
         }
         tw_graph_output(g, a, "out");
-        check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-2, TW_E_none, false);
+        network_check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-2, TW_E_none, false);
     }
 }
 
 /* Heads that no kernel has, until they are padded. */
 static void padded_heads_run(void **state) {
     (void)state;
-    check_random(llama(true, 36), NULL, &(tw_program_options){.gpu = true}, 3e-2, TW_E_f16, false);
+    network_check_random(llama(true, 36), NULL, &(tw_program_options){.gpu = true}, 3e-2, TW_E_f16, false);
 }
 
 static void masks_run(void **state) {
     (void)state;
-    check_random(llama(true, 32), NULL, &(tw_program_options){.gpu = true}, 1e-3, TW_E_none, false);
-    check_random(llama(true, 32), NULL, &(tw_program_options){.gpu = true}, 3e-2, TW_E_f16, false);
-    check_random(llama(true, 32), NULL, &(tw_program_options){.gpu = true, .attention = TW_PROGRAM_FUSE_NONE}, 3e-2,
-                 TW_E_f16, false);
-}
-
-/* Keys behind a mask's end are not seen. */
-static void masks_end_before_the_keys(void **state) {
-    (void)state;
-    static const tw_element types[] = {TW_E_f32, TW_E_f16, TW_E_f64};
-    for (int i = 0; i < 3 * 2; i++) {
-        const tw_element t = types[i / 2];
-        tw_graph *g = tw_graph_new();
-        const int q = tw_graph_input(g, "q", t, 4, DIMS(2, 4, 3, 16)),
-                  k = tw_graph_input(g, "k", t, 4, DIMS(2, 2, 9, 16)),
-                  v = tw_graph_input(g, "v", t, 4, DIMS(2, 2, 9, 16)),
-                  mask = tw_graph_input(g, "mask", i % 2 ? TW_E_bool : t, 2, DIMS(3, 5));
-        tw_graph_output(
-            g, tw_graph_op(g, "Attention", TW_OPERANDS(q, k, v, mask), TW_ATTRIBUTES(TW_INT("zero_rows", 1))), "out");
-        const double most = t == TW_E_f64 ? 1e-12 : t == TW_E_f32 ? 1e-4 : 1e-2;
-        check_random(g, NULL, &(tw_program_options){.gpu = true}, most, TW_E_none, false);
-    }
-}
-
-/* Products with what comes behind them, softmaxes, sums and powers of e, of doubles. */
-static void doubles_run(void **state) {
-    (void)state;
-    tw_graph *g = tw_graph_new();
-    const int a = tw_graph_input(g, "a", TW_E_f64, 3, DIMS(2, 5, 7)),
-              b = tw_graph_input(g, "b", TW_E_f64, 2, DIMS(7, 6)), c = tw_graph_input(g, "c", TW_E_f64, 2, DIMS(7, 4)),
-              bias = tw_graph_input(g, "bias", TW_E_f64, 1, DIMS(4));
-    const int y = tw_graph_op(g, "MatMul", TW_OPERANDS(a, b), TW_NO_ATTRIBUTES);
-    const int soft = tw_graph_op(g, "Softmax", TW_OPERANDS(y), TW_ATTRIBUTES(TW_INT("axis", 1)));
-    const int log = tw_graph_op(g, "LogSoftmax", TW_OPERANDS(soft), TW_NO_ATTRIBUTES);
-    tw_graph_output(g, log, "log");
-    tw_graph_output(g, tw_graph_op(g, "ReduceLogSumExp", TW_OPERANDS(log), TW_NO_ATTRIBUTES), "sum");
-    tw_graph_output(
-        g, tw_graph_op(g, "Gemm", TW_OPERANDS(b, c, bias), TW_ATTRIBUTES(TW_INT("transA", 1), TW_REAL("alpha", 0.1))),
-        "product");
-    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-12, TW_E_none, false);
-}
-
-/* Functions of doubles whose series end late, and softmaxes of what is not in memory. */
-static void functions_of_doubles_run(void **state) {
-    (void)state;
-    tw_graph *g = tw_graph_new();
-    const int x = tw_graph_input(g, "x", TW_E_f64, 2, DIMS(9, 40));
-    const int half = tw_graph_op(g, "HardSigmoid", TW_OPERANDS(x), TW_ATTRIBUTES(TW_REAL("beta", 0)));
-    tw_graph_output(g, tw_graph_op(g, "Sinh", TW_OPERANDS(x), TW_NO_ATTRIBUTES), "sinh");
-    tw_graph_output(g, tw_graph_op(g, "Atanh", TW_OPERANDS(half), TW_NO_ATTRIBUTES), "atanh");
-    const int hard = tw_graph_op(g, "Hardmax", TW_OPERANDS(x), TW_NO_ATTRIBUTES);
-    tw_graph_output(g, tw_graph_op(g, "Softmax", TW_OPERANDS(hard), TW_NO_ATTRIBUTES), "soft");
-    /* A softmax of what others want as well. */
-    const int twice = tw_graph_op(g, "Add", TW_OPERANDS(x, x), TW_NO_ATTRIBUTES);
-    const int share = tw_graph_op(g, "Softmax", TW_OPERANDS(twice), TW_NO_ATTRIBUTES);
-    tw_graph_output(g, tw_graph_op(g, "Add", TW_OPERANDS(twice, share), TW_NO_ATTRIBUTES), "sum");
-    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-14, TW_E_none, false);
-    g = tw_graph_new();
-    const int q = tw_graph_input(g, "q", TW_E_f64, 4, DIMS(2, 4, 3, 5)),
-              k = tw_graph_input(g, "k", TW_E_f64, 4, DIMS(2, 2, 6, 5));
-    tw_graph_output(g, tw_graph_op(g, "Attention", TW_OPERANDS(q, k, k), TW_ATTRIBUTES(TW_INT("is_causal", 1))), "out");
-    check_random(g, NULL, &(tw_program_options){.gpu = true}, 1e-12, TW_E_none, false);
+    network_check_random(llama(true, 32), NULL, &(tw_program_options){.gpu = true}, 1e-3, TW_E_none, false);
+    network_check_random(llama(true, 32), NULL, &(tw_program_options){.gpu = true}, 3e-2, TW_E_f16, false);
+    network_check_random(llama(true, 32), NULL, &(tw_program_options){.gpu = true, .attention = TW_PROGRAM_FUSE_NONE},
+                         3e-2, TW_E_f16, false);
 }
 
 static void an_encoder_runs(void **state) {
@@ -499,7 +295,7 @@ static void an_encoder_runs(void **state) {
     tw_diag diag = {0};
     tw_graph *g = NULL;
     good(tw_onnx_open(&g, TW_SOURCE_DIR "/tests/data/onnx/encoder/model.onnx", &diag), &diag);
-    check_random(g, dims, &(tw_program_options){.gpu = true}, 1e-3, TW_E_none, false);
+    network_check_random(g, dims, &(tw_program_options){.gpu = true}, 1e-3, TW_E_none, false);
 }
 
 static void plans_are_kept(void **state) {
@@ -535,7 +331,8 @@ static void show(const char *path, int64_t batch, int64_t length, const char *ty
     tw_graph *g = NULL;
     good(tw_onnx_open(&g, path, &diag), &diag);
     const bool narrow = tw_element_from_name(type, &to) && to != TW_E_f32;
-    check_random(g, all, &(tw_program_options){.gpu = true}, narrow ? 3e-2 : 1e-3, narrow ? to : TW_E_none, true);
+    network_check_random(g, all, &(tw_program_options){.gpu = true}, narrow ? 3e-2 : 1e-3, narrow ? to : TW_E_none,
+                         true);
 }
 
 int main(int argc, char **argv) {
@@ -552,9 +349,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(caches_are_read_where_they_lie),
         cmocka_unit_test(padded_heads_run),
         cmocka_unit_test(masks_run),
-        cmocka_unit_test(masks_end_before_the_keys),
-        cmocka_unit_test(doubles_run),
-        cmocka_unit_test(functions_of_doubles_run),
         cmocka_unit_test(an_encoder_runs),
         cmocka_unit_test(plans_are_kept),
     };
