@@ -179,31 +179,79 @@ static void print_product(const char *words, const char *configuration, tw_buf *
     if (tw_gemm_ptx(&p, &c, tw_target_find("sm_90a"), out, &d) != TW_OK) fail_msg("%s", d.message);
 }
 
+/* Counts loads in front of the first product. Those of the producer stand behind it. */
+static int loads_ahead(const tw_buf *text) {
+    const char *from = text->data, *product = memmem(from, text->size, "wgmma.mma_async", strlen("wgmma.mma_async"));
+    assert_non_null(product);
+    const tw_buf before = {.data = text->data, .size = (size_t)(product - from)};
+    return count_of(&before, "ld.global");
+}
+
+/* A tile's residual is loaded before the tile is multiplied: all of it, but where blocks share an SM, whose registers
+   they part, and where tiles are cut along k. */
+static void residuals_are_loaded_ahead_of_products(void **state) {
+    (void)state;
+    static const struct {
+        const char *configuration;
+        int loads; /* Each of two cells. */
+    } tiles[] = {{"ml=64 ms=64 nl=32", 8},
+                 {"ml=128 ms=64 nl=112 stages=6", 28},
+                 {"ml=128 ms=64 nl=112 persistent=132", 28},
+                 {"ml=128 ms=64 nl=112", 0},
+                 {"ml=64 ms=64 nl=112", 28},
+                 {"ml=64 ms=64 nl=96 stages=2 blocks=4", 8},
+                 {"ml=128 ms=64 nl=112 stages=6 kg=2", 0},
+                 {"ml=128 ms=64 nl=112 persistent=132 stream=1", 0}};
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+        char configuration[200];
+        tw_buf text = {0};
+        snprintf(configuration, sizeof configuration, "%s staged=3", tiles[i].configuration);
+        print_product("residual=1", configuration, &text);
+        const int loads = loads_ahead(&text);
+        if (loads != tiles[i].loads) fail_msg("%s: %d loads", configuration, loads);
+        tw_buf_free(&text);
+    }
+}
+
+/* `epilogue` ends with how sums are staged. */
+static void does_not_spill(const char *ptxas, const char *epilogue, const char *tile) {
+    enum { FEW = 64 /* Bytes for tapes. */ };
+    const char *staged = strstr(epilogue, " staged=");
+    char words[200], configuration[200];
+    tw_buf text = {0};
+    tw_cubin cubin = {0};
+    tw_diag d;
+    const tw_ptx_compiler by = {.target = "sm_90a", .ptxas = ptxas};
+    snprintf(words, sizeof words, "%.*s", (int)(staged - epilogue), epilogue);
+    snprintf(configuration, sizeof configuration, "%s%s%s", tile, strstr(words, "tf32x3") ? " u=32" : "", staged);
+    print_product(words, configuration, &text);
+    if (tw_ptx_compile_by(&by, text.data, text.size, &cubin, &d) != TW_OK) fail_msg("%s", d.message);
+    if (cubin.spill_bytes > (strstr(words, "tape") ? FEW : 0))
+        fail_msg("%s %s: %d bytes spilled", words, configuration, cubin.spill_bytes);
+    tw_cubin_free(&cubin);
+    tw_buf_free(&text);
+}
+
 /* Products of many rows, whose large tiles leave few registers to what becomes of their sums. */
 static void large_tiles_do_not_spill(void **state) {
     (void)state;
     static const char *const tiles[] = {"ml=256 ms=128 nl=128 persistent=132", "ml=128 ms=64 nl=256 persistent=132",
                                         "ml=128 ms=128 nl=128 persistent=132 pingpong=1"};
-    static const char *const epilogues[] = {"out=f32 beta=1 staged=2", "out=f32 beta=1 squares=1 scaled=1 staged=2",
-                                            "gated=1 activation=silu sums=16 eps=1e-5 staged=3"};
-    enum { FEW = 64 /* Bytes. */ };
+    static const char *const epilogues[] = {"tape=8x4x8 out=f32 beta=1 staged=2",
+                                            "tape=8x4x8 out=f32 beta=1 squares=1 scaled=1 staged=2",
+                                            "tape=8x4x8 gated=1 activation=silu sums=16 eps=1e-5 staged=3"};
+    static const char *const others[][2] = {
+        {"ml=128 ms=128 nl=160 persistent=132 pingpong=1", "bias=1 activation=gelu_erf staged=3"},
+        {"ml=64 ms=64 nl=160 persistent=132 pingpong=1", "type=tf32x3 out=f16 bias=1 staged=3"},
+        {"ml=128 ms=64 nl=128 persistent=132", "type=tf32x3 out=f16 beta=1 bias=1 mul=1 residual=1 staged=3"}};
+    enum { TAPES = 9, ALL = TAPES + sizeof others / sizeof *others };
     char path[4096];
     if (!tw_ptxas_find("ptxas", path, sizeof path)) skip();
-    for (int i = 0; i < 9; i++) {
-        char words[200], configuration[200];
-        const char *epilogue = epilogues[i % 3], *staged = strstr(epilogue, " staged=");
-        tw_buf text = {0};
-        tw_cubin cubin = {0};
-        tw_diag d;
-        const tw_ptx_compiler by = {.target = "sm_90a", .ptxas = path};
-        snprintf(words, sizeof words, "tape=8x4x8 %.*s", (int)(staged - epilogue), epilogue);
-        snprintf(configuration, sizeof configuration, "%s%s", tiles[i / 3], staged);
-        print_product(words, configuration, &text);
-        if (tw_ptx_compile_by(&by, text.data, text.size, &cubin, &d) != TW_OK) fail_msg("%s", d.message);
-        if (cubin.spill_bytes > FEW) fail_msg("%s %s: %d bytes spilled", words, configuration, cubin.spill_bytes);
-        tw_cubin_free(&cubin);
-        tw_buf_free(&text);
-    }
+    for (int i = 0; i < ALL; i++)
+        if (i < TAPES)
+            does_not_spill(path, epilogues[i % 3], tiles[i / 3]);
+        else
+            does_not_spill(path, others[i - TAPES][1], others[i - TAPES][0]);
 }
 
 /* The kernels that count wrong cells and sums on a device. */
@@ -231,11 +279,14 @@ static void comparisons_assemble(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels_stay_verified),   cmocka_unit_test(text_keeps_kernels),
-        cmocka_unit_test(roles_wait_in_one_place), cmocka_unit_test(terms_are_waited_for_once),
-        cmocka_unit_test(ptxas_takes_them),        cmocka_unit_test(large_tiles_do_not_spill),
-        cmocka_unit_test(comparisons_assemble)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_stay_verified),
+                                       cmocka_unit_test(text_keeps_kernels),
+                                       cmocka_unit_test(roles_wait_in_one_place),
+                                       cmocka_unit_test(terms_are_waited_for_once),
+                                       cmocka_unit_test(ptxas_takes_them),
+                                       cmocka_unit_test(large_tiles_do_not_spill),
+                                       cmocka_unit_test(residuals_are_loaded_ahead_of_products),
+                                       cmocka_unit_test(comparisons_assemble)};
     draw_all();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (int i = 0; i < CASES; i++) tw_buf_free(&ptx[i]);

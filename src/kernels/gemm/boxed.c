@@ -132,10 +132,17 @@ static int registers_of_patch(const tw_gemm_gen *g) {
     return COUPLES * (g->v->beta + e->mul + e->residual) + COUPLES / 2 * (e->bias + g->v->norm_residual);
 }
 
+/* Blocks that share an SM, whose registers they part. One that stays counts on a whole SM unless it is told otherwise.
+   A third block hides no wait that the second one does not. */
+static int blocks_of(const tw_gemm_gen *g) {
+    const int held = g->c->persistent ? 1 : g->plan.blocks < 2 ? g->plan.blocks : 2;
+    return g->c->blocks > held ? g->c->blocks : held;
+}
+
 /* Registers that a thread has beside its sums. */
 static int registers_left(const tw_gemm_gen *g) {
     enum { MOST = 168, QUARTER = 512 /* Of a quarter of an SM for each lane. */, UNIT = 8 };
-    const int warps = g->plan.threads / 32 * (g->c->blocks ? g->c->blocks : 1);
+    const int warps = g->plan.threads / 32 * blocks_of(g);
     const int of_quarter = QUARTER / ((warps + 3) / 4) / UNIT * UNIT, all = of_quarter < MOST ? of_quarter : MOST;
     return (g->plan.consumer_registers ? g->plan.consumer_registers : all) - g->plan.accumulators - g->plan.partial;
 }
@@ -158,15 +165,22 @@ static void fetch_ahead(tw_gemm_gen *g, const tw_gemm_cells *of, int done) {
 }
 
 void tw_gemm_boxed_begin(tw_gemm_gen *g, tw_gemm_ahead *ahead) {
-    enum { OTHERS = 40 /* Registers of the loop over stages. */, NORM = 24 /* Of a residual's norm. */ };
-    const int rows = g->c->ms / TW_WGMMA_ROWS, each = registers_of_patch(g), norm = g->v->norm_residual ? NORM : 0;
+    enum {
+        OTHERS = 40, /* Registers of the loop over stages. */
+        TILES = 8,   /* Of the loop over tiles. */
+        TERMS = 32,  /* Of the terms of a thread's elements of X. */
+        NORM = 24    /* Of a residual's norm. */
+    };
+    const int rows = g->c->ms / TW_WGMMA_ROWS, each = registers_of_patch(g);
+    const int others = OTHERS + (g->c->persistent ? TILES : 0) + (g->plan.splitters ? TERMS : 0) +
+                       (g->v->norm_residual ? NORM : 0) + tw_gemm_sums_registers(g);
     g->ahead = ahead;
     ahead->fetched = 0;
     ahead->all = rows * g->columns / WIDE;
     /* Sums that other blocks or warps finish, and rows and columns that are found when sums are. */
     if (!each || g->c->kg > 1 || g->c->stream || g->v->grouped || g->v->epilogue.gated) return;
     const tw_gemm_cells of = tw_gemm_cells_of(g);
-    fetch_until(g, &of, (registers_left(g) - OTHERS - tw_gemm_sums_registers(g) - norm) / each);
+    fetch_until(g, &of, (registers_left(g) - others) / each);
 }
 
 /* Leaves a patch in the box, from a column of it on. */

@@ -84,6 +84,7 @@ typedef struct tw_gemm_plan {
     int join;               /* Bytes from the start of shared memory to what blocks use to join sums. */
     int team_exchange;      /* Bytes that a team needs to exchange sums. */
     int registers;          /* Registers per thread at launch, estimated. */
+    int blocks;             /* Blocks that an SM holds if that estimate is right. */
     int consumer_registers; /* Registers of a thread with sums, once the producer has given up most of its own. */
     int producer_registers; /* Registers that a producer's thread keeps. 0: registers are not moved, and the producer is
                                one warp. */

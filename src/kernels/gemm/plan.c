@@ -59,8 +59,8 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     p->shared_bytes += p->scale_bytes * c->stages + p->mbarrier_bytes;
     REFUSE(p->shared_bytes > t->shared_block, "more shared memory than a block may have");
     REFUSE(p->registers > t->thread_registers, "more registers than a thread may have");
-    const int blocks = tw_target_blocks(t, p->threads, p->registers, p->shared_bytes);
-    REFUSE(blocks < 1 || blocks < c->blocks, "an SM cannot hold the blocks");
+    p->blocks = tw_target_blocks(t, p->threads, p->registers, p->shared_bytes);
+    REFUSE(p->blocks < 1 || p->blocks < c->blocks, "an SM cannot hold the blocks");
     return NULL;
 }
 
