@@ -141,7 +141,11 @@ static int blocks_of(const tw_gemm_gen *g) {
 
 /* Registers that a thread has beside its sums. */
 static int registers_left(const tw_gemm_gen *g) {
-    enum { MOST = 168, QUARTER = 512 /* Of a quarter of an SM for each lane. */, UNIT = 8 };
+    enum {
+        MOST = 168 /* Of one of two warpgroups beside a producer. */,
+        QUARTER = 512 /* Of a quarter of an SM for each lane. */,
+        UNIT = 8
+    };
     const int warps = g->plan.threads / 32 * blocks_of(g);
     const int of_quarter = QUARTER / ((warps + 3) / 4) / UNIT * UNIT, all = of_quarter < MOST ? of_quarter : MOST;
     return (g->plan.consumer_registers ? g->plan.consumer_registers : all) - g->plan.accumulators - g->plan.partial;
