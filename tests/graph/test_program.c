@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs of graphs: what each kind of node becomes, and that programs compute what graphs do. */
 #include "base/diag.h"
-#include "base/random.h"
+#include "graph/arrays.h"
 #include "graph/build.h"
 #include "graph/onnx/onnx.h"
 #include "graph/passes/passes.h"
@@ -13,49 +13,11 @@
 #include "support/graphs.h"
 #include "support/support.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST = 8 /* Inputs and outputs. */ };
-
-/* ---- contents and comparisons */
-
-static tw_array random_array(tw_arena *arena, const tw_graph *g, int value, const int64_t *dims, uint64_t seed,
-                             int64_t below) {
-    const tw_value *v = &g->values[value];
-    tw_array a = {.type = v->type, .rank = v->rank};
-    memcpy(a.dims, dims, (size_t)v->rank * sizeof *dims);
-    const int64_t n = tw_array_elements(&a);
-    void *data = tw_arena_alloc(arena, (size_t)tw_array_bytes(&a) + 1);
-    tw_random r = tw_random_seed(seed);
-    for (int64_t i = 0; i < n; i++) {
-        const double x = tw_random_unit(&r) * 2 - 1;
-        const int64_t whole = (int64_t)((x + 1) / 2 * (double)below);
-        if (tw_element_kind(a.type) == TW_KIND_real)
-            tw_array_set_reals(a.type, data, i, 1, &x);
-        else
-            tw_array_set_integers(a.type, data, i, 1, &whole);
-    }
-    a.data = data;
-    return a;
-}
-
-static void compare(const tw_array *a, const tw_array *b, double most) {
-    const int64_t n = tw_array_elements(a);
-    double square = 0;
-    assert_int_equal(n, tw_array_elements(b));
-    assert_int_equal(a->type, b->type);
-    for (int64_t i = 0; i < n; i++) square += tw_array_real(a, i) * tw_array_real(a, i);
-    const double least = sqrt(square / (double)(n ? n : 1));
-    for (int64_t i = 0; i < n; i++) {
-        const double x = tw_array_real(a, i), y = tw_array_real(b, i);
-        if ((isnan(x) && isnan(y)) || x == y) continue;
-        if (!(fabs(x - y) <= most * fmax(fabs(x), least)))
-            fail_msg("element %lld is %g instead of %g", (long long)i, y, x);
-    }
-}
 
 static void assert_status(tw_status st, const tw_diag *diag) {
     if (st != TW_OK) fail_msg("%s", diag->message);
@@ -73,7 +35,7 @@ static tw_program *check(const tw_graph *g, const tw_array *const *in, tw_progra
         tw_program_free(p);
         assert_status(tw_program_lower(&p, g, &o, &diag), &diag);
         assert_status(run_program(p, in, &arena, have, &diag), &diag);
-        for (int i = 0; i < g->n_outputs; i++) compare(&want[i], &have[i], most);
+        for (int i = 0; i < g->n_outputs; i++) arrays_compare(&want[i], &have[i], most, "planned");
     }
     tw_arena_free(&arena);
     return p;
@@ -89,8 +51,8 @@ static tw_program *check_random(tw_graph *g, const int64_t *const *dims, tw_prog
     tw_graph *c = NULL;
     assert_status(tw_graph_resolve(g, "", &diag), &diag);
     for (int i = 0; i < g->n_inputs; i++) {
-        in[i] =
-            random_array(&arena, g, g->inputs[i], dims ? dims[i] : g->values[g->inputs[i]].dims, 7 + (uint64_t)i, 5);
+        in[i] = arrays_random(&arena, &g->values[g->inputs[i]], dims ? dims[i] : g->values[g->inputs[i]].dims,
+                              7 + (uint64_t)i, 5);
         at[i] = &in[i];
     }
     assert_status(tw_graph_specialize(&c, g, at, &diag), &diag);
@@ -115,7 +77,7 @@ static int constant(tw_graph *g, tw_element type, int rank, const int64_t *dims,
     const int v = tw_graph_add_value(g, "w");
     g->values[v].type = type;
     g->values[v].rank = rank;
-    const tw_array a = random_array(&g->arena, g, v, dims, seed, 5);
+    const tw_array a = arrays_random(&g->arena, &g->values[v], dims, seed, 5);
     return tw_graph_constant(g, &a);
 }
 
@@ -391,7 +353,7 @@ static tw_program *check_model(const char *path, const int64_t *const *dims, boo
     assert_status(tw_onnx_open(&g, path, &diag), &diag);
     assert_status(tw_graph_resolve(g, path, &diag), &diag);
     for (int i = 0; i < g->n_inputs; i++) {
-        in[i] = random_array(&arena, g, g->inputs[i], dims[i], 7 + (uint64_t)i, 2);
+        in[i] = arrays_random(&arena, &g->values[g->inputs[i]], dims[i], 7 + (uint64_t)i, 2);
         at[i] = &in[i];
     }
     assert_status(tw_graph_specialize(&c, g, at, &diag), &diag);

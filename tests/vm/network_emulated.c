@@ -2,50 +2,18 @@
 #include "vm/network_emulated.h"
 
 #include "base/diag.h"
-#include "base/random.h"
+#include "graph/arrays.h"
 #include "graph/passes/passes.h"
 #include "graph/patterns/fuse.h"
 #include "graph/run.h"
 #include "graph/specialize.h"
 #include "support/support.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST = 8 /* Inputs and outputs. */ };
-
-static tw_array random_array(tw_arena *arena, const tw_value *v, const int64_t *dims, uint64_t seed, int64_t below) {
-    tw_array a = {.type = v->type, .rank = v->rank};
-    memcpy(a.dims, dims, (size_t)v->rank * sizeof *dims);
-    const int64_t n = tw_array_elements(&a);
-    void *data = tw_arena_alloc(arena, (size_t)tw_array_bytes(&a) + 1);
-    tw_random r = tw_random_seed(seed);
-    for (int64_t i = 0; i < n; i++) {
-        const double x = tw_random_unit(&r) * 2 - 1;
-        const int64_t whole = (int64_t)((x + 1) / 2 * (double)below);
-        if (tw_element_kind(a.type) == TW_KIND_real)
-            tw_array_set_reals(a.type, data, i, 1, &x);
-        else
-            tw_array_set_integers(a.type, data, i, 1, &whole);
-    }
-    a.data = data;
-    return a;
-}
-
-static void compare(const tw_array *a, const tw_array *b, double most) {
-    const int64_t n = tw_array_elements(a);
-    double square = 0;
-    for (int64_t i = 0; i < n; i++) square += tw_array_real(a, i) * tw_array_real(a, i);
-    const double least = sqrt(square / (double)(n ? n : 1));
-    for (int64_t i = 0; i < n; i++) {
-        const double x = tw_array_real(a, i), y = tw_array_real(b, i);
-        if ((isnan(x) && isnan(y)) || x == y) continue;
-        if (!(fabs(x - y) <= most * fmax(fabs(x), least)))
-            fail_msg("element %lld is %g instead of %g", (long long)i, y, x);
-    }
-}
 
 /* Counts launches of products that are split along k. */
 static int count_splits(const tw_buf *explained) {
@@ -102,7 +70,7 @@ static int check(const tw_graph *g, const tw_array *const *in, const tw_program_
     for (int times = 0; times < 2; times++) {
         if (ways->clear) soil(n);
         good(tw_cuda_network_run(n, inputs, outputs, &diag), &diag);
-        for (int i = 0; i < g->n_outputs; i++) compare(&want[i], &have[i], most);
+        for (int i = 0; i < g->n_outputs; i++) arrays_compare(&want[i], &have[i], most, "in the emulator");
     }
     tw_cuda_network_close(n);
     tw_network_weights_close(w);
@@ -126,7 +94,7 @@ int network_check_ways(tw_graph *g, const int64_t *const *dims, const tw_program
         const tw_value *v = &g->values[g->inputs[i]];
         int64_t extents[TW_ARRAY_RANK];
         for (int d = 0; d < v->rank; d++) extents[d] = v->dims[d] < 0 ? dims[i][d] : v->dims[d];
-        in[i] = random_array(&arena, v, extents, 7 + (uint64_t)i, 2);
+        in[i] = arrays_random(&arena, v, extents, 7 + (uint64_t)i, 2);
         at[i] = &in[i];
     }
     good(tw_graph_specialize(&c, g, at, &diag), &diag);
@@ -151,6 +119,6 @@ void network_check_random(tw_graph *g, const int64_t *const *dims, const tw_prog
 
 int network_constant(tw_graph *g, tw_element type, int rank, const int64_t *dims, uint64_t seed) {
     const tw_value v = {.type = type, .rank = rank};
-    const tw_array a = random_array(&g->arena, &v, dims, seed, 5);
+    const tw_array a = arrays_random(&g->arena, &v, dims, seed, 5);
     return tw_graph_constant(g, &a);
 }

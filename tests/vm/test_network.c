@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs of graphs in the emulator of a GPU, compared with graphs that are run plainly. */
 #include "base/diag.h"
-#include "base/random.h"
 #include "graph/build.h"
 #include "graph/onnx/onnx.h"
 #include "graph/passes/passes.h"
@@ -11,7 +10,6 @@
 #include "support/support.h"
 #include "vm/network_emulated.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

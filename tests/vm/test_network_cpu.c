@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/random.h"
+#include "graph/arrays.h"
 #include "graph/build.h"
 #include "graph/onnx/onnx.h"
 #include "graph/passes/passes.h"
@@ -24,37 +25,6 @@ enum { MOST = 32 /* Inputs and outputs. */, WORKERS = 3 };
 
 static void good(tw_status st, const tw_diag *diag) {
     if (st != TW_OK) fail_msg("%s", diag->message);
-}
-
-static tw_array random_array(tw_arena *arena, const tw_value *v, const int64_t *dims, uint64_t seed, int64_t below) {
-    tw_array a = {.type = v->type, .rank = v->rank};
-    memcpy(a.dims, dims, (size_t)v->rank * sizeof *dims);
-    const int64_t n = tw_array_elements(&a);
-    void *data = tw_arena_alloc(arena, (size_t)tw_array_bytes(&a) + 1);
-    tw_random r = tw_random_seed(seed);
-    for (int64_t i = 0; i < n; i++) {
-        const double x = tw_random_unit(&r) * 2 - 1;
-        const int64_t whole = (int64_t)((x + 1) / 2 * (double)below);
-        if (tw_element_kind(a.type) == TW_KIND_real)
-            tw_array_set_reals(a.type, data, i, 1, &x);
-        else
-            tw_array_set_integers(a.type, data, i, 1, &whole);
-    }
-    a.data = data;
-    return a;
-}
-
-static void compare(const tw_array *a, const tw_array *b, double most, const char *what) {
-    const int64_t n = tw_array_elements(a);
-    double square = 0;
-    for (int64_t i = 0; i < n; i++) square += tw_array_real(a, i) * tw_array_real(a, i);
-    const double least = sqrt(square / (double)(n ? n : 1));
-    for (int64_t i = 0; i < n; i++) {
-        const double x = tw_array_real(a, i), y = tw_array_real(b, i);
-        if ((isnan(x) && isnan(y)) || x == y) continue;
-        if (!(fabs(x - y) <= most * fmax(fabs(x), least)))
-            fail_msg("%s: element %lld is %g instead of %g", what, (long long)i, y, x);
-    }
 }
 
 /* Runs a program with so many workers, twice, and compares its outputs. */
@@ -77,7 +47,7 @@ static void run(const tw_program *p, const tw_array *const *in, const tw_array *
         for (int i = 0; i < p->n_outputs; i++) {
             tw_array have = want[i];
             have.data = outputs[i];
-            compare(&want[i], &have, most, what);
+            arrays_compare(&want[i], &have, most, what);
             memset(outputs[i], 0xff, (size_t)tw_array_bytes(&want[i]));
         }
     }
@@ -226,7 +196,7 @@ static void check(tw_graph *g, const int64_t *const *dims, int64_t below, double
     good(tw_graph_resolve(g, "", &diag), &diag);
     for (int i = 0; i < g->n_inputs; i++) {
         const tw_value *v = &g->values[g->inputs[i]];
-        in[i] = random_array(&arena, v, dims ? dims[i] : v->dims, 7 + (uint64_t)i, below);
+        in[i] = arrays_random(&arena, v, dims ? dims[i] : v->dims, 7 + (uint64_t)i, below);
         at[i] = &in[i];
     }
     good(tw_graph_specialize(&c, g, at, &diag), &diag);
@@ -261,7 +231,7 @@ static void check_model(const char *path, int64_t batch, int64_t length) {
 
 static int constant(tw_graph *g, tw_element type, int rank, const int64_t *dims, uint64_t seed) {
     const tw_value v = {.type = type, .rank = rank};
-    const tw_array a = random_array(&g->arena, &v, dims, seed, 5);
+    const tw_array a = arrays_random(&g->arena, &v, dims, seed, 5);
     return tw_graph_constant(g, &a);
 }
 
