@@ -31,7 +31,7 @@ static bool is_angle(const tw_node *n) {
     return is_one_of(n, ops);
 }
 
-/* Marks what a node's operands of types f32 and f64 come from, back to where integers are cast. */
+/* Marks the nodes that a node's operands of f32 and f64 come from, back to casts of integers. */
 static void mark_angles(const tw_graph *g, bool *stays, const tw_node *n) {
     for (int i = 0; i < n->n_in; i++) {
         const tw_value *v = n->in[i] < 0 ? NULL : &g->values[n->in[i]];

@@ -142,7 +142,7 @@ static bool operands_of(tw_lowering *l, const tw_node *n, attention *a) {
 
 /* ---- the mask */
 
-/* Stores a mask of the first keys alone, with the others hidden. */
+/* Lengthens a mask that has fewer columns than there are keys. It hides the other keys. */
 static bool lengthen_mask(tw_lowering *l, int64_t keys, tw_lazy *mask) {
     const int last = mask->rank - 1;
     const int64_t given = mask->dims[last];
@@ -319,13 +319,14 @@ static bool tell(tw_lowering *l, const attention *a, stage at, const tw_lazy *sc
     return true;
 }
 
-/* An index that is stored with scores, as those of doubles are, is an operand, as maps may join dimensions. */
+/* Returns the index along an axis of the scores. Scores that a map stores read it from a constant, since maps may join
+   dimensions. */
 static int index_along(tw_lowering *l, const attention *a, tw_lazy *x, int axis) {
     const bool stored = a->told >= 0 || a->in[SINKS] >= 0 || a->p.type == TW_E_f64;
     return stored ? tw_lower_index(l, x, axis) : tw_cells_index(&x->cells, axis);
 }
 
-/* The score of a key that is not seen, of the class of another. */
+/* Adds the score of a hidden key, of the class of another score. */
 static int hidden(tw_cells *c, int score) {
     return score < 0 ? -1 : tw_cells_number(c, (tw_class)c->of[score].class, -INFINITY);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products and softmaxes of doubles, which have no kernels of their own: maps and reductions. A product takes a
-   multiplication of each element of a row with each of a column from memory, as no product should that is large. */
+/* Products and softmaxes of f64 on a GPU. They are made of maps and reductions. A product reads its operands once for
+   each multiplication, so large products are slow. */
 #include "graph/program/lower.h"
 
-/* A matrix as [batch][row][column][k], by the places of its dimensions. */
+/* Spreads a matrix to [batch][row][column][k]. `order` puts its dimensions into that order, and it lacks dimension
+   `without`. */
 static bool spread(const tw_view *v, const int *order, int without, const int64_t *dims, int rank, tw_lazy *out) {
     int64_t own[TW_ARRAY_RANK];
     tw_lazy x = tw_lazy_of_view(v);
@@ -43,7 +44,7 @@ static tw_lazy beside(const tw_lazy *x, const tw_view *each, int *element, int *
     return y;
 }
 
-/* Stores an array whose cells end with `value`. */
+/* Stores an array, whose value is cell `value`. */
 static bool store(tw_lowering *l, tw_lazy *x, int value, const tw_view *to) {
     x->cells.value = value;
     return value >= 0 && !x->cells.failed && tw_lower_store(l, x, to);

@@ -130,8 +130,8 @@ static bool real_power(work *w) {
     return set(w, tw_cells_apply(&w->to.cells, TW_CELL_pow, w->cells[0], real, -1));
 }
 
-/* Whole numbers to the power of reals: exact where these are whole too, and elsewhere without the fraction, unless that
-   is what a whole number's rounding left. */
+/* Computes the power of an integer with a real exponent. It is exact where the exponent is whole. Elsewhere the real
+   power loses its fraction, or becomes the nearest integer if it is within rounding errors of that. */
 static int mixed_power(work *w, tw_element type) {
     tw_cells *c = &w->to.cells;
     w->types[2] = TW_M_f32;
@@ -154,7 +154,7 @@ static bool power(work *w) {
     return set(w, wrap(w, by == TW_KIND_real ? mixed_power(w, type) : add_formula(w, "powi(x0,integer(x1))")));
 }
 
-/* Turns numbers of u64 into those with a sign that have the same order, and these back. Others stay. */
+/* Maps u64 to i64 so that the order stays, or i64 back to u64. Other types stay as they are. */
 static int ordered(work *w, int cell) {
     tw_cells *c = &w->to.cells;
     return w->types[0] == TW_M_u64 ? tw_cells_apply(c, TW_CELL_bit_xor, cell, tw_cells_integer(c, INT64_MIN), -1)
@@ -215,7 +215,7 @@ static const formula *find(const formula *all, size_t n, const char *op) {
     return NULL;
 }
 
-/* The formula of operands of a type, where it is not that of others. */
+/* Finds the formula that an operator has for operands of one type alone. NULL: there is none. */
 static const formula *find_own(tw_element type, const char *op) {
     return type == TW_E_u64   ? find(formulas_of_u64, sizeof formulas_of_u64 / sizeof *formulas_of_u64, op)
            : type == TW_E_f64 ? find(formulas_of_f64, sizeof formulas_of_f64 / sizeof *formulas_of_f64, op)

@@ -175,8 +175,8 @@ static bool convert(tw_lazy *x, tw_element to) {
     return tw_lazy_open(x) && (x->cells.value = tw_lazy_cast(x, x->cells.value, x->type, to)) >= 0;
 }
 
-/* Tells whether an array moves as integers of its size: elements that kernels do not know, and doubles, of which
-   processors have no vectors. */
+/* Tells whether elements are copied as integers of their size. That holds for types that kernels do not know, and for
+   f64, which processors have no vectors of. */
 static bool moves_as_bits(const tw_lazy *x, tw_element to) {
     tw_memory_type unused;
     return !tw_memory_of(to, &unused) || (to == TW_E_f64 && x->type == to && tw_lazy_is_view(x));

@@ -98,8 +98,8 @@ int tw_lazy_add(tw_lazy *to, const tw_lazy *x) {
     return to->cells.failed ? -1 : cells[opened.cells.value];
 }
 
-/* Half of a number of 64 bits without a sign is one with a sign. Its last bit stands for both that it was made of, so
-   that twice the real is rounded as the number is. */
+/* Converts u64 to a real. Numbers from 2^63 on are halved, converted as i64, and doubled. The bit that halving drops is
+   kept in the lowest bit, so that the result is rounded once. */
 static int real_of_u64(tw_cells *c, int x, tw_class want) {
     const tw_cell_op to = want == TW_CLASS_double ? TW_CELL_double : TW_CELL_real;
     const int one = tw_cells_integer(c, 1), high = tw_cells_apply(c, TW_CELL_shr, x, one, -1);
@@ -110,7 +110,8 @@ static int real_of_u64(tw_cells *c, int x, tw_class want) {
     return tw_cells_apply(c, TW_CELL_where, large, twice, tw_cells_apply(c, to, x, -1, -1));
 }
 
-/* Reals from 2^63 on lose so much, and then get the highest bit, which is all that those have that are too large. */
+/* Converts a real to u64. Reals from 2^63 on are converted less 2^63, and get the highest bit. Reals from 2^64 on have
+   that bit alone. */
 static int u64_of_real(tw_cells *c, int x) {
     const tw_class have = (tw_class)c->of[x].class;
     const int none = tw_cells_integer(c, 0), bit = tw_cells_integer(c, INT64_MIN),

@@ -115,9 +115,9 @@ static const char *plain(tw_lowering *l, const tw_node *n) {
     return why;
 }
 
-/* Tells whether a node computes with doubles on a processor, whose maps and rows know vectors of f32 and of whole
-   numbers alone: the plain node is faster, and rounds what it casts to f32. Constants become numbers of an expression.
- */
+/* Tells whether a node stays a plain step: on a processor nodes with operands or results of f64 do. Maps and rows have
+   no vectors of f64 there, so the plain node is faster. A constant operand does not count: it becomes a number of an
+   expression. */
 static bool is_left_plain(const tw_lowering *l, const tw_node *n) {
     bool doubles = false;
     for (int i = 0; i < n->n_in; i++)

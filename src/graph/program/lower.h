@@ -159,20 +159,21 @@ int tw_lower_integers(const tw_lowering *l, const tw_node *n, int operand, const
 bool tw_lower_norm(tw_lowering *l, const tw_node *n);
 /* rows.c. Stores a reduction of x's last dimension. `to` has the others. The last dimension may be numbered. */
 bool tw_lower_reduction(tw_lowering *l, tw_rows_of of, const tw_lazy *x, const tw_view *to);
-/* reduce.c. Stores a reduction of lines, x's last dimension, in f32 (of doubles in f64) and with a dimension of one
-   element for the last. */
+/* reduce.c. Reduces lines, which are x's last dimension, into new memory. The result has a last dimension of one
+   element. It is of f64 if x is computed in f64, and of f32 otherwise. */
 bool tw_lower_reduced(tw_lowering *l, tw_rows_of of, const tw_lazy *x, tw_view *out);
 /* Sets values to the mean of each line, which is x's last dimension, and to 1 / sqrt(variance + eps).
    -1: nobody wants it. */
 bool tw_lower_moments(tw_lowering *l, const tw_lazy *x, double eps, int mean, int deviation);
-/* scan.c. Lowers a CumProd of whole numbers along an axis. */
+/* scan.c. Lowers a CumProd of integers along an axis. False: there is no step for it. */
 bool tw_lower_products(tw_lowering *l, const tw_node *n, int axis);
 /* rows.c. Stores the softmax of x's last dimension. The last two dimensions may be numbered in x's expression. */
 bool tw_lower_softmax(tw_lowering *l, const tw_lazy *x, const tw_view *to);
 
-/* doubles.c. Stores the product of matrices of doubles, as tw_lower_multiply does of others, times alpha. */
+/* doubles.c. Stores alpha times the product of two matrices of f64. False: there is no step for it. */
 bool tw_lower_multiply_doubles(tw_lowering *l, const tw_view *a, const tw_view *b, double alpha, const tw_view *to);
-/* Stores the softmax of x's last dimension, or its logarithm. No dimension may be numbered in x's expression. */
+/* Stores the softmax of x's last dimension in f64. `log`: stores the logarithm of the softmax. x's expression must not
+   use the numbers of dimensions. */
 bool tw_lower_softmax_doubles(tw_lowering *l, const tw_lazy *x, bool log, const tw_view *to);
 
 /* attention.c. A value's heads: [sequence][head][row][element]. False: it is no array of so many heads (0: any), or no

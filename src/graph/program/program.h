@@ -170,7 +170,7 @@ typedef struct tw_program_options {
     bool apart; /* Products of gates and values stay two products. */
     bool gpu;   /* Operands fit the GPU's kernels: rows of matrices begin at multiples of 16 bytes. */
     bool norms; /* Only with gpu: norms of products' 16-bit results become part of the products that read them. */
-    int64_t norm_rows; /* Layer norms, if they have at least so many rows. */
+    int64_t norm_rows; /* Layer norms of fewer rows do not become part of products. */
     /* Has the constants that lowering makes, for all programs of a model. Must outlive the programs, and the contents
        of the graphs' constants must outlive it. NULL: they are the program's own. */
     tw_program_made *made;

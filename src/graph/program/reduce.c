@@ -56,7 +56,7 @@ static bool make_real(tw_lazy *x) {
     return tw_cells_apply(&x->cells, TW_CELL_real, x->cells.value, -1, -1) >= 0;
 }
 
-/* The type of reals that an array's elements are computed as. */
+/* Returns the type that an array's reals are computed in: f32, or f64 for doubles. */
 static tw_element reals_of(const tw_lazy *x) {
     const bool wide = tw_lazy_is_view(x) ? x->type == TW_E_f64 : tw_cells_class(&x->cells) == TW_CLASS_double;
     return wide ? TW_E_f64 : TW_E_f32;
@@ -408,7 +408,7 @@ static bool rank_all(tw_lowering *l, const tw_lazy *lines, bool largest, tw_view
     tw_lazy y = tw_lazy_begin(TW_E_f32, once.rank, once.dims);
     tw_cells *c = &y.cells;
     int other = tw_lazy_add(&y, &once), own = tw_lazy_add(&y, &again);
-    if (lines->type == TW_E_u64) { /* In the order that numbers have without a sign. */
+    if (lines->type == TW_E_u64) { /* Flipping the highest bit makes i64 of the same order. */
         other = tw_cells_apply(c, TW_CELL_bit_xor, other, tw_cells_integer(c, INT64_MIN), -1);
         own = tw_cells_apply(c, TW_CELL_bit_xor, own, tw_cells_integer(c, INT64_MIN), -1);
     }

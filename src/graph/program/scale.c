@@ -82,11 +82,12 @@ static double dot(const float *x, const double *by, int64_t n) {
     return total(lanes);
 }
 
-/* Elements that lie side by side in a row of the stored matrix, and their place in it. */
+/* Neighbouring elements of a row of the stored matrix. */
 typedef struct run {
-    int64_t row, column, n;
-    float *off;   /* Of matrices that are not transposed: what rounding has taken from each column so far. */
-    double *size; /* The sum of all elements' sizes so far. */
+    int64_t row, column; /* Place of the first element. */
+    int64_t n;           /* Number of elements. */
+    float *off;   /* The sum of rounding errors of each column so far. Only of matrices that are not transposed. */
+    double *size; /* The sum of the elements' absolute values so far. */
 } run;
 
 /* Loads a run, and multiplies it by gains. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of whole numbers up to each element of a line, which are exact. Of a line of n elements they take about
-   log2(n) rounds: in one, each element takes in that of another, which lies 1, 2, 4, ... before it. */
+/* CumProd of integers. A line of n elements takes about log2(n) rounds. In each, an element is multiplied by the one
+   that lies 1, 2, 4, ... before it. Products wrap, as integers do. */
 #include "graph/program/lower.h"
 
-/* A part of a line: `count` elements from one on. */
+/* Returns `count` elements of each line, from element `from` on. */
 static tw_lazy part(const tw_lazy *x, int axis, int64_t from, int64_t count) {
     tw_lazy y = *x;
     tw_lazy_slice(&y, axis, from, 1, count);
@@ -16,7 +16,7 @@ static bool store_part(tw_lowering *l, const tw_lazy *x, const tw_lazy *to, int 
     return tw_lower_store(l, x, &view);
 }
 
-/* New room for elements of a view. */
+/* Allocates scratch memory for an array of the same type and extents. */
 static tw_lazy room(tw_lowering *l, const tw_lazy *x) {
     const tw_view v = tw_lower_scratch(l, "products", x->type, x->rank, x->dims, NULL);
     return tw_lazy_of_view(&v);
@@ -36,7 +36,7 @@ static bool multiply(tw_lowering *l, tw_lazy *x, int axis, int64_t by) {
     return true;
 }
 
-/* Moves elements to the place behind theirs, and 1 to the first. */
+/* Moves each element of a line to the next place. The first becomes 1. */
 static bool leave_out(tw_lowering *l, tw_lazy *x, int axis) {
     const int64_t rest = x->dims[axis] - 1;
     const tw_lazy to = room(l, x), others = part(x, axis, 0, rest);

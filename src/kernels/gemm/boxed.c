@@ -91,7 +91,7 @@ static int runs_of(const tw_gemm_gen *g) {
     return g->v->vec_c < 4 ? 2 : 1;
 }
 
-/* Finds a run of two neighbouring cells. Cells of rows that are aligned to one are runs by themselves: number i. */
+/* Finds run i of two neighbouring cells. The cells are one run, or two if rows are aligned to single elements. */
 static tw_gemm_run run_of(const tw_gemm_gen *g, int cell, int i) {
     return (tw_gemm_run){.cells = {cell + i, cell + 1}, .n = runs_of(g) == 2 ? 1 : 2, .offset = g->y.of[cell + i] * 2};
 }
@@ -132,8 +132,8 @@ static int registers_of_patch(const tw_gemm_gen *g) {
     return COUPLES * (g->v->beta + e->mul + e->residual) + COUPLES / 2 * (e->bias + g->v->norm_residual);
 }
 
-/* Blocks that share an SM, whose registers they part. One that stays counts on a whole SM unless it is told otherwise.
-   A third block hides no wait that the second one does not. */
+/* Returns the number of blocks that share the registers of an SM, two at most: a third block hides no further latency.
+   A persistent block has the SM to itself, unless the configuration says otherwise. */
 static int blocks_of(const tw_gemm_gen *g) {
     const int held = g->c->persistent ? 1 : g->plan.blocks < 2 ? g->plan.blocks : 2;
     return g->c->blocks > held ? g->c->blocks : held;
@@ -142,9 +142,9 @@ static int blocks_of(const tw_gemm_gen *g) {
 /* Registers that a thread has beside its sums. */
 static int registers_left(const tw_gemm_gen *g) {
     enum {
-        MOST = 168 /* Of one of two warpgroups beside a producer. */,
-        QUARTER = 512 /* Of a quarter of an SM for each lane. */,
-        UNIT = 8
+        MOST = 168,    /* Registers of a thread where two warpgroups and a producer share an SM. */
+        QUARTER = 512, /* Registers that a quarter of an SM has for each lane. */
+        UNIT = 8       /* Registers are allocated in multiples of it. */
     };
     const int warps = g->plan.threads / 32 * blocks_of(g);
     const int of_quarter = QUARTER / ((warps + 3) / 4) / UNIT * UNIT, all = of_quarter < MOST ? of_quarter : MOST;
@@ -156,8 +156,8 @@ static void fetch_until(tw_gemm_gen *g, const tw_gemm_cells *of, int most) {
     while (g->ahead->fetched < g->ahead->all && g->ahead->fetched < most) fetch_patch(g, of, g->ahead);
 }
 
-/* Fetches what there are registers for behind the first `done` patches. A patch that is done frees registers, but in a
-   persistent block, where ptxas keeps those of sums for the next tile's. */
+/* Fetches patches behind the first `done`, as many as there are registers for. A patch that is done frees its
+   registers. In a persistent block it does not: ptxas keeps the registers of sums for the next tile. */
 static void fetch_ahead(tw_gemm_gen *g, const tw_gemm_cells *of, int done) {
     enum { OTHERS = 24 /* Registers of addresses and the like. */ };
     const tw_gemm_epilogue *e = &g->v->epilogue;
@@ -171,9 +171,9 @@ static void fetch_ahead(tw_gemm_gen *g, const tw_gemm_cells *of, int done) {
 void tw_gemm_boxed_begin(tw_gemm_gen *g, tw_gemm_ahead *ahead) {
     enum {
         OTHERS = 40, /* Registers of the loop over stages. */
-        TILES = 8,   /* Of the loop over tiles. */
-        TERMS = 32,  /* Of the terms of a thread's elements of X. */
-        NORM = 24    /* Of a residual's norm. */
+        TILES = 8,   /* Registers of the loop over tiles. */
+        TERMS = 32,  /* Registers of the terms of a thread's elements of X. */
+        NORM = 24    /* Registers of a residual's norm. */
     };
     const int rows = g->c->ms / TW_WGMMA_ROWS, each = registers_of_patch(g);
     const int others = OTHERS + (g->c->persistent ? TILES : 0) + (g->plan.splitters ? TERMS : 0) +
@@ -181,7 +181,7 @@ void tw_gemm_boxed_begin(tw_gemm_gen *g, tw_gemm_ahead *ahead) {
     g->ahead = ahead;
     ahead->fetched = 0;
     ahead->all = rows * g->columns / WIDE;
-    /* Sums that other blocks or warps finish, and rows and columns that are found when sums are. */
+    /* With splits and streams another block may finish the sums. With groups and gates the cells are not known yet. */
     if (!each || g->c->kg > 1 || g->c->stream || g->v->grouped || g->v->epilogue.gated) return;
     const tw_gemm_cells of = tw_gemm_cells_of(g);
     fetch_until(g, &of, (registers_left(g) - others) / each);
@@ -292,7 +292,7 @@ void tw_gemm_boxed_store(tw_gemm_gen *g) {
         }
         store_box(g, box, n / across * TW_WGMMA_ROWS, n % across * columns);
     }
-    g->ahead->fetched = ready; /* For sums that are stored in another place of the code, too. */
+    g->ahead->fetched = ready; /* Code that stores the same sums elsewhere fetches the rest itself. */
     tw_gemm_squares_end(g);
     tw_record_end(b, "store");
 }

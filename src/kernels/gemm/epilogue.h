@@ -33,8 +33,8 @@ typedef struct tw_gemm_others {
     tw_val residual_gains[TW_GEMM_RUN], gains[TW_GEMM_RUN];
 } tw_gemm_others;
 
-/* What a thread's cells are combined with, as far as it was loaded: of patches of a warp's 16 rows and 16 columns, and
-   of two neighbouring cells, which are one run or two. */
+/* Operands of the epilogue that were loaded before it. They are kept by patches of 16 rows and 16 columns, and by pairs
+   of neighbouring cells. A pair is one run or two. */
 enum {
     TW_GEMM_PATCH = 16,  /* Columns of a patch. */
     TW_GEMM_COUPLES = 4, /* Pairs of cells that a thread has of a patch. */
@@ -44,7 +44,8 @@ typedef struct tw_gemm_ahead {
     struct {
         tw_gemm_others couple[TW_GEMM_COUPLES][2];
     } of[TW_GEMM_PATCHES];
-    int all, fetched; /* Patches of a warp's part of a tile, and those that are loaded. */
+    int all;     /* Patches that a warp has of a tile. */
+    int fetched; /* Patches whose operands are loaded. */
 } tw_gemm_ahead;
 
 /* The thread's cells: lines, and places along them. */
@@ -59,7 +60,8 @@ typedef struct tw_gemm_cells {
 tw_gemm_cells tw_gemm_cells_of(tw_gemm_gen *g);
 /* Computes the addresses of the line of a sum. *inside is a predicate for whether it is within C, or TW_NONE: it is. */
 tw_gemm_line tw_gemm_line_of(tw_gemm_gen *g, const tw_gemm_cells *of, int sum, tw_val *inside);
-/* Sets what a line's residual lacks of its norm, if it does, when the tile is multiplied. `row` is the line's place. */
+/* Sets the factor and the offset that normalise a line's residual, if it lacks its norm. The tile must be multiplied.
+   `row` is the line's row, relative to the thread's first. */
 void tw_gemm_line_norm(tw_gemm_gen *g, int row, tw_gemm_line *l);
 /* Returns the predicate that the run which begins with a sum is within C, or TW_NONE. `line_inside` is the
    predicate of the run's line. */
@@ -83,8 +85,8 @@ void tw_gemm_squares_end(tw_gemm_gen *g);
 /* Adds the square of a cell as C holds it, or of layer norms before that (f32). `cell` is the number of its sum. */
 void tw_gemm_squares_add(tw_gemm_gen *g, int cell, tw_val x);
 
-/* boxed.c: before a tile is multiplied, loads what its cells are combined with, as far as registers go. `ahead` lasts
-   until the tile is stored. */
+/* boxed.c: loads operands of the epilogue before the tile is multiplied, as many as there are registers for. `ahead`
+   must outlive the store of the tile. */
 void tw_gemm_boxed_begin(tw_gemm_gen *g, tw_gemm_ahead *ahead);
 /* Stores all sums through boxes in shared memory, as tw_gemm_config.staged says. */
 void tw_gemm_boxed_store(tw_gemm_gen *g);

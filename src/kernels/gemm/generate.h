@@ -84,7 +84,7 @@ typedef struct tw_gemm_plan {
     int join;               /* Bytes from the start of shared memory to what blocks use to join sums. */
     int team_exchange;      /* Bytes that a team needs to exchange sums. */
     int registers;          /* Registers per thread at launch, estimated. */
-    int blocks;             /* Blocks that an SM holds if that estimate is right. */
+    int blocks;             /* Blocks that an SM holds, by the estimate of registers. */
     int consumer_registers; /* Registers of a thread with sums, once the producer has given up most of its own. */
     int producer_registers; /* Registers that a producer's thread keeps. 0: registers are not moved, and the producer is
                                one warp. */
@@ -210,11 +210,11 @@ typedef struct tw_gemm_gen {
     tw_val means[4];                         /* Variables: sums of the cells of the thread's rows of C in a tile. */
     int n_squares;                           /* Elements of `squares` in use. Only with swapped operands. */
     int line_of_square[TW_GEMM_MAX_ACC / 4]; /* Columns of Y from `first` to each sum's. */
-    struct tw_gemm_ahead *ahead;             /* What the tile's cells are combined with. Only of boxes. */
+    struct tw_gemm_ahead *ahead;             /* Operands of the epilogue. Only with boxes. */
     tw_val parts[TW_GEMM_PARTS];             /* Parts of sums of the thread's rows that were loaded ahead. */
     tw_val next_part;                        /* Address of the next one of the thread's first row. */
     tw_val factors[4];                       /* What the thread's rows are multiplied by. */
-    tw_val offsets[4];                       /* What is added to a residual's rows behind their factors. */
+    tw_val offsets[4];                       /* What is added to the thread's rows of a residual, after the factors. */
     struct {
         int offset; /* Bytes from the thread's first column of C to the column. */
         tw_val of;

@@ -56,14 +56,15 @@ int64_t tw_gemm_data_squares(const tw_gemm_data *d, const void *c, const tw_gemm
                 want[1] += x;
                 size += fabs(x);
             }
-            /* A lane adds up at most a quarter of 256 squares, and then four lanes do. Squares have one sign. One that
-               is subnormal is rounded to a multiple of 2^-149. */
+            /* The bound of rounding: a lane adds 64 squares at most, and four lanes add their sums. Squares are not
+               negative, so that errors are relative to the sum. A subnormal square is rounded to a multiple of
+               2^-149. */
             const double tiny = (double)of->columns * 0x1p-149, sums = 70 * 0x1p-24;
             if (kinds < 2) {
                 wrong += !(fabs(sum[0] - want[0]) <= sums * want[0] + tiny);
                 continue;
             }
-            /* Cells were not rounded yet. */
+            /* The kernel summed cells before it rounded them to C's type. */
             const double unit = 1.01 * tw_gemm_unit_of(p->out),
                          small = (double)of->columns * tw_gemm_subnormal_of(p->out);
             wrong += !(fabs(sum[0] - want[0]) <= (sums + 3 * unit) * want[0] + small + tiny);

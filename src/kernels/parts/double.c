@@ -3,23 +3,23 @@
 
 enum { FRACTION = 52 /* Bits. */, BIAS = 1023 };
 
-/* ln 2 in two parts, the first of which has few bits, so that its products with exponents are exact. */
+/* ln 2 as a sum of two numbers. LN2_HIGH has few bits, so that its product with an exponent is exact. */
 static const double LN2_HIGH = 0x1.62e42fee00000p-1, LN2_LOW = 0x1.a39ef35793c76p-33;
 
-/* 2^n of a whole number, an i64 for which f64 has an exponent. */
+/* Computes 2^n. n is an i64 between the least and the largest exponent of normal numbers. */
 static tw_val power_of_two(tw_builder *b, tw_val n) {
     return tw_bitcast(b, TW_T_f64, tw_shl(b, tw_add_imm(b, n, BIAS), FRACTION));
 }
 
-/* The value of a polynomial, whose coefficients come from the highest power on. */
+/* Evaluates a polynomial. coefficients[0] belongs to the highest power. */
 static tw_val polynomial(tw_builder *b, tw_val x, const double *coefficients, int n) {
     tw_val y = tw_f64(b, coefficients[0]);
     for (int i = 1; i < n; i++) y = tw_fma(b, y, x, tw_f64(b, coefficients[i]));
     return y;
 }
 
-/* e^x = 2^n e^r, where n is the whole number nearest to x / ln 2. 2^n comes in two factors, since it may be beyond what
-   f64 has an exponent for. */
+/* e^x = 2^n e^r, where n is the integer nearest to x / ln 2. 2^n is multiplied in two factors, since it may overflow by
+   itself. */
 tw_val tw_part_exp_f64(tw_builder *b, tw_val x) {
     enum { TERMS = 14 };
     const double most = 712, least = -750; /* Beyond them e^x is infinite, or 0. */
@@ -44,10 +44,10 @@ tw_val tw_part_log_f64(tw_builder *b, tw_val x) {
     enum { TERMS = 11 };
     double coefficients[TERMS];
     for (int i = 0; i < TERMS; i++) coefficients[TERMS - 1 - i] = 2.0 / (2 * i + 1);
-    /* Numbers that have no exponent of their own are multiplied by 2^54. */
+    /* Subnormal numbers are multiplied by 2^54 first. */
     tw_val small = tw_lt(b, x, tw_f64(b, 0x1p-1022)), zero = tw_f64(b, 0);
     tw_val bits = tw_bitcast(b, TW_T_i64, tw_select(b, small, tw_mul(b, x, tw_f64(b, 0x1p54)), x));
-    /* The exponent of m is -1 or 0: what is taken away of it begins at the root of 1/2. */
+    /* m lies between the root of 1/2 and that of 2. */
     const int64_t root = 0x3fe6a09e667f3bcd;
     tw_val off = tw_sub(b, bits, tw_i64(b, root)), e = tw_binary(b, TW_OP_shr_s64, off, tw_i32(b, FRACTION));
     tw_val m = tw_bitcast(b, TW_T_f64, tw_sub(b, bits, tw_shl(b, e, FRACTION)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations of doubles. */
+/* Operations of expressions in f64. */
 #include "kernels/parts/double.h"
 #include "kernels/pointwise/emit.h"
 

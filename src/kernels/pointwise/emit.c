@@ -83,7 +83,7 @@ static tw_val whole_remu(tw_builder *b, tw_val x, tw_val y) {
     return tw_select(b, is_zero(b, y), tw_i64(b, 0), tw_binary(b, TW_OP_rem_u64, x, y));
 }
 
-/* Squares and multiplies as long as the exponent has bits: seldom more than six. */
+/* Computes an integer power by squaring. The loop runs once for each bit of the exponent. */
 static tw_val whole_pow(tw_builder *b, tw_val x, tw_val n) {
     tw_val none = tw_i64(b, 0), one = tw_i64(b, 1), negative = tw_lt(b, n, none), even = is_zero(b, tw_and(b, n, one));
     tw_val unit = tw_or(b, tw_eq(b, x, one), tw_eq(b, x, tw_i64(b, -1)));

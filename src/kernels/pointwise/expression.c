@@ -53,7 +53,7 @@ static double bf16(double a) {
     return (double)tw_bf16_to_f32(tw_f32_to_bf16((float)a));
 }
 
-/* Operations of doubles: those whose results are exact to a rounding or two, on a GPU, too. */
+/* Tells whether an operation can compute doubles. double.c has its code for GPUs. */
 static bool of_doubles(tw_cell_op op) {
     switch ((int)op) {
     case TW_CELL_pow:
@@ -248,7 +248,7 @@ static int power(tw_cells *e, int a, int b) {
     return x == 3 ? tw_cells_apply(e, TW_CELL_mul, tw_cells_apply(e, TW_CELL_mul, a, a, 0), a, 0) : -1;
 }
 
-/* The same of whole numbers. */
+/* An integer power with a constant exponent that products compute. -1: there is none such. */
 static int whole_power(tw_cells *e, int a, int b) {
     const tw_cell *by = &e->of[b];
     const int64_t n = by->value.whole;

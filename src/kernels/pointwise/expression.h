@@ -46,7 +46,7 @@ const char *tw_cell_classes(tw_cell_op op);
 
 /* A value of one class. */
 typedef union tw_cell_value {
-    double real;   /* Or a double. */
+    double real;   /* A real or a double. */
     int64_t whole; /* An integer, or a truth: 0 or 1. */
 } tw_cell_value;
 
@@ -83,18 +83,19 @@ static inline tw_class tw_cells_class(const tw_cells *e) {
     return (tw_class)e->of[e->value].class;
 }
 
-/* A number of a class, which is real or double. */
+/* Adds a number of class `of`, which is real or double. */
 int tw_cells_number(tw_cells *e, tw_class of, double x);
-/* Adds a cell that is a number in another expression. */
+/* Adds a number that is a cell of another expression. */
 int tw_cells_constant(tw_cells *e, const tw_cell *number);
-/* Tells whether cells up to the value's are doubles. */
+/* Tells whether some cell that the value may depend on is a double. */
 bool tw_cells_has_doubles(const tw_cells *e);
 
-/* Reads an expression of n operands of the given types. TW_ERR_USAGE says what is wrong. diag may be NULL. */
+/* Reads an expression of n operands, whose types are types[]. TW_ERR_USAGE: the text makes no sense, and *diag says
+   why. `diag` may be NULL. */
 tw_status tw_cells_parse(tw_cells *e, const char *text, const tw_memory_type *types, int n, tw_diag *diag);
 /* Writes the text, without blanks, cut to `size` bytes with its end. Returns the length it has uncut. */
 size_t tw_cells_print(const tw_cells *e, char *out, size_t size);
-/* Tells whether values of a class are reals of either width. */
+/* Tells whether a class is of floating-point numbers: reals (f32) or doubles (f64). */
 static inline bool tw_class_is_real(tw_class c) {
     return c == TW_CLASS_real || c == TW_CLASS_double;
 }

@@ -17,7 +17,7 @@ typedef struct reader {
     const char *all, *at;
     const tw_memory_type *types;
     int n_types, depth;
-    double literal;      /* The value that was read last, if that is a number: unrounded. */
+    double literal;      /* The number that was read last, before it was rounded to f32. */
     int named[TW_CELLS]; /* Cell of each name c0, c1, ... */
     int n_named;
     tw_diag *diag;
@@ -69,8 +69,9 @@ static int number(reader *r) {
 
 static int value(reader *r);
 
-/* A whole number beside a real, or where only a real can be, is a real, and any number beside a double is one. What
-   was read of numbers is literal[]. */
+/* Gives the numbers among an operation's operands the class of the other operands. Beside a double each number is a
+   double. An integer beside a real, or where the operation wants a real, is a real. literal[] has the numbers as they
+   were read. */
 static void make_alike(reader *r, const char *classes, const double *literal, int *of, int n) {
     tw_class best = TW_CLASS_integer;
     for (int i = 0; i < n; i++) {

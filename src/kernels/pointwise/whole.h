@@ -30,7 +30,7 @@ static inline int64_t whole_remu(int64_t a, int64_t b) {
     return b == 0 ? 0 : (int64_t)((uint64_t)a % (uint64_t)b);
 }
 
-/* A power with a negative exponent is a fraction, or that of 1 or -1. */
+/* An integer power. With a negative exponent it is 0, but for bases of 1 and -1. */
 static inline int64_t whole_pow(int64_t a, int64_t b) {
     uint64_t power = 1, by = (uint64_t)a;
     if (b < 0) return a != 1 && a != -1 ? 0 : b & 1 ? a : 1;

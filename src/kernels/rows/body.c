@@ -107,7 +107,7 @@ static bool of_doubles(const tw_rows_gen *g) {
 typedef struct statistic {
     value_fn *value;
     tw_rows_reduction by;
-    bool doubles;         /* What is measured are doubles. */
+    bool doubles;         /* The values are doubles (f64). */
     tw_val centre, total; /* `total` is a variable. */
 } statistic;
 

@@ -24,15 +24,15 @@ static inline bool tw_rows_reduces(tw_rows_of of) {
 }
 
 typedef struct tw_rows_problem {
-    tw_points x; /* Real values, or doubles, which may be reduced alone. */
+    tw_points x; /* Reals or doubles. Doubles can only be reduced. */
     tw_rows_of of;
     float eps;                   /* Of norms. */
     bool has_gain, has_bias;     /* Of norms: without them 1 and 0. */
     tw_point_operand gain, bias; /* Real. They do not gather. Their strides are usually 0 but in the last dimension. */
-    tw_point_operand
-        out; /* As the values. Does not gather. A reduction does not use the stride of the last dimension. */
+    tw_point_operand out; /* Of the class of the values. Does not gather. A reduction does not use the stride of the
+                             last dimension. */
     bool has_kept;
-    tw_point_operand kept; /* As the values. Where x is stored as well. */
+    tw_point_operand kept; /* Of the class of the values. x is stored here as well. */
     bool early;            /* On a GPU the launch begins, and waits, before the one before it is over. */
 } tw_rows_problem;
 
