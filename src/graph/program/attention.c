@@ -83,6 +83,18 @@ static bool has_types(const tw_lowering *l, const attention *a) {
 
 /* ---- keys and values */
 
+/* Stores two arrays one behind the other along an axis of `all`. */
+static bool store_both(tw_lowering *l, const tw_lazy *first, const tw_lazy *second, int axis, const tw_view *all) {
+    const tw_lazy *const parts[] = {first, second};
+    for (int i = 0; i < 2; i++) {
+        tw_lazy to = tw_lazy_of_view(all);
+        tw_lazy_slice(&to, axis, i ? first->dims[axis] : 0, 1, parts[i]->dims[axis]);
+        const tw_view part = tw_lazy_view(&to);
+        if (!tw_lower_store(l, parts[i], &part)) return false;
+    }
+    return true;
+}
+
 /* Stores what is past and what is new behind one another, as a result wants it. */
 static bool join_past(tw_lowering *l, const tw_node *n, int past, int result, tw_view *present) {
     const int value = result < n->n_out ? n->out[result] : -1;
@@ -93,13 +105,8 @@ static bool join_past(tw_lowering *l, const tw_node *n, int past, int result, tw
     const tw_view all =
         value >= 0 ? tw_lower_target(l, value) : tw_lower_scratch(l, "keys", present->type, 4, dims, NULL);
     if (l->failed) return false;
-    const tw_lazy parts[] = {tw_lazy_of_view(&old), tw_lazy_of_view(present)};
-    for (int i = 0; i < 2; i++) {
-        tw_lazy to = tw_lazy_of_view(&all);
-        tw_lazy_slice(&to, 2, i ? old.dims[2] : 0, 1, parts[i].dims[2]);
-        const tw_view part = tw_lazy_view(&to);
-        if (!tw_lower_store(l, &parts[i], &part)) return false;
-    }
+    const tw_lazy past_rows = tw_lazy_of_view(&old), new_rows = tw_lazy_of_view(present);
+    if (!store_both(l, &past_rows, &new_rows, 2, &all)) return false;
     *present = all;
     if (value >= 0) tw_lower_set_view(l, value, &all);
     return true;
@@ -145,26 +152,19 @@ static bool operands_of(tw_lowering *l, const tw_node *n, attention *a) {
 /* Lengthens a mask that has fewer columns than there are keys. It hides the other keys. */
 static bool lengthen_mask(tw_lowering *l, int64_t keys, tw_lazy *mask) {
     const int last = mask->rank - 1;
-    const int64_t given = mask->dims[last];
     int64_t dims[TW_ARRAY_RANK];
     memcpy(dims, mask->dims, sizeof dims);
     dims[last] = keys;
     const tw_view all = tw_lower_scratch(l, "mask", mask->type, mask->rank, dims, NULL);
-    dims[last] -= given;
+    dims[last] -= mask->dims[last];
     tw_lazy hidden = tw_lazy_begin(mask->type, mask->rank, dims);
     if (mask->type == TW_E_bool)
         tw_cells_truth(&hidden.cells, false);
     else
         tw_cells_number(&hidden.cells, mask->type == TW_E_f64 ? TW_CLASS_double : TW_CLASS_real, -INFINITY);
-    const tw_lazy parts[] = {*mask, hidden};
-    for (int i = 0; i < 2 && !l->failed; i++) {
-        tw_lazy to = tw_lazy_of_view(&all);
-        tw_lazy_slice(&to, last, i ? given : 0, 1, i ? keys - given : given);
-        const tw_view part = tw_lazy_view(&to);
-        if (!tw_lower_store(l, &parts[i], &part)) return false;
-    }
+    if (l->failed || !store_both(l, mask, &hidden, last, &all)) return false;
     *mask = tw_lazy_of_view(&all);
-    return !l->failed;
+    return true;
 }
 
 /* The mask as it is given, with the extents of the scores. */
@@ -326,11 +326,6 @@ static int index_along(tw_lowering *l, const attention *a, tw_lazy *x, int axis)
     return stored ? tw_lower_index(l, x, axis) : tw_cells_index(&x->cells, axis);
 }
 
-/* Adds the score of a hidden key, of the class of another score. */
-static int hidden(tw_cells *c, int score) {
-    return score < 0 ? -1 : tw_cells_number(c, (tw_class)c->of[score].class, -INFINITY);
-}
-
 /* Scores behind the cap, the mask and what is not seen yet. */
 static bool weigh(tw_lowering *l, const attention *a, const tw_view *scores, tw_lazy *out) {
     tw_lazy x = tw_lazy_begin(scores->type, 4, scores->dims), mask;
@@ -351,20 +346,20 @@ static bool weigh(tw_lowering *l, const attention *a, const tw_view *scores, tw_
         counts = tw_lazy_of_view(&stored);
         if (!tw_lazy_reshape(&counts, 4, each)) return false;
         const int seen = tw_cells_apply(c, TW_CELL_less, tw_lower_index(l, &x, 3), tw_lazy_add(&x, &counts), -1);
-        s = tw_cells_apply(c, TW_CELL_where, seen, s, hidden(c, s));
+        s = tw_cells_apply(c, TW_CELL_where, seen, s, tw_cells_like(c, s, -INFINITY));
     }
     if (a->in[MASK] >= 0) {
         tw_view unused; /* Layers share it. */
         if (!tw_lower_in_memory(l, a->in[MASK], &unused) || !spread_mask(l, a, &mask)) return false;
         const int m = tw_lazy_add(&x, &mask);
-        s = mask.type == TW_E_bool ? tw_cells_apply(c, TW_CELL_where, m, s, hidden(c, s))
+        s = mask.type == TW_E_bool ? tw_cells_apply(c, TW_CELL_where, m, s, tw_cells_like(c, s, -INFINITY))
                                    : tw_cells_apply(c, TW_CELL_add, s, m, -1);
     }
     if (a->p.causal) {
         const int first = tw_cells_integer(c, a->first);
         const int last = tw_cells_apply(c, TW_CELL_add, index_along(l, a, &x, 2), first, -1);
         const int seen = tw_cells_apply(c, TW_CELL_less_equal, index_along(l, a, &x, 3), last, -1);
-        s = tw_cells_apply(c, TW_CELL_where, seen, s, hidden(c, s));
+        s = tw_cells_apply(c, TW_CELL_where, seen, s, tw_cells_like(c, s, -INFINITY));
     }
     if (!tell(l, a, MASKED, &x, s)) return false;
     x.cells.value = s;
@@ -382,13 +377,7 @@ static bool add_sinks(tw_lowering *l, const attention *a, tw_lazy *scores) {
     tw_lazy of_heads = tw_lazy_of_view(&sinks);
     if (!tw_lazy_reshape(&of_heads, 4, each)) return false;
     tw_lazy_expand(&of_heads, 4, one);
-    const tw_lazy *const parts[] = {scores, &of_heads};
-    for (int i = 0; i < 2; i++) {
-        tw_lazy to = tw_lazy_of_view(&all);
-        tw_lazy_slice(&to, 3, i ? a->p.keys : 0, 1, i ? 1 : a->p.keys);
-        const tw_view part = tw_lazy_view(&to);
-        if (!tw_lower_store(l, parts[i], &part)) return false;
-    }
+    if (!store_both(l, scores, &of_heads, 3, &all)) return false;
     *scores = tw_lazy_of_view(&all);
     return true;
 }
@@ -400,7 +389,7 @@ static bool clear_hidden(tw_lowering *l, const int64_t *dims, tw_view *weights) 
     tw_cells *c = &x.cells;
     if (l->failed || !tw_lazy_open(&x)) return false;
     const int w = c->value, none = tw_cells_apply(c, TW_CELL_isnan, w, -1, -1);
-    c->value = tw_cells_apply(c, TW_CELL_where, none, tw_cells_number(c, (tw_class)c->of[w].class, 0), w);
+    c->value = tw_cells_apply(c, TW_CELL_where, none, tw_cells_like(c, w, 0), w);
     to.dims[3] = weights->dims[3];
     *weights = to;
     return !c->failed && tw_lower_store(l, &x, &to);

@@ -35,15 +35,6 @@ bool tw_lower_multiply_doubles(tw_lowering *l, const tw_view *a, const tw_view *
     return c->value >= 0 && !c->failed && tw_lower_reduction(l, TW_ROWS_sum, &z, to);
 }
 
-/* Adds the elements of x, and a number of each of its rows, to an array. */
-static tw_lazy beside(const tw_lazy *x, const tw_view *each, int *element, int *number) {
-    const tw_lazy of_row = tw_lazy_of_view(each);
-    tw_lazy y = tw_lazy_begin(TW_E_f64, x->rank, x->dims);
-    *element = tw_lazy_add(&y, x);
-    *number = tw_lazy_add(&y, &of_row);
-    return y;
-}
-
 /* Stores an array, whose value is cell `value`. */
 static bool store(tw_lowering *l, tw_lazy *x, int value, const tw_view *to) {
     x->cells.value = value;
@@ -54,14 +45,15 @@ bool tw_lower_softmax_doubles(tw_lowering *l, const tw_lazy *x, bool log, const 
     tw_view most, sum, off = tw_lower_scratch(l, "off", TW_E_f64, x->rank, x->dims, NULL);
     int element, number;
     if (l->failed || !tw_lower_reduced(l, TW_ROWS_max, x, &most)) return false;
-    tw_lazy y = beside(x, &most, &element, &number);
+    tw_lazy y;
+    element = tw_lower_with_each(x, &most, &y, &number);
     if (!store(l, &y, tw_cells_apply(&y.cells, TW_CELL_sub, element, number, -1), &off)) return false;
     const tw_lazy moved = tw_lazy_of_view(&off);
     tw_lazy z = moved;
     if (!tw_lazy_open(&z)) return false;
     z.cells.value = tw_cells_apply(&z.cells, TW_CELL_exp, z.cells.value, -1, -1);
     if (z.cells.failed || !tw_lower_reduced(l, TW_ROWS_sum, &z, &sum)) return false;
-    y = beside(&moved, &sum, &element, &number);
+    element = tw_lower_with_each(&moved, &sum, &y, &number);
     tw_cells *c = &y.cells;
     return log ? store(l, &y,
                        tw_cells_apply(c, TW_CELL_sub, element, tw_cells_apply(c, TW_CELL_log, number, -1, -1), -1), to)

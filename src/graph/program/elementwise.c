@@ -174,8 +174,7 @@ static bool several(work *w, const char *op) {
         cell = tw_cells_apply(&w->to.cells, by, cell, order ? ordered(w, w->cells[i]) : w->cells[i], -1);
     if (order && cell >= 0) cell = ordered(w, cell);
     if (tw_is_op(w->n, "", "Mean") && cell >= 0)
-        cell = tw_cells_apply(&w->to.cells, TW_CELL_div, cell,
-                              tw_cells_number(&w->to.cells, (tw_class)w->to.cells.of[cell].class, w->count), -1);
+        cell = tw_cells_apply(&w->to.cells, TW_CELL_div, cell, tw_cells_like(&w->to.cells, cell, w->count), -1);
     return set(w, wrap(w, cell));
 }
 

@@ -182,10 +182,9 @@ static bool pad_axis(tw_lowering *l, const tw_node *n, tw_lazy *x, int axis, int
         const int inside = tw_cells_apply(c, TW_CELL_less, at, tw_cells_integer(c, from), -1);
         const bool given = n->n_in > 2 && n->in[2] >= 0;
         const double usual = tw_node_real(n, "value", 0);
-        const int with = given ? single(l, n, 2, &y, 0)
-                         : tw_class_is_real((tw_class)c->of[element].class)
-                             ? tw_cells_number(c, (tw_class)c->of[element].class, usual)
-                             : zero_like(c, element);
+        const int with = given                                              ? single(l, n, 2, &y, 0)
+                         : tw_class_is_real((tw_class)c->of[element].class) ? tw_cells_like(c, element, usual)
+                                                                            : zero_like(c, element);
         c->value = tw_cells_apply(c, TW_CELL_where, inside, element, with);
         if (c->value < 0) return false;
     }

@@ -87,6 +87,10 @@ bool tw_lazy_open(tw_lazy *x) {
     return tw_memory_of(x->type, &type) && tw_cells_operand(&x->cells, 0, type) >= 0;
 }
 
+bool tw_lazy_has_doubles(const tw_lazy *x) {
+    return tw_lazy_is_view(x) ? x->type == TW_E_f64 : tw_cells_class(&x->cells) == TW_CLASS_double;
+}
+
 int tw_lazy_add(tw_lazy *to, const tw_lazy *x) {
     tw_lazy opened = *x;
     int numbers[TW_POINT_OPERANDS], cells[TW_CELLS] = {0};

@@ -47,6 +47,8 @@ tw_lazy tw_lazy_begin(tw_element type, int rank, const int64_t *dims);
 /* Adds the value of another array, which is broadcast, as a cell. -1: there is no room for it, or it does not fit. `to`
    is then of no use any more. */
 int tw_lazy_add(tw_lazy *to, const tw_lazy *x);
+/* Tells whether the value is computed as a double. */
+bool tw_lazy_has_doubles(const tw_lazy *x);
 /* Gives a view cells of its own, as any other array has. False: the kernels do not know its type. */
 bool tw_lazy_open(tw_lazy *x);
 /* Adds a cell's value converted from an element type to another's class, without what the type's bits cut off. -1:
@@ -162,6 +164,9 @@ bool tw_lower_reduction(tw_lowering *l, tw_rows_of of, const tw_lazy *x, const t
 /* reduce.c. Reduces lines, which are x's last dimension, into new memory. The result has a last dimension of one
    element. It is of f64 if x is computed in f64, and of f32 otherwise. */
 bool tw_lower_reduced(tw_lowering *l, tw_rows_of of, const tw_lazy *x, tw_view *out);
+/* Begins an array of the extents of lines, with their elements and one number for each line. Returns the cell of the
+   elements, and *number becomes that of the numbers. -1: they do not fit. */
+int tw_lower_with_each(const tw_lazy *lines, const tw_view *each, tw_lazy *x, int *number);
 /* Sets values to the mean of each line, which is x's last dimension, and to 1 / sqrt(variance + eps).
    -1: nobody wants it. */
 bool tw_lower_moments(tw_lowering *l, const tw_lazy *x, double eps, int mean, int deviation);

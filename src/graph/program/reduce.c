@@ -58,13 +58,7 @@ static bool make_real(tw_lazy *x) {
 
 /* Returns the type that an array's reals are computed in: f32, or f64 for doubles. */
 static tw_element reals_of(const tw_lazy *x) {
-    const bool wide = tw_lazy_is_view(x) ? x->type == TW_E_f64 : tw_cells_class(&x->cells) == TW_CLASS_double;
-    return wide ? TW_E_f64 : TW_E_f32;
-}
-
-/* A number of the class of a real cell. */
-static int number_like(tw_cells *c, int cell, double x) {
-    return cell < 0 ? -1 : tw_cells_number(c, (tw_class)c->of[cell].class, x);
+    return tw_lazy_has_doubles(x) ? TW_E_f64 : TW_E_f32;
 }
 
 bool tw_lower_reduced(tw_lowering *l, tw_rows_of of, const tw_lazy *lines, tw_view *out) {
@@ -75,9 +69,7 @@ bool tw_lower_reduced(tw_lowering *l, tw_rows_of of, const tw_lazy *lines, tw_vi
     return true;
 }
 
-/* Begins reals with the extents of lines, and adds their elements and a number that each line has. Returns the
-   elements' cell, or -1. */
-static int with_each(const tw_lazy *lines, const tw_view *each, tw_lazy *x, int *number) {
+int tw_lower_with_each(const tw_lazy *lines, const tw_view *each, tw_lazy *x, int *number) {
     const tw_lazy of_line = tw_lazy_of_view(each);
     *x = tw_lazy_begin(reals_of(lines), lines->rank, lines->dims);
     const int element = tw_lazy_add(x, lines);
@@ -202,8 +194,8 @@ static bool reduce(tw_lowering *l, const tw_node *n, const reduction *as) {
 /* log(sum of e^x) = m + log(sum of e^(x - m)), where m is the largest if that is finite. */
 static int finite_or_zero(tw_cells *c, int m) {
     const int size = tw_cells_apply(c, TW_CELL_abs, m, -1, -1);
-    const int finite = tw_cells_apply(c, TW_CELL_less, size, number_like(c, m, INFINITY), -1);
-    return tw_cells_apply(c, TW_CELL_where, finite, m, number_like(c, m, 0));
+    const int finite = tw_cells_apply(c, TW_CELL_less, size, tw_cells_like(c, m, INFINITY), -1);
+    return tw_cells_apply(c, TW_CELL_where, finite, m, tw_cells_like(c, m, 0));
 }
 
 static bool log_sum_exp(tw_lowering *l, const tw_node *n) {
@@ -216,12 +208,12 @@ static bool log_sum_exp(tw_lowering *l, const tw_node *n) {
     if (!tw_lower_in_memory(l, n->in[0], &stored)) return false;
     const tw_lazy from = tw_lazy_of_view(&stored);
     if (lines_of(l, &from, axes, &x) < 0 || !tw_lower_reduced(l, TW_ROWS_max, &x, &most)) return false;
-    const int element = with_each(&x, &most, &y, &m);
+    const int element = tw_lower_with_each(&x, &most, &y, &m);
     const int off = tw_cells_apply(&y.cells, TW_CELL_sub, element, finite_or_zero(&y.cells, m), -1);
     y.cells.value = tw_cells_apply(&y.cells, TW_CELL_exp, off, -1, -1);
     if (y.cells.failed || !tw_lower_reduced(l, TW_ROWS_sum, &y, &sum)) return false;
     const tw_lazy sums = tw_lazy_of_view(&sum);
-    const int log = tw_cells_apply(&z.cells, TW_CELL_log, with_each(&sums, &most, &z, &m), -1, -1);
+    const int log = tw_cells_apply(&z.cells, TW_CELL_log, tw_lower_with_each(&sums, &most, &z, &m), -1, -1);
     z.cells.value = tw_cells_apply(&z.cells, TW_CELL_add, log, finite_or_zero(&z.cells, m), -1);
     return set_result(l, n->out[0], &z);
 }
@@ -237,12 +229,12 @@ bool tw_lower_moments(tw_lowering *l, const tw_lazy *lines, double eps, int mean
         if (!set_result(l, mean, &y)) return false;
     }
     if (deviation < 0) return true;
-    const int element = with_each(lines, &means, &y, &m), off = tw_cells_apply(c, TW_CELL_sub, element, m, -1);
+    const int element = tw_lower_with_each(lines, &means, &y, &m), off = tw_cells_apply(c, TW_CELL_sub, element, m, -1);
     c->value = tw_cells_apply(c, TW_CELL_mul, off, off, -1);
     if (c->failed || !tw_lower_reduced(l, TW_ROWS_mean, &y, &variances)) return false;
     y = tw_lazy_of_view(&variances);
     if (!tw_lazy_open(&y)) return false;
-    const int variance = c->value, sum = tw_cells_apply(c, TW_CELL_add, variance, number_like(c, variance, eps), -1);
+    const int variance = c->value, sum = tw_cells_apply(c, TW_CELL_add, variance, tw_cells_like(c, variance, eps), -1);
     c->value = tw_cells_apply(c, TW_CELL_rsqrt, sum, -1, -1);
     return set_result(l, deviation, &y);
 }
@@ -275,7 +267,8 @@ static bool place_of(tw_lowering *l, const tw_lazy *lines, tw_rows_of of, bool l
     tw_cells *c = &y.cells;
     int m;
     if (x.dims[x.rank - 1] > TW_LOWER_WHOLES || !make_real(&x) || !tw_lower_reduced(l, of, &x, &extreme)) return false;
-    const int element = with_each(&x, &extreme, &y, &m), nan = tw_cells_apply(c, TW_CELL_isnan, element, -1, -1);
+    const int element = tw_lower_with_each(&x, &extreme, &y, &m),
+              nan = tw_cells_apply(c, TW_CELL_isnan, element, -1, -1);
     const int hit = tw_cells_apply(c, TW_CELL_or, tw_cells_apply(c, TW_CELL_equal, element, m, -1), nan, -1);
     const int at = tw_cells_apply(c, TW_CELL_real, tw_lower_index(l, &y, y.rank - 1), -1, -1);
     c->value = tw_cells_apply(c, TW_CELL_where, hit, at, tw_cells_real(c, last ? -1 : INFINITY));
@@ -322,7 +315,7 @@ static bool lp_norm(tw_lowering *l, const tw_node *n) {
     if (!lines_along(l, n->in[0], axis, &x)) return false;
     tw_lazy each = x;
     if (!apply_each(&each, &as) || !tw_lower_reduced(l, TW_ROWS_sum, &each, &sum)) return false;
-    const int element = with_each(&x, &sum, &y, &norm), zero = number_like(c, element, 0);
+    const int element = tw_lower_with_each(&x, &sum, &y, &norm), zero = tw_cells_like(c, element, 0);
     if (squares) norm = tw_cells_apply(c, TW_CELL_sqrt, norm, -1, -1);
     const int none = tw_cells_apply(c, TW_CELL_equal, norm, zero, -1);
     c->value = tw_cells_apply(c, TW_CELL_where, none, zero, tw_cells_apply(c, TW_CELL_div, element, norm, -1));
@@ -369,7 +362,7 @@ static bool accumulated(tw_lowering *l, const accumulation *a, tw_element type, 
     const bool real = tw_element_kind(type) == TW_KIND_real;
     const int element = tw_lazy_add(y, &a->once);
     const int at = tw_lower_index(l, y, y->rank - 1), to = tw_lower_index(l, y, y->rank - 2);
-    const int none = real ? number_like(c, element, a->of == TW_ROWS_prod) : tw_cells_integer(c, 0);
+    const int none = real ? tw_cells_like(c, element, a->of == TW_ROWS_prod) : tw_cells_integer(c, 0);
     const int within = tw_cells_apply(c, a->seen, at, to, -1);
     c->value = tw_cells_apply(c, TW_CELL_where, within, element, none);
     return c->value >= 0 && !c->failed;

@@ -236,13 +236,8 @@ bool tw_lower_reduction(tw_lowering *l, tw_rows_of of, const tw_lazy *x, const t
     return emit(l, &(rows){.of = of, .gain = -1, .bias = -1, .kept = -1}, x, to);
 }
 
-/* Tells whether an array's elements are computed as doubles. */
-static bool has_doubles(const tw_lazy *x) {
-    return tw_lazy_is_view(x) ? x->type == TW_E_f64 : tw_cells_class(&x->cells) == TW_CLASS_double;
-}
-
 bool tw_lower_softmax(tw_lowering *l, const tw_lazy *x, const tw_view *to) {
-    if (has_doubles(x)) return tw_lower_softmax_doubles(l, x, false, to);
+    if (tw_lazy_has_doubles(x)) return tw_lower_softmax_doubles(l, x, false, to);
     return emit(l, &(rows){.of = TW_ROWS_softmax, .gain = -1, .bias = -1, .kept = -1, .keep = 2}, x, to);
 }
 

@@ -3,11 +3,6 @@
 #include "kernels/parts/double.h"
 #include "kernels/pointwise/emit.h"
 
-/* The lesser or larger of two, or the one that is NaN. */
-static tw_val extreme(tw_builder *b, tw_val x, tw_val y, tw_val wins) {
-    return tw_select(b, tw_or(b, wins, tw_ne(b, x, x)), x, y);
-}
-
 static tw_val divide(tw_builder *b, tw_val x, tw_val y) {
     return tw_binary(b, TW_OP_div_f64, x, y);
 }
@@ -42,9 +37,9 @@ static tw_val compute(tw_builder *b, tw_cell_op op, tw_val x, tw_val y) {
     case TW_CELL_div:
         return divide(b, x, y);
     case TW_CELL_min:
-        return extreme(b, x, y, tw_lt(b, x, y));
+        return tw_cell_extreme(b, x, y, tw_lt(b, x, y));
     case TW_CELL_max:
-        return extreme(b, x, y, tw_lt(b, y, x));
+        return tw_cell_extreme(b, x, y, tw_lt(b, y, x));
     case TW_CELL_rem:
         return tw_cell_remainder(b, x, y);
     case TW_CELL_neg:

@@ -14,8 +14,7 @@ tw_type tw_class_register(tw_class c) {
 
 /* -- what the table's columns are made of */
 
-/* The lesser or larger of two reals, or the one that is NaN. */
-static tw_val extreme(tw_builder *b, tw_val x, tw_val y, tw_val wins) {
+tw_val tw_cell_extreme(tw_builder *b, tw_val x, tw_val y, tw_val wins) {
     return tw_select(b, tw_or(b, wins, tw_ne(b, x, x)), x, y);
 }
 

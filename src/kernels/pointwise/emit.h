@@ -17,6 +17,9 @@ tw_val tw_cells_emit(tw_builder *b, const tw_cells *e, const tw_val *operands, c
    remainder of the other sign, which is corrected by y. */
 tw_val tw_cell_remainder(tw_builder *b, tw_val x, tw_val y);
 
+/* Returns x where it wins or is NaN, and y elsewhere: the lesser or the larger of two reals, or of two doubles. */
+tw_val tw_cell_extreme(tw_builder *b, tw_val x, tw_val y, tw_val wins);
+
 /* double.c: computes an operation whose first operand is a double (f64). */
 tw_val tw_cell_emit_double(tw_builder *b, tw_cell_op op, tw_val x, tw_val y);
 

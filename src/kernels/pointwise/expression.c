@@ -193,6 +193,10 @@ int tw_cells_number(tw_cells *e, tw_class of, double x) {
     return of == TW_CLASS_double ? tw_cells_double(e, x) : tw_cells_real(e, x);
 }
 
+int tw_cells_like(tw_cells *e, int cell, double x) {
+    return cell < 0 ? fail(e) : tw_cells_number(e, (tw_class)e->of[cell].class, x);
+}
+
 int tw_cells_constant(tw_cells *e, const tw_cell *number) {
     return tw_class_is_real((tw_class)number->class) ? tw_cells_number(e, (tw_class)number->class, number->value.real)
            : number->class == TW_CLASS_integer       ? tw_cells_integer(e, number->value.whole)

@@ -85,6 +85,8 @@ static inline tw_class tw_cells_class(const tw_cells *e) {
 
 /* Adds a number of class `of`, which is real or double. */
 int tw_cells_number(tw_cells *e, tw_class of, double x);
+/* Adds a number of the class of a cell, which is real or double. */
+int tw_cells_like(tw_cells *e, int cell, double x);
 /* Adds a number that is a cell of another expression. */
 int tw_cells_constant(tw_cells *e, const tw_cell *number);
 /* Tells whether some cell that the value may depend on is a double. */
