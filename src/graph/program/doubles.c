@@ -43,10 +43,10 @@ static bool store(tw_lowering *l, tw_lazy *x, int value, const tw_view *to) {
 
 bool tw_lower_softmax_doubles(tw_lowering *l, const tw_lazy *x, bool log, const tw_view *to) {
     tw_view most, sum, off = tw_lower_scratch(l, "off", TW_E_f64, x->rank, x->dims, NULL);
-    int element, number;
-    if (l->failed || !tw_lower_reduced(l, TW_ROWS_max, x, &most)) return false;
     tw_lazy y;
-    element = tw_lower_with_each(x, &most, &y, &number);
+    int number;
+    if (l->failed || !tw_lower_reduced(l, TW_ROWS_max, x, &most)) return false;
+    int element = tw_lower_with_each(x, &most, &y, &number);
     if (!store(l, &y, tw_cells_apply(&y.cells, TW_CELL_sub, element, number, -1), &off)) return false;
     const tw_lazy moved = tw_lazy_of_view(&off);
     tw_lazy z = moved;
